@@ -23,7 +23,6 @@ from roofcal.ask.advice_text import (
 from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
-from roofcal.ask.device_list import calibrated_runs
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
@@ -38,6 +37,7 @@ from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
+from roofcal.models.calibrations import calibrated_runs
 from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.link import Source
 from roofcal.models.registry import model_named
@@ -65,7 +65,7 @@ def devices() -> dict[str, tuple[str, ...]]:
 
     The first environment is the one that answers where none is named.
     """
-    runs = calibrated_runs()
+    runs = calibrated_runs(paths.PUBLISHED, paths.RESULTS)
     return {
         device: tuple(dict.fromkeys(run.environment_id for run in runs if run.device == device))
         for device in device_ids()

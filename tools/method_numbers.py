@@ -92,10 +92,10 @@ def durations(environment_file: Path) -> dict[str, str]:
     """
     from roofcal.core.jsonl import read_single_record  # noqa: PLC0415
     from roofcal.core.records import Environment  # noqa: PLC0415
-    from roofcal.study.announcement import measuring_minutes  # noqa: PLC0415
     from roofcal.study.config import load_study  # noqa: PLC0415
     from roofcal.study.plan import plan_op  # noqa: PLC0415
     from roofcal.study.runs import planned_run  # noqa: PLC0415
+    from roofcal.study.startup import measuring_minutes  # noqa: PLC0415
 
     study = load_study(ROOT / "config", {"study": "quick"})
     gpu = read_single_record(environment_file, Environment)

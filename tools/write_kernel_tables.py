@@ -141,7 +141,7 @@ NOTES: Final = {
     "int4": "`triton` are kernels.int4.direct and kernels.int4.staged, and `triton_chained` "
     "launches them by programmatic dependent launch, as layers behind one another do. "
     "`triton_specialised` is what int4_gemm takes from 17 tokens on where K is 4096 and more "
-    "(kernels.int4.table.is_for_specialised has the exceptions), but not for groups of 32; where "
+    "(kernels.int4.rule.is_for_specialised has the exceptions), but not for groups of 32; where "
     "such a shape has no row of it, its time is not published. m is the number of tokens.",
     "gather": "Times are those of the slowest rank, replayed from CUDA graphs. The H200's are from "
     "turns of 20 ms: at the power limit of the card contenders share its power, and a ratio near 1 "

@@ -25,9 +25,9 @@ import triton
 import triton.language as tl
 
 from kernels.cast.hopper import mx as hopper_mx
+from kernels.cast.rule import FEW_ROWS
 from kernels.cast.shapes import like_casts
 from kernels.cast.tiles import (
-    FEW_ROWS,
     Both,
     Cast,
     TileConfig,

@@ -18,14 +18,11 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.cast import rule
 from kernels.cast.hopper import columns as hopper_columns
 from kernels.cast.rows import ROWS, rows_tile, rowwise_dim0, store_rows
 from kernels.cast.shapes import E4M3, like_both, like_casts
-from kernels.cast.short_columns import (
-    ROWS_BESIDE_MOST_ELEMENTS,
-    cast_short_columns,
-    has_short_columns,
-)
+from kernels.cast.short_columns import cast_short_columns, has_short_columns
 from kernels.cast.tiles import Both, Cast, TileConfig, empty_rowwise, load_tile, store_transposed
 from kernels.common.architecture import compute_units
 from kernels.common.checks import check_matrix, largest_fp8_value
@@ -78,9 +75,6 @@ TRANSPOSE: Final = TileConfig(rows=32, cols=128, num_warps=4)
 # ahead of the one that is cast; 126 and 417 with 32 and two; 134 and 470 with none ahead.
 BOTH_ROWS: Final = replace(ROWS, most_warps=32)
 BOTH_PROGRAMS: Final = PersistentConfig(warps_per_unit=16, stages=4, most_bytes_ahead=65536)
-# Smaller matrices are cast one way after the other. Apart and together: 11.9 and 24.2 at 1024^2,
-# 43.1 and 47.1 at 4096^2, 74.6 and 71.6 at 4096 x 8192, 142 and 122 at 8192^2.
-BOTH_LEAST_ELEMENTS: Final = 1 << 25
 
 # Scales that are read at a time, and columns that a program writes. Not tuned.
 SPREAD_BLOCK: Final = 1024
@@ -232,12 +226,12 @@ def rowwise_both(
     check_matrix(x)
     largest_fp8_value(dtype, x)
     rows, cols = x.shape
-    if has_short_columns(x) and _rows_fit_beside(x):
+    if has_short_columns(x) and rule.casts_rows_beside_columns(rows, cols):
         by_rows = empty_rowwise(rows, cols, dtype, x)
         by_columns = empty_rowwise(cols, rows, dtype, x)
         cast_short_columns(x, by_columns, by_rows, power_of_two)
         return (*by_rows, *by_columns)
-    if not takes_maxima_beside_rows(x):
+    if not rule.takes_maxima_beside_rows(rows, cols):
         return (
             *rowwise_dim0(x, dtype, power_of_two=power_of_two),
             *rowwise_dim1(x, dtype, power_of_two=power_of_two, units=units),
@@ -248,12 +242,7 @@ def rowwise_both(
 
 def is_large(x: torch.Tensor) -> bool:
     """Whether x is so large that its columns are cast from maxima that were found before."""
-    return x.numel() >= max(1, BOTH_LEAST_ELEMENTS)
-
-
-def takes_maxima_beside_rows(x: torch.Tensor) -> bool:
-    """Whether one kernel casts the rows of x and finds its columns' maxima."""
-    return is_large(x) and x.shape[1] <= BOTH_ROWS.largest_block
+    return x.numel() >= max(1, rule.BOTH_LEAST_ELEMENTS)
 
 
 def _like_rows_and_maxima(
@@ -272,13 +261,13 @@ def rowwise_dim0_and_maxima(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(q and scale of rowwise_dim0, int32 [1, cols] for transpose_with_maxima).
 
-    Of x [rows, cols] that is_large; from one read where it takes_maxima_beside_rows. Arguments and
-    ValueErrors as of rowwise_dim1.
+    Of x [rows, cols] that is_large; from one read up to rule.MOST_COLUMNS_OF_ROW columns.
+    Arguments and ValueErrors as of rowwise_dim1.
     """
     check_matrix(x)
     largest = largest_fp8_value(dtype, x)
     rows, cols = x.shape
-    if cols > BOTH_ROWS.largest_block:
+    if cols > rule.MOST_COLUMNS_OF_ROW:
         by_rows = rowwise_dim0(x, dtype, power_of_two=power_of_two)
         return (*by_rows, _column_maxima(x, WIDE_MAXIMA, units))
     q, scale = empty_rowwise(rows, cols, dtype, x)
@@ -302,11 +291,6 @@ def rowwise_dim0_and_maxima(
         num_warps=tile.num_warps,
     )
     return q, scale, maxima
-
-
-def _rows_fit_beside(x: torch.Tensor) -> bool:
-    """Whether the launch that casts short columns of x casts its rows as well."""
-    return x.shape[1] <= ROWS.largest_block and x.numel() <= ROWS_BESIDE_MOST_ELEMENTS
 
 
 def transpose_with_maxima(

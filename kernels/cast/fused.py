@@ -63,9 +63,7 @@ MOST_COLUMNS: Final = {
 # 295, rms norm 58.1 and 232, against 71.0, 293 and 58.2, 247 with 32; silu_mul with 16 takes 89.9
 # and 344, with 32 90.6 and 371. Without PTX (rounding to bf16 in pairs, a sigmoid of four
 # instructions) layer norm takes 505 at 16384^2.
-_ROWS: Final = RowsConfig(
-    largest_block=32768, least_elements=4096, most_rows=64, elements_per_thread=32, most_warps=32
-)
+_ROWS: Final = RowsConfig(least_elements=4096, most_rows=64, elements_per_thread=32, most_warps=32)
 ROWS_OF: Final = {
     "rms_norm": replace(_ROWS, elements_per_thread=64),
     "layer_norm": replace(_ROWS, elements_per_thread=64),

@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.cast import rule
 from kernels.cast.shapes import like_casts
 from kernels.cast.tiles import Cast, empty_rowwise, load_tile
 from kernels.common.checks import check_matrix, largest_fp8_value
@@ -23,14 +24,12 @@ from kernels.common.operators import operator
 class RowsConfig:
     """How rows that stay in registers are cut into programs.
 
-    largest_block        columns up to which a row is read once; a power of two
     least_elements       elements of a program: shorter rows share one
     most_rows            rows of a program at most
     elements_per_thread  decides the warps
     most_warps           of a program
     """
 
-    largest_block: int
     least_elements: int
     most_rows: int
     elements_per_thread: int
@@ -47,11 +46,7 @@ class RowsTile(NamedTuple):
 
 # On an H200 in us: 8192^2 takes 51.5 with 16 elements per thread and 52.5 with 32; 16384^2 takes
 # the same time in 16 or 32 warps.
-ROWS: Final = RowsConfig(
-    largest_block=16384, least_elements=4096, most_rows=64, elements_per_thread=16, most_warps=16
-)
-# Rows beyond ROWS.largest_block are read twice, so many columns at a time.
-LONG_ROWS_BLOCK: Final = 8192
+ROWS: Final = RowsConfig(least_elements=4096, most_rows=64, elements_per_thread=16, most_warps=16)
 LONG_ROWS_WARPS: Final = 8
 
 
@@ -162,7 +157,7 @@ def rowwise_dim0(
     q, scale = empty_rowwise(rows, cols, dtype, x)
     if rows == 0:
         return q, scale
-    if cols > ROWS.largest_block:
+    if cols > rule.MOST_COLUMNS_OF_ROW:
         _long_rows_kernel[(rows,)](
             x,
             q,
@@ -171,7 +166,7 @@ def rowwise_dim0(
             x.stride(0),
             LARGEST=largest,
             POWER_OF_TWO=power_of_two,
-            BLOCK=LONG_ROWS_BLOCK,
+            BLOCK=rule.LONG_ROWS_BLOCK,
             num_warps=LONG_ROWS_WARPS,
         )
         return q, scale

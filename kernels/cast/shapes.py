@@ -13,7 +13,7 @@ E4M3: Final = torch.float8_e4m3fn
 def like_cast(
     x: torch.Tensor, granularity: str, rows: int, cols: int, dtype: torch.dtype = E4M3
 ) -> list[torch.Tensor]:
-    """[q [rows, cols], its scales] of a granularity of kernels.linear.ops; nothing of ""."""
+    """[q [rows, cols], its scales] of a granularity of kernels.linear.ops; [] where it is ""."""
     if not granularity:
         return []
     shapes: dict[str, tuple[int, ...]] = {
@@ -41,7 +41,7 @@ def like_both(
 
 
 def like_casts(rows: str, columns: str = "") -> Callable[..., list[torch.Tensor]]:
-    """`like` of an operator that casts its first argument so."""
+    """`like` of an operator that casts its first argument along its rows and columns so."""
 
     def like(x: torch.Tensor, dtype: torch.dtype = E4M3, **_: Any) -> list[torch.Tensor]:
         return like_both(x, rows, columns, dtype)

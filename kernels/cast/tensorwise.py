@@ -18,6 +18,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.cast import rule
 from kernels.cast.shapes import like_casts
 from kernels.cast.tiles import Cast
 from kernels.common.architecture import compute_units
@@ -44,8 +45,7 @@ AMAX_PROGRAMS_PER_UNIT: Final = 8
 # takes 53.0 and 203. That one has few programs, because each reads all partial maxima.
 CAST_WITH_SCALE: Final = PassConfig(block=1024, num_warps=4)
 CAST_WITH_MAXIMA: Final = PassConfig(block=4096, steps=4, num_warps=8)
-# At most so many elements are cast by a single program, which keeps them in registers.
-ONE_PROGRAM: Final = PassConfig(block=8192, num_warps=16)
+ONE_PROGRAM: Final = PassConfig(block=rule.ONE_PROGRAM_ELEMENTS, num_warps=16)
 
 
 @triton.jit

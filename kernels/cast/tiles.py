@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 import triton
@@ -12,8 +11,6 @@ Cast = tuple[torch.Tensor, torch.Tensor]  # (q, scale)
 Both = tuple[
     torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor
 ]  # two casts, that of rows first
-# Matrices of up to so many rows get tiles as high as they are; see short_columns and blocks.
-FEW_ROWS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,8 @@ WITHOUT_E4M3: Final[dict[Architecture, str]] = {
 WITHOUT_TENSOR_MEMORY_UNIT: Final[dict[Architecture, str]] = dict.fromkeys(
     (80, 89, "gfx942", "gfx950"), "Gluon kernels for it have a twin in plain Triton"
 )
+# What the largest tiles of products need: 128 x 256 x 128 with four stages takes 230,432 bytes.
+LARGE_TILES_BYTES: Final = 232448
 _FIRST_WITH_E4M3: Final = (8, 9)
 _FIRST_WITH_TENSOR_MEMORY_UNIT: Final = (9, 0)
 _HOPPER: Final = (9, 0)
@@ -79,6 +81,13 @@ def shared_memory_bytes(x: torch.Tensor) -> int:
     return _shared_memory_of_device(x.get_device()) if x.is_cuda else 0
 
 
+def has_large_tiles(x: torch.Tensor) -> bool:
+    """Whether x's GPU has the shared memory of large tiles; the interpreter has."""
+    if not x.is_cuda:
+        return True
+    return has_tensor_memory_unit(x) and shared_memory_bytes(x) >= LARGE_TILES_BYTES
+
+
 @cache  # the driver takes microseconds to answer
 def _shared_memory_of_device(device: int) -> int:
     properties = triton.runtime.driver.active.utils.get_device_properties(device)
@@ -115,9 +124,11 @@ def limit_units(units: int | None) -> None:
     """Let kernels of this process take at most so many multiprocessors; None: all that there are.
 
     It holds for persistent kernels, whose programs stay, on every GPU and thread, until it is set
-    anew; the argument `units` of a call overrules it. Kernels whose programs end soon run on all.
-    Raises ValueError for a number that is no whole one above 0, RuntimeError under torch.compile,
-    whose graphs read the limit when they run.
+    anew; the argument `units` of a call overrules it. Kernels whose programs end soon run on all,
+    int4 products too.
+
+    Raises ValueError unless it is a whole number above 0, and RuntimeError under torch.compile:
+    graphs read the limit when they run.
     """
     global _limit  # noqa: PLW0603 (the backward pass runs in threads of its own)
     if torch.compiler.is_compiling():

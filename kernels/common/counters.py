@@ -1,14 +1,15 @@
-"""Counters by which the programs that share a tile find out which of them is the last.
+"""Counters by which programs that share a tile find out which of them is the last, or which came.
 
 A kernel that counts leaves its counters at zero, so they are allocated once and lent again and
 again: to all kernels of a stream, because these run one after another, and to all that a stream
 launches during a capture of a CUDA graph. Streams and graphs may run at the same time, so no two of
-them share counters. Counters that other kernels of the graph have used lie in the L2 cache: of its
-own for each launch, the first atomic waited for memory, 1.5 us on an H100.
+them share counters. If each launch of a graph had counters of its own, its first atomic would wait
+for memory, 1.5 us on an H100; those that the graph has just used lie in the L2 cache.
 """
 
 import ctypes
 import itertools
+import threading
 from functools import cache
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ _COUNTERS_OF_A_STREAM: Final = 1 << 14  # more than a product has tiles
 _COUNTERS_OF_ALL_GRAPHS: Final = 1 << 18
 _by_stream: dict[tuple[torch.device, int], torch.Tensor] = {}
 _LAUNCHES: Final = itertools.count()
-_left_for_graphs: dict[torch.device, list[torch.Tensor]] = {}  # a list of one tensor
+_left_for_graphs: dict[torch.device, torch.Tensor] = {}
+_lending = threading.Lock()  # threads may capture at once
 _of_captures: dict[tuple[torch.device, int], tuple[int, torch.Tensor]] = {}
 
 
@@ -37,9 +39,9 @@ def zeroed_counters(count: int, device: torch.device) -> torch.Tensor:
     if torch.cuda.is_current_stream_capturing():
         return _counters_of_capture(count, device, stream)
     if device not in _left_for_graphs:  # nothing can be allocated while a graph is captured
-        _left_for_graphs[device] = [
-            torch.zeros(_COUNTERS_OF_ALL_GRAPHS, dtype=torch.int32, device=device)
-        ]
+        _left_for_graphs[device] = torch.zeros(
+            _COUNTERS_OF_ALL_GRAPHS, dtype=torch.int32, device=device
+        )
         torch.cuda.synchronize(device)
     key = (device, stream)
     if key not in _by_stream:
@@ -58,12 +60,13 @@ def _counters_of_capture(count: int, device: torch.device, stream: int) -> torch
 
 def _lent_for_ever(count: int, device: torch.device) -> torch.Tensor:
     """Counters that are never lent again; the graph zeroes them itself once none are left."""
-    left = _left_for_graphs.get(device, [])
     count = -(-count // 4) * 4  # the next ones begin at 16 bytes, too: else kernels compile anew
-    if not left or left[0].numel() < count:
-        return torch.zeros(count, dtype=torch.int32, device=device)
-    lent, left[0] = left[0][:count], left[0][count:]
-    return lent
+    with _lending:
+        left = _left_for_graphs.get(device)
+        if left is None or left.numel() < count:
+            return torch.zeros(count, dtype=torch.int32, device=device)
+        _left_for_graphs[device] = left[count:]
+        return left[:count]
 
 
 @cache

@@ -3,10 +3,11 @@
     scale  = max(amax, 1e-12) / largest           largest: 448 of e4m3, 57344 of e5m2
     stored = x * (largest / max(amax, 1e-12))     within one fp32 rounding of x / scale
 
-The floor keeps a row of zeros at zero. It is torchao's, and costs precision where amax is below
-1e-15 alone, as fp8 has exponents left. A NaN or inf among the values scaled together makes amax NaN
-or inf, as `abs().amax()` of torch does: NaN makes all of them NaN, inf makes the finite ones zero
-and itself NaN.
+The floor keeps a row of zeros at zero. It is torchao's. Below it the smallest values of a row lose
+bits first: at an amax of 1e-15, in e4m3, those below a 29th of it.
+
+A NaN or inf among the values scaled together makes amax NaN or inf, as `abs().amax()` of torch
+does: NaN makes all of them NaN, inf makes the finite ones zero and itself NaN.
 
 e8m0 scales (mxfp8) are 2**e with e = exponent of amax - exponent of largest (floor), or one more
 where amax lies above largest * 2**e (ceil), at least -127. A NaN or inf makes its whole block NaN.

@@ -13,7 +13,8 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Final, ParamSpec, TypeVar
+from contextvars import ContextVar
+from typing import Any, Final, Literal, ParamSpec, TypeVar, get_origin
 
 import torch
 
@@ -25,21 +26,21 @@ R = TypeVar("R", bound=torch.Tensor | Sequence[torch.Tensor])
 _LIBRARY: Final = torch.library.Library("roofcal", "FRAGMENT")
 # An operator of torch.library.custom_op would cost 9 us more a call, of the host.
 _TAGS: Final = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
-_of_fakes: Final = {"by_kernels": False}
+_kernels_run_on_fakes: Final = ContextVar("kernels_run_on_fakes", default=False)
 
 
 @contextmanager
 def kernels_on_fakes() -> Iterator[None]:
-    """Inside this context the operators run their kernel launches on fake tensors.
+    """Inside this context `torch.ops.roofcal` run their kernel launches on fake tensors.
 
-    So the ahead-of-time compiler (roofcal.measure.compile_worker) sees them. Outside, operators on
-    fake tensors return only the shape and type of the result.
+    So the ahead-of-time compiler (roofcal.measure.compile) sees them. Outside, they return
+    fakes of the result. The functions of Python launch their kernels in any case.
     """
-    _of_fakes["by_kernels"] = True
+    token = _kernels_run_on_fakes.set(True)
     try:
         yield
     finally:
-        _of_fakes["by_kernels"] = False
+        _kernels_run_on_fakes.reset(token)
 
 
 def define(
@@ -66,14 +67,14 @@ def define(
     _LIBRARY.impl(name, torch.library.fallthrough_kernel, "Autograd")
 
     def of_fakes(*arguments: Any, **options: Any) -> Any:
-        return (by_kernels if _of_fakes["by_kernels"] else like)(*arguments, **options)
+        return (by_kernels if _kernels_run_on_fakes.get() else like)(*arguments, **options)
 
     torch.library.register_fake(f"roofcal::{name}", of_fakes, lib=_LIBRARY)
     return getattr(torch.ops.roofcal, name).default
 
 
 def traced_as(in_graphs: Callable[P, R]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator: calls that are traced are calls of `in_graphs`, others run on their device."""
+    """Decorator: a traced call is one of `in_graphs`; others run on their first tensor's GPU."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -113,7 +114,8 @@ def _on_device_of_first(
     if args:
         return on_device_of(args[0])
     named = next((x for x in kwargs.values() if isinstance(x, torch.Tensor)), None)
-    return nullcontext() if named is None else on_device_of(named)  # the function says what lacks
+    # A function without its tensor says itself that it is missing.
+    return nullcontext() if named is None else on_device_of(named)
 
 
 def operator(
@@ -175,7 +177,8 @@ def _schema_of(function: Callable[..., Any], name: str, options: str, writes: st
         if parameter.kind is parameter.VAR_KEYWORD:
             arguments.append(options)
             continue
-        kind = _SCHEMA_TYPES.get(parameter.annotation, "str")
+        is_literal = get_origin(parameter.annotation) is Literal
+        kind = "str" if is_literal else _SCHEMA_TYPES[parameter.annotation]
         default = parameter.default
         shown = "" if default is parameter.empty else f"={default!r}".replace("=torch.", "=")
         written = "Tensor(a!)" if parameter.name == writes else kind

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import distributed
 
-from kernels.common.architecture import compute_units, on_device_of
+from kernels.common.architecture import compute_units, has_large_tiles, on_device_of
 from kernels.common.operators import untraced
 from kernels.gather import configs as all_gather_configs
 from kernels.gather import flags as arrival_flags
@@ -33,7 +33,7 @@ from kernels.gather.plans import CHUNKS, Plan, choose
 from kernels.gather.pushes import Pushes
 from kernels.gather.sequence import GatheredRows
 from kernels.gemm.operands import new_output
-from kernels.gemm.tile_choice import GemmConfig, has_large_tiles
+from kernels.gemm.rule import GemmConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

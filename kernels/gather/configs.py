@@ -6,7 +6,7 @@ Which one runs, kernels.gather.plans says.
 from dataclasses import dataclass
 from typing import Final
 
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 
 MOST_CHUNKS: Final = 8  # of a shard; each has a flag
 # Flags lie this many 32-bit words apart, a line of L2 each: programs that wait for one chunk do not

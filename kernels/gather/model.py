@@ -18,7 +18,7 @@ from typing import Final
 import torch
 
 from kernels.gather.configs import Chunks
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from kernels.gather.model import (
     product_times,
     sequence_s,
 )
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 
 CHUNKS: Final = (1, 2, 4)
 # What eager calls took on H200s where the GPU was done earlier, 2026-11: 550 to 662 us on 2, 621 to

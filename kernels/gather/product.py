@@ -23,7 +23,7 @@ from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gather.configs import FLAG_SPACING, Chunks
 from kernels.gather.flags import wait_until
 from kernels.gemm.axiswise import store_tile
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 
 
 @triton.jit

@@ -20,7 +20,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.architecture import is_hopper
+from kernels.common.architecture import has_large_tiles, is_hopper
 from kernels.common.operators import operator
 from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gemm import skinny
@@ -32,26 +32,11 @@ from kernels.gemm.operands import (
     like_product,
     new_product,
 )
-from kernels.gemm.tile_choice import GemmConfig, choose, has_large_tiles
+from kernels.gemm.rule import FAST, MOST_FEW_ROWS, SLOW, SMALL, GemmConfig, choose
 
 Accumulation = Literal["fast", "slow"]
 Config = GemmConfig | pingpong.PingpongConfig | cooperative.CooperativeConfig
 
-# NVIDIA Hopper. 128x256 with four stages fits into shared memory only in two parts.
-FAST: Final = (
-    GemmConfig(m=128, n=256, k=128, num_warps=8, num_stages=4, parts=2, rate=1.0),
-    GemmConfig(m=256, n=128, k=128, num_warps=8, num_stages=3, parts=2, rate=0.9),
-    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=0.9),
-    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.6),
-)
-# Two-level accumulation holds two accumulators: larger tiles spill.
-SLOW: Final = (
-    GemmConfig(m=256, n=128, k=128, num_warps=8, num_stages=3, parts=2, rate=1.0),
-    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=0.86),
-    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.7),
-)
-# Architectures with less shared memory than Hopper, or without a tensor memory unit: compiled only.
-SMALL: Final = (GemmConfig(m=128, n=128, k=64, num_warps=8, num_stages=3, rate=1.0),)
 # Columns of K after which slow accumulation adds to fp32 registers.
 PROMOTION: Final = 128
 
@@ -163,7 +148,7 @@ def gemm(
     if product.is_empty:
         return product.c.zero_()
     slow = accumulation == "slow"
-    if m <= skinny.MOST_ROWS:
+    if m <= MOST_FEW_ROWS:
         skinny.launch(product, promote=PROMOTION if slow else 0)
         return product.c
     config = choose(candidates(accumulation, a), m, n, product.units)

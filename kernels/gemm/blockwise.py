@@ -12,13 +12,11 @@ kernels.gemm.skinny, large ones on Hopper to kernels.gemm.hopper.staged_scales (
 transposed) or kernels.gemm.hopper.cooperative.
 """
 
-from typing import Final
-
 import torch
 import triton
 import triton.language as tl
 
-from kernels.common.architecture import is_hopper
+from kernels.common.architecture import has_large_tiles, is_hopper
 from kernels.common.fp8_scales import BLOCK, lies_in_aligned_columns
 from kernels.common.operators import operator
 from kernels.common.tiles import tile_at, tile_descriptor
@@ -32,16 +30,10 @@ from kernels.gemm.operands import (
     load_block_scales,
     new_product,
 )
-from kernels.gemm.tile_choice import GemmConfig, choose, has_large_tiles
+from kernels.gemm.rule import BLOCKS, MOST_FEW_ROWS, SMALL_BLOCKS, GemmConfig, choose
 
 Config = GemmConfig | staged_scales.StagedScalesConfig | cooperative.CooperativeConfig
 
-LARGE: Final = (
-    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=1.0),
-    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=4, rate=0.91),
-)
-# Architectures with less shared memory than Hopper, or without a tensor memory unit: compiled only.
-SMALL: Final = (GemmConfig(m=64, n=64, k=128, num_warps=4, num_stages=2, rate=1.0),)
 _BLOCK: tl.constexpr = tl.constexpr(BLOCK)
 
 
@@ -118,7 +110,7 @@ def gemm(
     m, n, _ = product.sizes
     if product.is_empty:
         return product.c.zero_()
-    if m <= skinny.MOST_ROWS:
+    if m <= MOST_FEW_ROWS:
         skinny.launch_blockwise(product, squares=squares)
         return product.c
     config = choose(candidates(product, squares), m, n, product.units)
@@ -133,7 +125,7 @@ def gemm(
 
 def candidates(product: Product, squares: tuple[bool, bool]) -> tuple[Config, ...]:
     """The configs that the GPU can run. squares: whether a and b have a scale per 128 x 128."""
-    table: tuple[Config, ...] = LARGE if has_large_tiles(product.a) else SMALL
+    table: tuple[Config, ...] = BLOCKS if has_large_tiles(product.a) else SMALL_BLOCKS
     square_a, square_b = squares
     if square_a or not is_hopper(product.a):
         return table

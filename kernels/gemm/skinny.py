@@ -10,9 +10,6 @@ Each writes its sums; the last of a tile to finish (an atomic counter) adds them
 K, so that results are the same in every run.
 """
 
-from dataclasses import dataclass
-from typing import Final
-
 import torch
 import triton
 import triton.language as tl
@@ -22,36 +19,9 @@ from kernels.common.counters import zeroed_counters
 from kernels.common.fp8_scales import BLOCK
 from kernels.common.tiles import tile_descriptor
 from kernels.gemm.operands import Product, load_block_scales
+from kernels.gemm.rule import FEW_ROWS, FEW_ROWS_BLOCKS, SkinnyConfig, split_of_k
 
-MOST_ROWS: Final = 64  # of A: products of more rows are faster in tiles with A on the M side
 _BLOCK: tl.constexpr = tl.constexpr(BLOCK)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SkinnyConfig:
-    """Tiles of n rows of B (the matrix unit's M side), k columns at a time, K split.
-
-    least_steps        steps of k columns that a program makes at least
-    programs_per_unit  programs per multiprocessor that the split of K aims at
-    """
-
-    n: int
-    k: int
-    num_warps: int
-    num_stages: int
-    least_steps: int
-    programs_per_unit: int
-
-
-AXISWISE: Final = SkinnyConfig(
-    n=64, k=128, num_warps=4, num_stages=6, least_steps=4, programs_per_unit=2
-)
-# With scales per block; AMD GPUs take AXISWISE, as this spills there. In us on an H200, [28672,
-# 8192] and [3584, 8192]: 62.4 and 12.2 with 16 rows, 68.1 and 21.1 with 64; as AXISWISE 75.9, 13.3,
-# 89.8 and 17.1; torch's product 67.7, 15.9, 68.8 and 25.2.
-BLOCKWISE: Final = SkinnyConfig(
-    n=128, k=128, num_warps=8, num_stages=4, least_steps=4, programs_per_unit=2
-)
 
 
 @triton.jit
@@ -228,7 +198,7 @@ def _skinny_kernel(
             _store_scaled(sums, c, scale_a, scale_b, first, M, N, STRIDE, BLOCKS, ROWS_A, ROWS_B)
 
 
-def launch(product: Product, config: SkinnyConfig = AXISWISE, *, promote: int) -> None:
+def launch(product: Product, config: SkinnyConfig = FEW_ROWS, *, promote: int) -> None:
     """Fill C with a scale per tensor or per row; a has at most 64 rows.
 
     promote: columns of K after which sums go to fp32 registers, 0 for never.
@@ -244,7 +214,7 @@ def launch_blockwise(
     squares: whether a and b have a scale per 128 x 128, not per 1 x 128.
     """
     if config is None:
-        config = AXISWISE if is_amd_build() else BLOCKWISE
+        config = FEW_ROWS if is_amd_build() else FEW_ROWS_BLOCKS
     strides = (*product.scale_a.stride(), *product.scale_b.stride())
     rows = (not squares[0], not squares[1])
     _launch(product, config, strides, rows, blocks=True, promote=0)
@@ -263,7 +233,7 @@ def _launch(
     device = product.a.device
     block_m = max(16, triton.next_power_of_2(m))
     tiles = triton.cdiv(n, config.n)
-    split = split_of_k(config, n, k, product.units)
+    split = int(split_of_k(config, n, k, product.units))
     partial, counters = None, None
     if split > 1:
         sums = tiles * split * config.n * block_m
@@ -293,11 +263,3 @@ def _launch(
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )
-
-
-def split_of_k(config: SkinnyConfig, n: int, k: int, units: int) -> int:
-    """Programs that share the K of a tile; all of them fit on the GPU at once, where possible."""
-    steps = triton.cdiv(k, config.k)
-    for_all_units = config.programs_per_unit * units // triton.cdiv(n, config.n)
-    split = max(1, min(for_all_units, steps // config.least_steps))
-    return triton.cdiv(steps, triton.cdiv(steps, split))  # none is left without a step

@@ -2,4 +2,5 @@
 
 kernels.int4.gemm      the product
 kernels.int4.packing   weights: quantise, pack, unpack
+kernels.int4.rule      which kernel and block a product takes; without torch
 """

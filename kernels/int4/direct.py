@@ -23,15 +23,16 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from kernels.int4 import configs, layouts
-from kernels.int4.configs import Int4DirectConfig
+from kernels.int4 import constants, layouts
+from kernels.int4.constants import DirectConstants
 from kernels.int4.dequantise import dequantised, less_zeros
 from kernels.int4.packing import Int4Weights
+from kernels.int4.rule import Int4DirectConfig
 from kernels.int4.splits import finish
 
-CHAIN: gl.constexpr = gl.constexpr(configs.CHAIN)
-CENTRE: gl.constexpr = gl.constexpr(configs.CENTRE)
-ZEROS: gl.constexpr = gl.constexpr(configs.ZEROS)
+CHAIN: gl.constexpr = gl.constexpr(constants.CHAIN)
+CENTRE: gl.constexpr = gl.constexpr(constants.CENTRE)
+ZEROS: gl.constexpr = gl.constexpr(constants.ZEROS)
 
 
 @gluon.jit
@@ -329,7 +330,7 @@ def launch(
         counters,
         weights.rows,
         x.shape[0],
-        C=config.constants(weights.k, weights.group, x.dtype, zeros=zeros is not None),
+        C=DirectConstants.of(config, weights, x.dtype),
         CHAINED=chained,
         num_warps=config.num_warps,
         launch_pdl=chained,

@@ -10,7 +10,7 @@ kernels.int4.specialised, which many tokens take, scales weights of groups befor
 rounds them to the type of x. The other kernels scale fp32 sums, as it does too with a scale per
 row. So the same token can get other bits in a larger batch, because another kernel runs.
 
-Which kernel runs: on sm_90 what kernels.int4.table chooses (Gluon with inline PTX); on every other
+Which kernel runs: on sm_90 what kernels.int4.rule chooses (Gluon with inline PTX); on every other
 architecture, in the interpreter, and where none fits, kernels.int4.plain. Only the former was
 tuned: kernels.int4.direct and kernels.int4.staged on an H200, separately for plain and chained
 launches, kernels.int4.specialised, for many tokens, on an H100.
@@ -26,16 +26,21 @@ from kernels.common.architecture import compute_units, is_hopper, units_limit
 from kernels.common.counters import zeroed_counters
 from kernels.common.operators import define, traced_as, untraced
 from kernels.common.replay import replayed
-from kernels.int4 import direct, plain, specialised, staged, table
-from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
+from kernels.int4 import direct, plain, rule, specialised, staged
 from kernels.int4.packing import (
     SCALE_DTYPES,
-    UNIT_COLUMNS,
-    UNIT_ROWS,
     Int4Weights,
     check_sizes,
     dequantise,
     unpack,
+)
+from kernels.int4.rule import (
+    UNIT_COLUMNS,
+    UNIT_ROWS,
+    Int4Config,
+    Int4DirectConfig,
+    Int4PlainConfig,
+    Int4StagedConfig,
 )
 
 
@@ -71,10 +76,10 @@ def int4_gemm(
     """The product [tokens, rows], in the dtype of x.
 
     out      where to write it; allocated by default
-    chained  programmatic dependent launch (sm_90): starts while the kernel before it still runs,
-             and reads weights, scales and zero points before that has ended; so it must not be the
-             one that writes them
-    config   instead of the table's choice
+    chained  programmatic dependent launch (sm_90): starts, and reads weights, scales and zero
+             points, while kernels before it still run. No kernel since the last launch that was not
+             chained, that one included, may write them
+    config   instead of the rule's choice
 
     It may run on several streams and in several CUDA graphs at once. Raises ValueError, before
     anything runs, for tensors of another type, shape, place or alignment and for a config that does
@@ -127,8 +132,7 @@ def _launch(
     counters: torch.Tensor,
     chained: bool,
 ) -> None:
-    check_config(config, x, weights, chained)
-    sums, _ = config.meeting_sizes(weights, x.shape[0])
+    sums, _ = config.exchange_sizes(weights, x.shape[0])
     # Kernels that join no sums get an address all the same.
     partials = x.new_empty(sums, dtype=torch.float32) if sums else counters.view(torch.float32)
     if isinstance(config, Int4PlainConfig):
@@ -180,8 +184,8 @@ def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
 def default_config(x: torch.Tensor, weights: Int4Weights, *, chained: bool = False) -> Int4Config:
     """The configuration that int4_gemm takes for these arguments on x's device."""
     if not is_hopper(x):
-        return table.plain(x.shape[0])
-    return table.choose(weights, x.shape[0], chained=chained, units=compute_units(x))
+        return rule.plain(x.shape[0])
+    return rule.choose(weights, x.shape[0], chained=chained, units=compute_units(x))
 
 
 def _choice(
@@ -199,14 +203,14 @@ def _choice(
         check_activations(x, weights)
         config = given or default_config(x, weights, chained=chained)
         check_config(config, x, weights, chained)
-        choice = (config, config.meeting_sizes(weights, x.shape[0])[1])
+        choice = (config, config.exchange_sizes(weights, x.shape[0])[1])
         if len(_CHOICES) >= _MOST_CHOICES:
             _CHOICES.clear()
         _CHOICES[key] = choice
     return choice
 
 
-# Estimates of 23 to 46 configurations take a host 0.3 to 0.6 ms (two cores of a cloud machine).
+# A choice takes a host 0.1 ms (two cores of a cloud machine).
 _CHOICES: Final[dict[Hashable, tuple[Int4Config, int]]] = {}
 _MOST_CHOICES: Final = 4096
 _MOST_BLOCKS: Final = 65535  # along the second or third side of a grid (CUDA's limit)

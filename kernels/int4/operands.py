@@ -10,7 +10,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernels.int4.packing import UNIT_ROWS
+from kernels.int4.rule import UNIT_ROWS
 
 WORDS_LAYOUT = gl.NVMMASharedLayout(128, 8, 4)
 

@@ -31,14 +31,13 @@ from typing import Final
 
 import torch
 
-UNIT_ROWS: Final = 16
-UNIT_COLUMNS: Final = 128
-ROW_MULTIPLE: Final = 64
+from kernels.int4.rule import ROW_MULTIPLE, UNIT_COLUMNS, UNIT_ROWS, WeightSizes
+
 MOST_COLUMNS: Final = 1 << 28  # kernels count bytes and scales of a tile's rows in 32 bits
 GROUPS: Final = (32, 64, 128)
 SCALE_DTYPES: Final = (torch.bfloat16, torch.float16)
-# The smallest normal bf16, which is the smallest normal fp32 too, and the smallest subnormal fp16:
-# that is normal in fp32, and times the 4 bits of a weight it is exact.
+# bf16: its smallest normal number. fp16: its smallest subnormal one, which is normal in fp32; times
+# a weight of 4 bits it is exact there.
 _SMALLEST_SCALE: Final = {torch.bfloat16: 2.0**-126, torch.float16: 2.0**-24}
 SYMMETRIC_ZERO: Final = 8
 _LARGEST: Final = 15
@@ -64,31 +63,18 @@ class Quantised:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Int4Weights:
+class Int4Weights(WeightSizes):
     """Packed weights of a layer with `rows` outputs and `k` inputs; see the module's layout."""
 
     packed: torch.Tensor
     scales: torch.Tensor
     zeros: torch.Tensor | None
-    rows: int
-    k: int
-    group: int
-
-    @property
-    def padded_rows(self) -> int:
-        """Rows in memory: a multiple of ROW_MULTIPLE."""
-        return padded(self.rows)
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory of weights, scales and zero points, padding included."""
         tensors = [self.packed, self.scales, *([] if self.zeros is None else [self.zeros])]
         return sum(tensor.nbytes for tensor in tensors)
-
-
-def padded(rows: int) -> int:
-    """Rows rounded up to ROW_MULTIPLE."""
-    return -(-rows // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
 def quantise(
@@ -239,7 +225,7 @@ def _check_quantised(quantised: Quantised) -> None:
 
 
 def _pad(matrix: torch.Tensor, value: float) -> torch.Tensor:
-    missing = padded(matrix.shape[0]) - matrix.shape[0]
+    missing = -matrix.shape[0] % ROW_MULTIPLE
     return torch.nn.functional.pad(matrix, (0, 0, 0, missing), value=value)
 
 

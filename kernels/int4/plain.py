@@ -10,8 +10,9 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.int4.configs import Int4PlainConfig
-from kernels.int4.packing import UNIT_COLUMNS, UNIT_ROWS, Int4Weights
+from kernels.int4.constants import PlainConstants
+from kernels.int4.packing import Int4Weights
+from kernels.int4.rule import UNIT_COLUMNS, UNIT_ROWS, Int4PlainConfig
 
 
 @triton.jit
@@ -90,7 +91,7 @@ def _finish(acc, target, inside, partials, counters, SPLIT: tl.constexpr):
         size: tl.constexpr = height * width
         block = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
         lanes = tl.arange(0, height)[:, None] * width + tl.arange(0, width)[None, :]
-        own = partials + block * (SPLIT * size) + lanes
+        own = partials + tl.cast(block, tl.int64) * (SPLIT * size) + lanes
         tl.store(own + tl.program_id(2) * size, acc)
         tl.debug_barrier()
         arrived = tl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
@@ -169,7 +170,7 @@ def launch(
         triton.cdiv(units, config.split),
         # The interpreter holds bf16 as bits and multiplies those; fp32 is exact there.
         MULTIPLY=_TYPES[x.dtype] if x.is_cuda else tl.float32,
-        C=config.constants(weights.k, weights.group, zeros=zeros is not None),
+        C=PlainConstants.of(config, weights),
         num_warps=config.num_warps,
     )
 

@@ -40,7 +40,7 @@ from triton.language.core import _aggregate as aggregate
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.int4 import layouts
-from kernels.int4.configs import Int4SpecialisedConfig
+from kernels.int4.constants import SpecialisedConstants
 from kernels.int4.dequantise import dequantised, less_zeros, scaled
 from kernels.int4.operands import (
     activations_descriptor,
@@ -50,6 +50,7 @@ from kernels.int4.operands import (
     words_descriptor,
 )
 from kernels.int4.packing import Int4Weights
+from kernels.int4.rule import Int4SpecialisedConfig
 
 # What setmaxnreg takes at least: enough for a warp that does nothing but fetch.
 _FETCHING_REGISTERS: gl.constexpr = gl.constexpr(24)
@@ -60,7 +61,8 @@ _MOST_LOOKS: gl.constexpr = gl.constexpr(16)
 # The word by which the parts of K of a tile meet: bits 0 to 3 count those that have written their
 # sums, bits 4 to 7 those that look at the word no more, and bit 8 + p says that part p has left its
 # strips to another one, which it can until all have written.
-_ONE_GONE: gl.constexpr = gl.constexpr(1 << 4)
+_COUNT: gl.constexpr = gl.constexpr(15)
+_GONE: gl.constexpr = gl.constexpr(4)
 _LEFT: gl.constexpr = gl.constexpr(8)
 
 
@@ -375,13 +377,13 @@ def _finish(acc, arguments, WHICH: gl.constexpr, C: gl.constexpr):
         me = gl.program_id(0)
         place = (gl.program_id(2) * gl.num_programs(1) + gl.program_id(1)) * C.parts + WHICH
         word = counters + place
-        sums = partials + place * (SPLIT * C.rows * C.token_tile)
+        sums = partials + place.to(gl.int64) * (SPLIT * C.rows * C.token_tile)
         own = sums + me * (C.rows * C.token_tile)
         for i in gl.static_range(COUNT):
             gl.store(own + i * (C.rows * WIDTH) + _places(WIDTH, C), strips[i])
         gl.thread_barrier()  # what all threads wrote is released by the one that counts
-        parts = _parts_to_add(word, me, C)
-        before = _go(word)
+        parts = _meet(word, me, C)
+        before = _count_as_gone(word)
         target = (out, first_row, first_token, rows, tokens)
         if (parts >> me) & 1 != 0:
             for turn in gl.static_range(TURNS):
@@ -408,7 +410,7 @@ def _add_up(sums, token, WIDTH: gl.constexpr, target, C: gl.constexpr):
     for part in gl.static_range(1, SPLIT):
         theirs = place + part * (C.rows * C.token_tile)
         total += gl.load(theirs, mask=exists, other=0.0, cache_modifier=".cg")
-    token = gl.where(exists, first_token + token, tokens)
+    token = gl.where(exists, first_token + token, tokens)  # beyond all tokens nothing is stored
     _store_strip(total, out, first_row, token, rows, tokens, C)
 
 
@@ -422,16 +424,17 @@ def _places(WIDTH: gl.constexpr, C: gl.constexpr):
 
 
 @gluon.jit
-def _parts_to_add(word, me, C: gl.constexpr):
-    """Whose strips this part of K adds up, a bit for each part; all sums of these are written.
+def _meet(word, me, C: gl.constexpr):
+    """Count the sums of this part of K as written, and say whose strips it adds up.
 
+    Returns a bit for each part of K whose strips it adds up; all have written their sums by then.
     The first part of those that have not left adds up the strips of those that have, too.
     """
     gl.atomic_add(word, 1, sem="release", scope="gpu")
     state = gl.atomic_add(word, 0, sem="acquire", scope="gpu")
     look = 1
-    has_left = look == 0
-    while ((state & 15) < C.split) & (not has_left):
+    has_left = look == 0  # false, as a tensor, because the loop changes it
+    while ((state & _COUNT) < C.split) & (not has_left):
         if look < _MOST_LOOKS:
             state = gl.atomic_add(word, 0, sem="acquire", scope="gpu")
         else:  # leave, unless another part has changed the word since
@@ -447,22 +450,27 @@ def _parts_to_add(word, me, C: gl.constexpr):
 
 
 @gluon.jit
-def _go(word):
+def _count_as_gone(word):
     """Count this part of K as one that looks at the word no more.
 
-    Returns the word before, in lane 0 of a vector: all threads would wait for a scalar.
+    Returns the word as it was, in lane 0 of a vector: a scalar would reach all threads through
+    shared memory, and all would wait for it.
     """
     LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
     lane = gl.arange(0, 128, LAYOUT)
-    one = gl.full([128], _ONE_GONE, gl.int32, LAYOUT)
+    one = gl.full([128], 1 << _GONE, gl.int32, LAYOUT)
     return gl.atomic_add(word + lane * 0, one, mask=lane == 0, sem="relaxed", scope="gpu")
 
 
 @gluon.jit
 def _reset(word, before, C: gl.constexpr):
-    """Make the word zero again, as it began, if all other parts of K had gone `before`."""
+    """Make the word zero again, as it began, if all other parts of K had gone `before`.
+
+    Others may still add sums then: only the next kernel on the stream uses the word and the sums
+    again, and that waits for the end of this one.
+    """
     lane = gl.arange(0, 128, before.type.layout)
-    is_last = ((before >> 4) & 15) == C.split - 1
+    is_last = ((before >> _GONE) & _COUNT) == C.split - 1
     gl.store(word + lane * 0, gl.zeros_like(before), mask=(lane == 0) & is_last)
 
 
@@ -531,7 +539,7 @@ def launch(
     chained: bool,
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
-    constants = config.constants(weights.k, weights.group, zeros=weights.zeros is not None)
+    constants = SpecialisedConstants.of(config, weights)
     rows = constants.box_rows
     scales = scales_descriptor(weights.scales, rows)
     zeros = scales if weights.zeros is None else scales_descriptor(weights.zeros, rows)

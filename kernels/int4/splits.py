@@ -19,7 +19,7 @@ def finish(y, place, target, inside, partials, counters, SIZE: gl.constexpr, SPL
         gl.store(target, y.to(target.dtype.element_ty), mask=inside)
     else:
         block = gl.program_id(0) * gl.num_programs(1) + gl.program_id(1)
-        own = partials + block * (SPLIT * SIZE) + place
+        own = partials + block.to(gl.int64) * (SPLIT * SIZE) + place
         gl.store(own + gl.program_id(2) * SIZE, y)
         gl.thread_barrier()
         arrived = gl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")

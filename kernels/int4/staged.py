@@ -26,16 +26,17 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.language.core import _aggregate as aggregate
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from kernels.int4 import configs, layouts
-from kernels.int4.configs import Int4StagedConfig
+from kernels.int4 import layouts
+from kernels.int4.constants import StagedConstants
 from kernels.int4.dequantise import dequantised, less_zeros
 from kernels.int4.operands import activations_descriptor, in_rows, operand, words_descriptor
 from kernels.int4.packing import Int4Weights
+from kernels.int4.rule import MATRIX, Int4StagedConfig
 from kernels.int4.splits import finish
 
-SYNC: gl.constexpr = gl.constexpr(configs.MATRIX["sync"])
-GROUP: gl.constexpr = gl.constexpr(configs.MATRIX["group"])
-OVERLAPPED: gl.constexpr = gl.constexpr(configs.MATRIX["overlapped"])
+SYNC: gl.constexpr = gl.constexpr(MATRIX.index("sync"))
+GROUP: gl.constexpr = gl.constexpr(MATRIX.index("group"))
+OVERLAPPED: gl.constexpr = gl.constexpr(MATRIX.index("overlapped"))
 
 
 @aggregate
@@ -306,7 +307,7 @@ def launch(
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
     zeros = weights.zeros
-    constants = config.constants(weights.k, weights.group, zeros=zeros is not None)
+    constants = StagedConstants.of(config, weights)
     _int4_staged_kernel[config.grid(weights, x.shape[0])](
         words_descriptor(weights.packed, constants.unroll, constants.rows),
         activations_descriptor(

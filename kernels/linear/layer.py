@@ -121,6 +121,7 @@ class _Linear(torch.autograd.Function):
         y = multiplied(plan, "output", rows_of_x, rows_of_w, (x, w.t()))
         ctx.plan, ctx.dtypes = plan, (x.dtype, w.dtype)
         ctx.counts, ctx.fuses = (len(saved_of_x), len(saved_of_w)), fuses
+        # w is `gradient_of` of linear_ops under torch.compile, where it costs no memory
         ctx.save_for_backward(*saved_of_x, *saved_of_w, *([w] if fuses else []))
         return in_type(y, x.dtype)
 
@@ -156,9 +157,9 @@ def _cast(
         return []
     if fuses and ends in (("tensorwise", ""), ("tensorwise", "tensorwise")):
         both = bool(ends[1])
-        casts: Cast = linear_ops.cast_with_amax(x, fusable.amax(x), both, gradient_of)
+        casts: Cast = linear_ops.cast_with_amax(x, fusable.amax(x), both, gradient_of=gradient_of)
     else:
-        casts = linear_ops.cast(x, *ends, gradient_of)
+        casts = linear_ops.cast(x, *ends, gradient_of=gradient_of)
     return casts
 
 
@@ -407,11 +408,8 @@ def convert_linears(
         ValueError: for a recipe, product or `saves` as Float8Linear does.
     """
     plan = plan_of(recipe, product, saves)
-    edges = [("", module)]
-    for name, parent in module.named_modules():  # named_children() leaves out second names
-        edges += [(f"{name}.{child}".removeprefix("."), x) for child, x in parent._modules.items()]
     names: dict[torch.nn.Linear, list[str]] = {}
-    for name, linear in edges:
+    for name, linear in module.named_modules(remove_duplicate=False):
         if isinstance(linear, torch.nn.Linear):
             names.setdefault(linear, []).append(name)
     left = {}
@@ -423,34 +421,38 @@ def convert_linears(
         else:
             _convert(linear, recipe_of(recipe), plan)
     if left:
-        listed = "; ".join(f"{name or 'the linear itself'} ({why})" for name, why in left.items())
+        by_reason: dict[str, list[str]] = {}
+        for name, why in left.items():
+            by_reason.setdefault(why, []).append(name or "the linear itself")
+        listed = "; ".join(f"{', '.join(own)} ({why})" for why, own in by_reason.items())
         warnings.warn(
-            f"convert_linears left as they are: {listed}. Name them in should_convert to silence "
-            "this",
+            f"convert_linears left as they are: {listed}. Let should_convert return False for them "
+            "to silence this",
             stacklevel=2,
         )
     return module
 
 
-def _obstacle(linear: torch.nn.Linear, plan: Plan) -> str:
+def _obstacle(linear: torch.nn.Linear, plan: Plan) -> str:  # noqa: PLR0911 (a reason each)
     """Why a linear cannot become a Float8Linear of this plan; "" if it can, or is one."""
     kind = parametrize.type_before_parametrizations(linear)
     weight = linear._parameters.get("weight")  # None: it is computed in the forward pass
     own = vars(linear)
     if isinstance(linear, Float8Linear):
         return "" if linear.plan == plan else f"it has the recipe {linear.recipe.text} already"
+    if kind is not torch.nn.Linear:
+        return f"{kind.__name__} is a subclass of torch.nn.Linear"
+    if type(weight) not in (torch.nn.Parameter, type(None)):
+        return f"its weight is a {type(weight).__name__}"
+    if "forward" in own and not _forwards_of(linear):
+        return "it has a forward of its own"
+    if {"recipe", "plan"} & own.keys():
+        return "it has an attribute `recipe` or `plan` of its own"
     try:
         check_features(linear.in_features, linear.out_features, plan)
     except ValueError as error:
         return str(error)
-    obstacles = {
-        f"{kind.__name__} is a subclass of torch.nn.Linear": kind is not torch.nn.Linear,
-        f"its weight is a {type(weight).__name__}": type(weight)
-        not in (torch.nn.Parameter, type(None)),
-        "it has a forward of its own": "forward" in own and not _forwards_of(linear),
-        "it has an attribute `recipe` or `plan` of its own": bool({"recipe", "plan"} & own.keys()),
-    }
-    return next((why for why, is_so in obstacles.items() if is_so), "")
+    return ""
 
 
 def _forwards_of(linear: torch.nn.Linear) -> list[str]:

@@ -78,7 +78,9 @@ class _Block(torch.autograd.Function):
         need_y, need_w = any(needs[i] for i in (0, 2, 3)), needs[1]
         ends = (plan.grad_out[0] if need_y else "", plan.grad_out[1] if need_w else "")
         keep = needs[4] or (need_y and not ends[0]) or (need_w and not ends[1])
-        casts = linear_ops.sigmoid_grad_cast(grad.contiguous(), s, *ends, keep, gradient_of)
+        casts = linear_ops.sigmoid_grad_cast(
+            grad.contiguous(), s, *ends, keep, gradient_of=gradient_of
+        )
         rows, columns, kept = split_casts(casts, ends)
         plain = kept[0] if kept else None
         grad_y, grad_w = gradients(plan, (plain, rows, columns), of_w, of_y, (need_y, need_w))

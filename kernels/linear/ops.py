@@ -356,7 +356,7 @@ def _like_product(a: torch.Tensor, b: torch.Tensor, *_: Any) -> torch.Tensor:
 
 
 def _of_gradients(function: Callable[..., Any], of_fakes: bool = False) -> Callable[..., Any]:
-    """The function, for an operator with one argument more: `gradient_of`, a tensor or None.
+    """The function, for an operator with one keyword more: `gradient_of`, a tensor or None.
 
     It says that a gradient is cast, and is a tensor on which that gradient depends. Rounding to fp8
     has no derivative, so nothing is cast where a gradient is to be differentiated again. Nor does
@@ -364,31 +364,28 @@ def _of_gradients(function: Callable[..., Any], of_fakes: bool = False) -> Calla
     a gradient, such as this one.
     """
 
-    def call(*arguments: Any) -> Any:
-        *of_function, gradient_of = arguments
-        if isinstance(gradient_of, str | bool):  # the last one of the function: there is no other
-            return function(*arguments)
+    def call(*arguments: Any, gradient_of: torch.Tensor | None = None) -> Any:
         if gradient_of is not None and torch.is_grad_enabled() and not of_fakes:
             raise RuntimeError(
                 "a float8 layer cannot be differentiated twice: its gradient was asked for with "
                 "create_graph=True, as for a gradient penalty, a Hessian or an hvp. Give this "
                 "layer the recipe high_precision, or leave it a torch.nn.Linear"
             )
-        return function(*of_function)
+        return function(*arguments)
 
     return call
 
 
 # x [rows, cols] is bf16, fp16 or fp32 with contiguous rows.
 cast: Final = define(
-    "cast(Tensor x, str rows, str columns, Tensor? gradient_of=None) -> Tensor[]",
+    "cast(Tensor x, str rows, str columns, *, Tensor? gradient_of=None) -> Tensor[]",
     _of_gradients(replayed(cast_by_kernels)),
     _of_gradients(like_both, of_fakes=True),
     _of_gradients(_cast_by_reference),
 )
 # amax: fp32 []. Whoever calls it computes that together with x.
 cast_with_amax: Final = define(
-    "cast_with_amax(Tensor x, Tensor amax, bool both, Tensor? gradient_of=None) -> Tensor[]",
+    "cast_with_amax(Tensor x, Tensor amax, bool both, *, Tensor? gradient_of=None) -> Tensor[]",
     _of_gradients(replayed(cast_with_amax_by_kernels)),
     _of_gradients(_like_cast_with_amax, of_fakes=True),
     _of_gradients(_cast_with_amax_by_reference),
@@ -423,7 +420,7 @@ layer_norm_cast: Final = define(
 )
 # s is what the sigmoid returned.
 sigmoid_grad_cast: Final = define(
-    "sigmoid_grad_cast(Tensor grad, Tensor s, str rows, str columns, bool keep, "
+    "sigmoid_grad_cast(Tensor grad, Tensor s, str rows, str columns, bool keep, *, "
     "Tensor? gradient_of=None) -> Tensor[]",
     _of_gradients(replayed(sigmoid_grad_by_kernels)),
     _of_gradients(_like_sigmoid_grad, of_fakes=True),

@@ -37,7 +37,7 @@ const productModel = (() => {
     return { total: (work ** 4 + power ** 4) ** 0.25, boundBy: bound({ launch: launch + sums, tiles, dram, power }) };
   }
 
-  // roofcal.ops.our_tiles: [rows, columns, split] that our kernels take for a shape.
+  // kernels.gemm.rule: [rows, columns, split] that our kernels take for a shape.
   function ourTile({ tiles, few_rows_columns: narrow }, { m, n, k }, units) {
     if (m > 64) {
       const cost = ([rows, cols, rate]) => Math.ceil(Math.ceil(m / rows) * Math.ceil(n / cols) / units) * rows * cols / rate;

@@ -23,15 +23,15 @@ from roofcal.ask.measured import (
     ChoiceRecord,
     MeasuredPoint,
     PointKey,
-    by_key,
     choice_record,
     distance,
-    measured_points,
+    measured_by_key,
     nearest,
 )
 from roofcal.ask.words import WEIGHTS_WORDS, choices_words, origin_words, unprobed_words
 from roofcal.core.csv_files import read_shapes
 from roofcal.core.paths import RunFolder
+from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import Passes, Weights
 from roofcal.ops.time_models import Sources
 
@@ -86,16 +86,15 @@ def _reservation(row: Record) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredEvidence:
-    """Measured points of the run that advice counts in, by op; empty without tables."""
+    """Measured points of the run that advice counts in; empty without tables.
 
+    by_key: what an Adviser takes in the place of predictions at the very shape of a question;
+    products and linears are of the same points.
+    """
+
+    by_key: Mapping[PointKey, MeasuredPoint]
     products: Sequence[MeasuredPoint]
-    casts: Sequence[MeasuredPoint]
     linears: Sequence[MeasuredPoint]
-
-    @property
-    def by_key(self) -> dict[PointKey, MeasuredPoint]:
-        """What an Adviser takes the place of predictions at the very shape of a question."""
-        return by_key((*self.products, *self.casts, *self.linears))
 
     @property
     def choices(self) -> ChoiceRecord | None:
@@ -105,10 +104,11 @@ class MeasuredEvidence:
     def nearest_to(self, ranked: RankedOption, question: LinearQuestion) -> list[MeasuredPoint]:
         """The nearest measured points of the same recipe and providers.
 
-        Of the linear forward and backward where such a one was measured, else of the product y.
+        Of the linear forward and backward, which casts its weights, where such a one was measured
+        and is asked about, else of the product y.
         """
         option, part = ranked.option, ranked.option.parts[0]
-        if question.passes == "forward_backward":
+        if (question.passes, question.weights) == ("forward_backward", "cast"):
             layer = linear_provider(option)
             points = nearest(self.linears, layer, option.recipe, question.shape, _NEAREST)
             if points:
@@ -133,17 +133,12 @@ class MeasuredEvidence:
 
 def measured_evidence(run: RunFolder | None) -> MeasuredEvidence:
     """The measured points of a run; none without a run."""
-    if run is None:
-        return MeasuredEvidence(products=(), casts=(), linears=())
-    products, casts, linears = (
-        [point for op in ops for point in measured_points(run, op)]
-        for ops in (
-            ("gemm", "probe_math", "mixed_gemm", "probe_mixed_gemm"),
-            ("cast", "probe_cast"),
-            ("linear",),
-        )
+    points = measured_by_key(run)
+    return MeasuredEvidence(
+        by_key=points,
+        products=[one for one in points.values() if BY_NAME[one.op].computes == "product"],
+        linears=[one for one in points.values() if one.op == "linear"],
     )
-    return MeasuredEvidence(products=products, casts=casts, linears=linears)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,11 +269,13 @@ class Recommendation(Answer):
             yield next(iter(self.costs.values())).basis
 
     def _other_sizes(self) -> Iterator[str]:
-        """Which recipe is the fastest for other M of the same weights."""
+        """Which recipe is predicted to be the fastest for other M of the same weights."""
         winners = self.answer["fastest_by_m"]
-        if all(w["first_m"] <= self.answer["m"] <= w["last_m"] for w in winners):
-            if winners:
-                yield f"no other M up to {winners[-1]['last_m']} changes the recipe"
+        if not winners:
+            return
+        only, *others = winners
+        if not others and self.best.recipe in (only["recipe"], *only["equals"]):
+            yield f"by prediction, no other M up to {only['last_m']} changes the recipe"
             return
         stretches = []
         for winner in winners:
@@ -288,7 +285,7 @@ class Recommendation(Answer):
             stretches.append(f"{' = '.join((winner['recipe'], *winner['equals']))} {span}{chance}")
         stated = all(winner["least_probability"] is not None for winner in winners)
         least = " (and the least probability that it is)" if stated else ""
-        yield f"the fastest recipe by M{least}: {', '.join(stretches)}"
+        yield f"by prediction, the fastest recipe by M{least}: {', '.join(stretches)}"
 
 
 def _away(doublings: float) -> str:

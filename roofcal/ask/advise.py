@@ -30,7 +30,7 @@ from roofcal.ask.linear_options import (
     packed_options,
 )
 from roofcal.ask.measured import MeasuredPoint, PointKey, point_key
-from roofcal.ask.shape_limits import memory_refusal, refusal, too_small
+from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError, checked_sizes
@@ -153,6 +153,10 @@ class Adviser:
         self._model, self._sources, self._measured = model, sources, measured
         self._options: dict[tuple[Passes, Weights], list[Option]] = {}
 
+    def without_measurements(self) -> "Adviser":
+        """The same model and sources, which answers by prediction alone."""
+        return Adviser(self._model, self._sources)
+
     def options(self, passes: Passes, weights: Weights) -> list[Option]:
         """What the model can time; raises PredictError where that is nothing."""
         key = passes, weights
@@ -213,7 +217,8 @@ class Adviser:
 
     def _refusal(self, part: Part, shape: Shape) -> str | None:
         """Why a part cannot run: its provider refuses the shape, or the memory is too small."""
-        refused = refusal(BY_NAME[part.op], part.provider, part.recipe, shape)
+        providers = part.providers(self._sources)
+        refused = why_all_refuse(BY_NAME[part.op], providers, part.recipe, shape)
         return refused or memory_refusal(_point(part, shape), self._sources.spec)
 
     def _beyond(self, point: PlanPoint) -> Beyond:
@@ -239,11 +244,7 @@ class Adviser:
             part = missing[0]
             op, shape = BY_NAME[part.op], part.shape(question.shape)
             why = self._refusal(part, shape) or "the model has no answer"
-            of_linear = ", ".join(
-                f"{a} is {s} here" for a, s in zip(op.axes, part.sides, strict=True)
-            )
-            is_output = part.role == "output"
-            refused[option.name] = why if is_output else f"{part.role}: {why} ({of_linear})"
+            refused[option.name] = part.in_linear(why)
             if too_small(op, part.provider, part.recipe, shape) is not None:
                 for_larger.add(option.name)
         if not runnable:
@@ -347,12 +348,12 @@ def linear_provider(option: Option) -> str:
 
 
 def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
-    if any(addend.high_s is None for addends in options for addend in addends):
-        return [None] * len(options)
     candidates = []
     for addends in options:
         errors: dict[str, tuple[float, float]] = {}
         for addend in addends:
+            if addend.high_s is None:
+                return [None] * len(options)
             second, error = errors.get(addend.error_name, (0.0, 0.0))
             total = second + addend.total_s
             own = addend.total_s * log_error(addend.total_s, addend.high_s)
@@ -417,14 +418,15 @@ class Winner:
 
 
 def winners_by_m(adviser: Adviser, question: LinearQuestion) -> list[Winner]:
-    """Which recipe is the fastest for other M of the same weights, in stretches of M.
+    """Which recipe is the fastest by prediction for other M of the same weights, in stretches of M.
 
-    M runs over 1, 2, 4, 8 and two steps per doubling from 16 to 131072, and the M of the question.
+    Measurements are of single M, and would split the stretches. M runs over 1, 2, 4, 8 and two
+    steps per doubling from 16 to 131072, and the M of the question.
     """
     grid = {1, 2, 4, 8, question.m, *(16 * round(2 ** (step / 2)) for step in range(27))}
     winners: list[Winner] = []
     questions = [replace(question, m=m) for m in sorted(grid)]
-    for answer in adviser.advise(questions):
+    for answer in adviser.without_measurements().advise(questions):
         first, m = answer.ranked[0], answer.question.m
         group = next((group for group in answer.equals if first in group), [first])
         fastest = [ranked.option.recipe for ranked in group]

@@ -24,30 +24,29 @@ from numpy.typing import NDArray
 
 from roofcal.ask.answers import Answer, Record, filled
 from roofcal.ask.beyond_probes import FAR
-from roofcal.ask.linear_options import BASELINE, Option, fastest_times
-from roofcal.ask.shape_limits import memory_refusal
+from roofcal.ask.linear_options import BASELINE, Option, Part, fastest_times, linear_options
+from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
 from roofcal.ask.words import WEIGHTS_WORDS, origin_words
 from roofcal.core.names import did_you_mean
-from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models.errors import PredictError, checked_sizes
+from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
     UNCAST,
     Linear,
     has_casts,
-    product_recipes,
 )
 from roofcal.ops.linear.predict import cast_providers
 from roofcal.ops.time_models import Model, Sources
 
-MULTIPLE: Final = 16  # torch._scaled_mm refuses fp8 with N or K off it
+STEP: Final = 16  # between the M of GRID up to 1024
 LARGEST_M: Final = 1 << 17
 _PER_DOUBLING: Final = 64
 GRID: Final[NDArray[np.float64]] = np.array(
-    [1, 2, 4, 8, *range(MULTIPLE, 1024, MULTIPLE)]
+    [1, 2, 4, 8, *range(STEP, 1024, STEP)]
     + [(1 << p) + (i << p) // _PER_DOUBLING for p in range(10, 17) for i in range(_PER_DOUBLING)]
     + [LARGEST_M],
     dtype=np.float64,
@@ -79,11 +78,16 @@ class Speedups:
 
     @property
     def best(self) -> int:
-        """The place on the grid of the largest speed-up: within the probes, where any M is."""
+        """The place on the grid of the largest speed-up: within the probes, where any M is.
+
+        Raises ValueError where no M has a speed-up.
+        """
         is_within = (
             np.zeros(self.value.shape, bool) if self.doublings is None else self.doublings == 0
         )
         runs = ~np.isnan(self.value)
+        if not runs.any():
+            raise ValueError("no provider runs the linear at any M: there is no best speed-up")
         is_within &= runs
         return int(np.where(runs & (is_within | ~is_within.any()), self.value, -np.inf).argmax())
 
@@ -209,7 +213,8 @@ def sentences(answer: Record) -> Iterator[str]:
             f"{products}{'' if casts == 'none' else f', casts by {casts}'} (M = {m})"
             for m, (products, casts) in at.items()
         )
-        yield f"products by whoever is fastest at each M, as advise predicts: {listed}"
+        as_advise = ", as advise predicts" if answer["casts"] == FASTEST else ""
+        yield f"products by whoever is fastest at each M{as_advise}: {listed}"
     yield origin_words(answer)
     names = {"m": "", "m_low": "m_low_", "m_high": "m_high_", "best_m": "best_"}
     at_m = {answer[m]: answer[f"{name}extrapolated_doublings"] for m, name in names.items()}
@@ -235,13 +240,18 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
     Raises PredictError for a recipe, casts or sizes that cannot be compared, with those that can.
     """
     check_linear(model, sources, linear)
-    check_weight_sides(linear.recipe, n, k)
+    checked_sizes(n=n, k=k)
     weights = PlanPoint(
         op="gemm", provider="", recipe=BASELINE, shape={"m": 1, "n": n, "k": k}, device=""
     )
     if (too_large := memory_refusal(weights, sources.spec)) is not None:
         raise PredictError(too_large)
     speedups = linear_speedups(model, sources, linear, n, k)
+    if np.isnan(speedups.value).all():
+        raise PredictError(
+            f"no provider runs {linear.recipe} with {n} x {k} (n x k) weights: "
+            f"{_side_refusals(model, sources, linear, n, k)}"
+        )
     m, m_low, m_high = breakeven_of(speedups)
     calibration = sources.calibration
     return Breakeven(
@@ -338,17 +348,20 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
         )
 
 
-def check_weight_sides(recipe: str, n: int, k: int) -> None:
-    """Raises PredictError for n x k weights that no kernel of the recipe takes."""
-    output = GEMM_RECIPES[product_recipes(recipe, "forward")["output"]]
-    for name, side in checked_sizes(n=n, k=k).items():
-        if output.math_dtype == "fp8" and side % MULTIPLE:
-            below = side - side % MULTIPLE
-            near = f"{below} or {below + MULTIPLE}" if below else str(MULTIPLE)
-            raise PredictError(
-                f"--{name} {side} is not a multiple of {MULTIPLE}, which products of {recipe} "
-                f"need; the nearest: {near}"
-            )
+def _side_refusals(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> str:
+    """Which providers refuse which parts of a linear with n x k weights, at any M."""
+    providers: dict[Part, list[str]] = {}
+    for option in linear_options(model, sources, linear):
+        for part in option.parts:
+            providers.setdefault(replace(part, provider=""), []).extend(part.providers(sources))
+    sizes = {"m": LARGEST_M, "n": n, "k": k}
+    reasons = (
+        (part, refusals(BY_NAME[part.op], own, part.recipe, part.shape(sizes)))
+        for part, own in providers.items()
+    )
+    return "; ".join(
+        part.in_linear("; ".join(joined_refusals(own))) for part, own in reasons if own
+    )
 
 
 def _unknown_recipe(model: Model, recipe: str, recipes: list[str]) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from roofcal.ask.answers import csv_text
 from roofcal.ask.breakeven import (
     GRID,
-    MULTIPLE,
+    STEP,
     Speedups,
     breakeven_of,
     comparable_recipes,
@@ -50,9 +50,9 @@ SIDES: Final = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 # Powers of two and the middles between them that are multiples of 16.
 TOKENS: Final = tuple(
     m
-    for power in range(MULTIPLE.bit_length() - 1, int(GRID[-1]).bit_length())
+    for power in range(STEP.bit_length() - 1, int(GRID[-1]).bit_length())
     for m in (1 << power, 3 << (power - 1))
-    if m % MULTIPLE == 0 and m <= GRID[-1]
+    if m % STEP == 0 and m <= GRID[-1]
 )
 _BLOCK_RECIPE: Final = "fp8_blockwise_128x128"
 _AT_TOKENS: Final[NDArray[np.int64]] = np.searchsorted(GRID, TOKENS)

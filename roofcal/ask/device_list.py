@@ -8,27 +8,12 @@ from roofcal.ask.answers import Answer, filled
 from roofcal.ask.names import device_ids
 from roofcal.core import paths
 from roofcal.core.devices import load_devices
-from roofcal.core.environments import version_key
-from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.paths import RunFolder
 from roofcal.models import calibrated, datasheet
+from roofcal.models.calibrations import calibrated_runs
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
-
-
-def calibrated_runs() -> list[RunFolder]:
-    """Runs with a calibration, those of this machine and then published ones, the latest first.
-
-    The first of a device is the one that answers where nobody names an environment.
-    """
-    return [
-        run
-        for root in (paths.RESULTS, paths.PUBLISHED)
-        for run in sorted(
-            run_folders(root), key=lambda run: version_key(run.environment_id), reverse=True
-        )
-        if run.calibration_file.is_file()
-    ]
 
 
 def device_rows() -> list[dict[str, Any]]:
@@ -36,9 +21,10 @@ def device_rows() -> list[dict[str, Any]]:
 
     memory_bytes: None without a datasheet. models: the models of time that answer. environments:
     the calibrated ones with the ops of the study that were measured there, the default first.
+    published: whether its records are, derived again here or not.
     """
-    specs, runs = load_devices(paths.DEVICES), calibrated_runs()
-    rows = []
+    specs, runs = load_devices(paths.DEVICES), calibrated_runs(paths.PUBLISHED, paths.RESULTS)
+    rows, published = [], (paths.PUBLISHED, paths.REPLAY)
     for device in device_ids():
         spec = specs.get(device)
         own = [run for run in runs if run.device == device]
@@ -57,7 +43,7 @@ def device_rows() -> list[dict[str, Any]]:
                     {
                         "environment": run.environment_id,
                         "folder": run.folder.as_posix(),
-                        "published": run.folder.is_relative_to(paths.PUBLISHED),
+                        "published": any(map(run.folder.is_relative_to, published)),
                         "ops": _studied_ops(run),
                     }
                     for run in own
@@ -68,8 +54,11 @@ def device_rows() -> list[dict[str, Any]]:
 
 
 def _studied_ops(run: RunFolder) -> list[str]:
-    """Ops of the study that were measured; a wheel has the plans of publications alone."""
-    names = run.measured_ops() or run.planned_ops()
+    """Ops of the study that were measured.
+
+    A wheel has the plans of publications alone, and what is derived again predictions alone.
+    """
+    names = run.measured_ops() or run.planned_ops() or run.predicted_ops()
     return [name for name, op in BY_NAME.items() if op.role == "study" and name in names]
 
 

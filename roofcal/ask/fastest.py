@@ -36,9 +36,9 @@ def probability_of_first(predictions: Sequence[Prediction]) -> float | None:
     return float(probabilities(parts)[0]) if len(parts) > 1 else None
 
 
-def log_error(total_s: float, high_s: float | None) -> float:
+def log_error(total_s: float, high_s: float) -> float:
     """The standard deviation of the logarithm of a time, by the upper end of its interval."""
-    return math.log((high_s or total_s) / total_s) / _Z95
+    return math.log(high_s / total_s) / _Z95
 
 
 def probabilities(candidates: Sequence[Mapping[str, tuple[float, float]]]) -> Array:

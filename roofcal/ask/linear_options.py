@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from roofcal.ask.shape_limits import whole_providers
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
@@ -72,6 +73,20 @@ class Part:
         """The sizes of the part by its axes; sizes: of the linear by m, n and k, or vectors."""
         axes = BY_NAME[self.op].axes
         return {axis: sizes[side] for axis, side in zip(axes, self.sides, strict=True)}
+
+    def in_linear(self, reason: str) -> str:
+        """A reason about the axes of the part, with what they are in the linear."""
+        if self.role == "output":
+            return reason
+        axes = zip(BY_NAME[self.op].axes, self.sides, strict=True)
+        return f"{self.role}: {reason} ({', '.join(f'{a} is {s} here' for a, s in axes)})"
+
+    def providers(self, sources: Sources) -> list[str]:
+        """Its provider, or all that may run it for a model that knows none."""
+        if self.provider:
+            return [self.provider]
+        device = sources.spec.device if sources.spec else ""
+        return whole_providers(BY_NAME[self.op], self.recipe, device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,8 +261,7 @@ def _outside(sources: Sources, part: Part, sizes: Mapping[str, Array]) -> Array:
     if sources.calibration is not None:
         own = doublings_outside(sources.calibration, op, part.provider, part.recipe, shape)
         outside = outside if own is None else own
-    for axis, multiple in op.size_multiples(part.provider, part.recipe).items():
-        outside = np.where(shape[axis] % multiple, np.inf, outside)
-    for axis, least in op.least_sizes(part.provider, part.recipe).items():
-        outside = np.where(shape[axis] < least, np.inf, outside)
-    return outside
+    providers = part.providers(sources)
+    limits = [op.refused_axes(name, part.recipe, shape).values() for name in providers]
+    is_refused = [reduce(np.logical_or, own, np.zeros_like(outside, bool)) for own in limits]
+    return np.where(np.logical_and.reduce(is_refused), np.inf, outside)

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from roofcal.core import paths
 from roofcal.core.paths import RunFolder
-from roofcal.ops import BY_NAME
+from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import Shape
 
 _STEADY: Final = {"status": "ok", "cache": "cold", "distribution": "normal", "world_size": "1"}
@@ -24,6 +24,7 @@ _STEADY: Final = {"status": "ok", "cache": "cold", "distribution": "normal", "wo
 class MeasuredPoint:
     """One point of a table.
 
+    repeat       0 as the study times it, whose time holds its sentinels; else of a sentinel alone
     low_s, high_s  ends of the 95 % interval, as the table has them
     burst_s      of the first milliseconds, before the clock comes down; None where not timed
     predicted_s  by the calibrated model; None for probes and for what it does not predict
@@ -35,6 +36,7 @@ class MeasuredPoint:
     provider: str
     recipe: str
     shape: Shape
+    repeat: int
     median_s: float
     low_s: float
     high_s: float
@@ -44,8 +46,13 @@ class MeasuredPoint:
 
 
 def measured_points(run: RunFolder, op: str) -> list[MeasuredPoint]:
-    """The settled points of an op (or a probe) with cold caches and normal inputs, as timed."""
-    return list(_points(run, op))
+    """The settled points of an op (or a probe) with cold caches and normal inputs, each once."""
+    return list(by_key(_points(run, op)).values())
+
+
+def measured_by_key(run: RunFolder | None) -> "dict[PointKey, MeasuredPoint]":
+    """The settled points of all ops of a run; none without a run, or where it has no tables."""
+    return by_key(point for op in OPS for point in _points(run, op.name)) if run else {}
 
 
 def table_file(run: RunFolder, op: str) -> Path | None:
@@ -72,6 +79,7 @@ def _points(run: RunFolder, op: str) -> Iterator[MeasuredPoint]:
                 provider=row["provider"],
                 recipe=row["recipe"],
                 shape={axis: int(row[axis]) for axis in axes},
+                repeat=int(row["repeat"]),
                 median_s=float(row["median_s"]),
                 low_s=float(row["ci95_low_s"]),
                 high_s=float(row["ci95_high_s"]),
@@ -101,11 +109,18 @@ def point_key(op: str, provider: str, recipe: str, shape: Shape) -> PointKey:
 
 
 def by_key(points: Iterable[MeasuredPoint]) -> dict[PointKey, MeasuredPoint]:
-    """One point per key. Of several it is their median, in an interval that holds all of theirs."""
+    """One point per key. Of several it is their median, in an interval that holds all of theirs.
+
+    Sentinels count where there is nothing else.
+    """
     groups: dict[PointKey, list[MeasuredPoint]] = {}
     for point in points:
         key = point_key(point.op, point.provider, point.recipe, point.shape)
         groups.setdefault(key, []).append(point)
+    counted = {
+        key: [point for point in group if not point.repeat] or group
+        for key, group in groups.items()
+    }
     return {
         key: replace(
             group[0],
@@ -113,7 +128,7 @@ def by_key(points: Iterable[MeasuredPoint]) -> dict[PointKey, MeasuredPoint]:
             low_s=min(point.low_s for point in group),
             high_s=max(point.high_s for point in group),
         )
-        for key, group in groups.items()
+        for key, group in counted.items()
     }
 
 

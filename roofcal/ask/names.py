@@ -5,6 +5,7 @@ from typing import Final
 
 from roofcal.core import paths
 from roofcal.core.names import is_part
+from roofcal.models.calibrations import calibrated_runs
 from roofcal.models.errors import PredictError
 
 # What torch, torchao and papers call a recipe -> its name here.
@@ -25,14 +26,7 @@ def device_ids() -> list[str]:
 
 def _calibrated_ids() -> set[str]:
     """Ids of the devices that have a publication or results here."""
-    roots = (paths.PUBLISHED, paths.REPLAY, paths.RESULTS)
-    files = [file for root in roots for file in root.glob("*/*/calibration.jsonl")]
-    return {file.parents[1].name for file in files}
-
-
-def device_named(text: str) -> str:
-    """The device of `device_choice`, without its remark; raises as that."""
-    return device_choice(text)[0]
+    return {run.device for run in calibrated_runs(paths.PUBLISHED, paths.RESULTS)}
 
 
 def device_choice(text: str) -> tuple[str, str]:

@@ -17,16 +17,22 @@ from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import (
     ChoiceRecord,
     MeasuredPoint,
-    by_key,
     choice_record,
+    measured_by_key,
     measured_points,
     point_key,
 )
-from roofcal.ask.names import recipe_named
-from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals, too_small
+from roofcal.ask.names import RECIPE_ALIASES, recipe_named
+from roofcal.ask.shape_limits import (
+    joined_refusals,
+    memory_refusal,
+    refusals,
+    too_small,
+    whole_providers,
+)
 from roofcal.ask.words import choices_words, extrapolation_words, origin_words, unprobed_words
 from roofcal.core.csv_files import Cells, read_rows, size_errors
-from roofcal.core.names import did_you_mean, did_you_mean_or_all
+from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_part
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
@@ -35,7 +41,6 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.linear.model import is_made_of_linears, parts_of
 from roofcal.ops.parts import load_part
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
@@ -165,12 +170,12 @@ def predict_point(
     answer = _fastest(point, model, sources)
     if run is None:
         return answer
-    points = {one.name: measured_points(run, one.name) for one in OPS if one.folder == op.folder}
-    measured = by_key(own for of_op in points.values() for own in of_op)
     return replace(
         answer,
-        choices=choice_record(points[op.name]) if answer.slower else None,
-        measured=measured.get(point_key(op.name, answer.provider, point.recipe, point.shape)),
+        choices=choice_record(measured_points(run, op.name)) if answer.slower else None,
+        measured=measured_by_key(run).get(
+            point_key(op.name, answer.provider, point.recipe, point.shape)
+        ),
     )
 
 
@@ -235,20 +240,7 @@ def _candidates(point: PlanPoint, op: OpSpec, model: str, sources: Sources) -> S
     own = _calibrated_alone(point, op, sources) if model == calibrated.MODEL else []
     if own:
         return own
-    providers = op.providers_on("cpu" if point.device.startswith("cpu-") else "cuda")
-    whole = [provider for provider in providers if provider not in op.partial]
-    return [provider for provider in whole if _has_parts(op, provider, point.recipe)] or whole
-
-
-def _has_parts(op: OpSpec, provider: str, recipe: str) -> bool:
-    """Whether it is known what a provider's linears consist of in a recipe; True of other ops."""
-    if not is_made_of_linears(op):
-        return True
-    try:
-        parts_of(provider, recipe)
-    except KeyError:  # as fp8 by bf16_compile
-        return False
-    return True
+    return whole_providers(op, point.recipe, point.device)
 
 
 def _calibrated_alone(point: PlanPoint, op: OpSpec, sources: Sources) -> list[str]:
@@ -326,12 +318,18 @@ def _recipe_problem(op: OpSpec, recipe: str) -> str | None:
             return str(error)
     problem = f"unknown recipe '{recipe}' of op {op.name}"
     if owners := [f"--op {other.name}" for other in _STUDIED if recipe in other.recipes]:
-        return f"{problem}; {' and '.join(owners)} {'have' if owners[1:] else 'has'} it"
-    for cutoff in (1.0, 0.6):  # names of which it is a part come first: int4 is not a slip of int8
-        for other in (op, *_STUDIED):
-            if hint := did_you_mean(recipe, other.recipes, cutoff=cutoff):
-                where = "" if other is op else f" (with --op {other.name})"
-                return f"{problem}{hint}{where}"
+        words = [alias for alias, meant in RECIPE_ALIASES.items() if meant == recipe]
+        word = next((word for word in words if names_with_part(word, op.recipes)), None)
+        hint = did_you_mean(word, op.recipes) if word else ""
+        more = f" and {len(owners) - 2} more" if owners[2:] else ""
+        others = (", " if more else " and ").join(owners[:2]) + more
+        return f"{problem}{hint}; {others} {'have' if owners[1:] else 'has'} it"
+    ops = (op, *_STUDIED)
+    with_part = [other for other in ops if names_with_part(recipe, other.recipes)]
+    for other in (*with_part, *ops):  # int4 is a part of names, and no slip of int8
+        if hint := did_you_mean(recipe, other.recipes):
+            where = "" if other is op else f" (with --op {other.name})"
+            return f"{problem}{hint}{where}"
     return f"{problem}{did_you_mean_or_all(recipe, op.recipes)}"
 
 

@@ -7,13 +7,15 @@ from roofcal.core.recipes import nbytes
 from roofcal.core.records import PlanPoint
 from roofcal.core.units import GB
 from roofcal.ops import BY_NAME
+from roofcal.ops.linear.model import is_made_of_linears, parts_of
 from roofcal.ops.spec import OpSpec, Shape
 
 
 def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     """Why a provider does not run a shape, and the nearest sizes that it runs; None if it does."""
+    is_refused = op.refused_axes(provider, recipe, shape)
     multiples = op.size_multiples(provider, recipe)
-    refused = {axis: size for axis, size in multiples.items() if shape[axis] % size}
+    refused = {axis: size for axis, size in multiples.items() if is_refused[axis, "multiple"]}
     if not refused:
         return too_small(op, provider, recipe, shape)
     required = ", ".join(f"{axis} in multiples of {multiple}" for axis, multiple in refused.items())
@@ -28,10 +30,32 @@ def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
 
 def too_small(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     """Why a provider for large shapes does not run this one; None if that is no reason."""
+    is_refused = op.refused_axes(provider, recipe, shape)
     for axis, least in op.least_sizes(provider, recipe).items():
-        if shape[axis] < least:
+        if is_refused[axis, "least"]:
             return f"{provider} takes {recipe} with {axis} of {least} and more, got {shape[axis]}"
     return None
+
+
+def whole_providers(op: OpSpec, recipe: str, device: str) -> list[str]:
+    """Providers on a kind of device that have a recipe and do all of an op.
+
+    One of them runs what a model of time predicts that knows no providers.
+    """
+    providers = op.providers_on("cpu" if device.startswith("cpu-") else "cuda")
+    whole = [one for one in providers if one not in op.partial and op.has_pair(one, recipe)]
+    return [one for one in whole if _has_parts(op, one, recipe)] or whole
+
+
+def _has_parts(op: OpSpec, provider: str, recipe: str) -> bool:
+    """Whether it is known what a provider's linears consist of in a recipe; True of other ops."""
+    if not is_made_of_linears(op):
+        return True
+    try:
+        parts_of(provider, recipe)
+    except KeyError:  # as fp8 by bf16_compile
+        return False
+    return True
 
 
 def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) -> Mapping[str, str]:

@@ -52,6 +52,10 @@ GROUPS: Final = {
     "study this machine, in a checkout": {
         "doctor": ("stages.DOCTOR", "what is here, and what a study here can do"),
         "plan": ("stages.PLAN", "the points of a study: a summary, or one op's file"),
+        "compile": (
+            "stages.COMPILE",
+            "compile the kernels of a plan for a GPU, before it is measured",
+        ),
         "measure": ("stages.MEASURE", "measure a plan; goes on where it was interrupted"),
         "join": (
             "stages.JOIN",

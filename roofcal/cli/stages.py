@@ -1,9 +1,11 @@
-"""The stages of a study, which Snakemake calls: plan, measure, calibrate, learning, report; doctor.
+"""The stages of a study, which Snakemake calls: plan, compile, measure, calibrate, ...; doctor.
 
 `predict`, `breakeven` and `llm`, which people ask too, have files of their own.
 """
 
 import signal
+import subprocess
+import sys
 from json import dumps
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,9 +22,9 @@ def preflight(*, profile: Path) -> int:
         profile (FOLDER): whether a study with this profile, e.g. profiles/slurm, fits the cluster:
             0 or 1
     """
+    from roofcal.study.cluster import cluster_nodes
+    from roofcal.study.cluster import preflight as examined
     from roofcal.study.config import load_study
-    from roofcal.study.preflight import cluster_nodes
-    from roofcal.study.preflight import preflight as examined
 
     lines = list(examined(profile, load_study(paths.CONFIG), cluster_nodes()))
     for line, is_problem in lines:
@@ -123,6 +125,29 @@ def plan(
             print(f"  {name:14s}{count['points']:6d} points in {count['groups']} groups")
 
 
+def compile_kernels(
+    *, plan: Path, environment: Path, processes: int | None = None, out: Path | None = None
+) -> None:
+    """Say which points are not compiled, and why; no failure: they are compiled when timed.
+
+    Args:
+        environment: environment.jsonl of the device
+        processes (N): compilers that run at once (default: one per core)
+        out: write what became of each point here, as JSON
+    """
+    from roofcal.core.files import write_bytes
+    from roofcal.core.machine.cores import usable_cores
+    from roofcal.measure.compile import compile_plan
+
+    lines = []
+    for compiled in compile_plan(plan, environment, processes or usable_cores()):
+        lines.append(dumps(compiled) + "\n")
+        if compiled["reason"]:
+            print(f"{compiled['point']}: {compiled['reason']}", flush=True)
+    if out:
+        write_bytes(out, "".join(lines).encode())
+
+
 def measure(
     *,
     plan: Path,
@@ -131,6 +156,7 @@ def measure(
     out: Path,
     timing: dict[str, Any],
     world_sizes: tuple[int, ...] | None = None,
+    compile_first: bool = False,
     retry: list[Literal["unsupported", "incorrect", "out_of_memory", "timeout", "failed"]]
     | None = None,
 ) -> None:
@@ -141,6 +167,8 @@ def measure(
         out: the measurements, once all are there
         timing: timing protocol, JSON
         world_sizes (N): points that so many devices share, and no others (default: the whole plan)
+        compile_first: compile all of the plan with all cores before the GPU is taken (see
+            `compile`)
         retry: measure points of this status again (may be given several times)
     """
     from roofcal.core.jsonl import read_single_record
@@ -151,6 +179,9 @@ def measure(
     from roofcal.study.staleness import measure_hash
 
     check_environment(read_single_record(environment, Environment), paths.DEVICES)
+    if compile_first:
+        files = [f"--plan={plan}", f"--environment={environment}"]
+        subprocess.run([sys.executable, "-m", "roofcal", "compile", *files], check=False)
     # A time limit (timeout, SLURM, Snakemake) ends a session like Ctrl-C: its end is recorded.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     measure_job(
@@ -174,7 +205,7 @@ def join(parts: tuple[Path, ...], /, *, plan: Path, out: Path) -> None:
         parts (PART): what a job measured
         out: the measurements of all
     """
-    from roofcal.study.parts import join_measurements
+    from roofcal.study.cluster import join_measurements
 
     join_measurements(plan, parts, out)
 
@@ -228,6 +259,7 @@ DOCTOR: Final = Command(
     {"--profile": preflight, "--write-environment": write_environments, "": doctor}
 )
 PLAN: Final = Command({"--out": plan_file, "": plan})
+COMPILE: Final = Command({"": compile_kernels})
 MEASURE: Final = Command({"": measure})
 JOIN: Final = Command({"": join})
 CALIBRATE: Final = Command({"": calibrate})

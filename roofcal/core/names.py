@@ -41,9 +41,14 @@ def did_you_mean(
     cutoff: how alike the nearest must be, from 0 to 1; long names need less.
     """
     names = list(allowed)
-    with_part = [name for name in names if word and is_part(word, name)]
-    close = with_part or difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+    close = names_with_part(word, names)
+    close = close or difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
     return "; did you mean " + " or ".join(map(repr, close)) + "?" if close else otherwise
+
+
+def names_with_part(word: str, allowed: Iterable[str]) -> list[str]:
+    """The names that a word is a part of; none of an empty word."""
+    return [name for name in allowed if word and is_part(word, name)]
 
 
 def is_part(word: str, name: str) -> bool:

@@ -180,8 +180,9 @@ class Session:
         the quota stopped its threads; None: no quota, or never.
     started_utc, wall_s: since its devices were free.
     waited_s: until they were, while another session measured there.
-    starting_s, compiling_s: of wall_s, waited for workers to be ready (CUDA context, warm card),
-        and for kernels that were not compiled yet.
+    starting_s: of wall_s, waited for workers to be ready (CUDA context, warm card).
+    compiling_s: of wall_s, waited for kernels that were not compiled yet; None where an op is not
+        begun before its kernels are compiled, and the device is idle before the session instead.
     """
 
     session_id: str

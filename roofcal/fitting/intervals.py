@@ -51,7 +51,7 @@ HOLDS: Final[dict[Basis, str]] = {
     "cards": "another card",
 }
 MEANINGS: Final[dict[str, str]] = {
-    HOLDS["samples"]: "one visit: interval of its samples alone",
+    HOLDS["samples"]: "one visit: of its samples and how they wander",
     HOLDS["visits"]: "several visits of one session on one card",
     HOLDS["sessions"]: "several sessions on one card",
     HOLDS["cards"]: "several cards of one model",

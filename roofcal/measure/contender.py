@@ -4,7 +4,7 @@ import hashlib
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -221,7 +221,10 @@ def _checked(
     inputs, own = data
     bench = load_bench(point.op)
     timed = point.protocol.method != "accuracy"
-    with team.failing_together(), _as_measured(timed):
+    # Compiling costs seconds per point; a call for its errors alone runs eagerly, and computes the
+    # same.
+    stance = nullcontext() if timed else torch.compiler.set_stance("force_eager")
+    with team.failing_together(), stance:
         output = call(own)
         key = (point.op, tuple(sorted(point.shape.items())), point.protocol.distribution)
         error, by_output = relative_errors(bench, point.recipe, inputs, output, exact, key)
@@ -239,14 +242,6 @@ def _checked(
         quantisation_error=rounded,
         output_errors=by_output,
     )
-
-
-def _as_measured(timed: bool) -> AbstractContextManager[object]:
-    """A call that is timed may compile; a call for its errors alone runs eagerly.
-
-    Compiling costs seconds per point and computes the same.
-    """
-    return nullcontext() if timed else torch.compiler.set_stance("force_eager")
 
 
 def _drawn(point: PlanPoint, device: torch.device, seed: int) -> Inputs:
@@ -275,7 +270,8 @@ def data_seed(point: PlanPoint, seed: int) -> int:
 
 def distinct_bytes(value: Any) -> int:
     """Bytes of all tensors in a nest of containers; an output that is an input counts once."""
-    return sum({_address(tensor): _nbytes(tensor) for tensor in _tensors(value)}.values())
+    storages = (tensor.untyped_storage() for tensor in _tensors(value))
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -286,11 +282,3 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from _tensors(item)
-
-
-def _address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
-
-
-def _nbytes(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().nbytes()

@@ -1,7 +1,5 @@
 """What an error of a provider means: the status of its point, and whether the process survives."""
 
-from collections.abc import Iterator
-
 import torch
 
 from roofcal.core.records import Status
@@ -34,14 +32,12 @@ def status_of(error: BaseException) -> Status:
     """
     if isinstance(error, RankError):
         return error.status
-    kinds = [_kind(link) for link in _with_causes(error)]
+    kinds = [_kind(error)]
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        kinds.append(_kind(cause))
+        cause = cause.__cause__ or cause.__context__
     return next((kind for kind in kinds if kind == "out_of_memory"), kinds[0])
-
-
-def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _kind(error: BaseException) -> Status:

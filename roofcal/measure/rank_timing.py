@@ -143,7 +143,7 @@ class _Graph(GraphTimer):
         self.calls = self._calls
 
     def _one_call_s(self, sample_s: float) -> float:  # noqa: ARG002 (ranks agree on a graph's)
-        calls = _even(max(4, self._keep))
+        calls = max(4, self._keep + self._keep % 2)
         graph, _outputs = self._capture(calls)
         return self._ranks.broadcast(self._replay(graph, 3, lambda: None)[-1] / calls)
 
@@ -171,10 +171,6 @@ class _Graph(GraphTimer):
         """See _Sampler."""
         samples = self._replay(self._graph, int(count), while_busy)
         return [sample / self._calls for sample in samples]
-
-
-def _even(calls: int) -> int:
-    return calls + calls % 2
 
 
 def timed(run: Callable[[], Any], ranks: SingleRank) -> tuple[torch.cuda.Event, torch.cuda.Event]:

@@ -9,11 +9,10 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +22,17 @@ from roofcal.core.jsonl import read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit, checkout_is_dirty
 from roofcal.core.machine.cores import quota_periods, throttled_share
 from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
-from roofcal.core.machine.locks import wait_for_locks
-from roofcal.core.machine.nvml import Gpu, visible_gpus
+from roofcal.core.machine.locks import HOST_CLOCK, wait_for_locks
+from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.visits.disturbances import throttled_text
 from roofcal.core.visits.order import groups_of, shuffled_groups
 from roofcal.core.visits.rows import reusable_visits
-from roofcal.measure.compile_client import CompileClient, running_server
-from roofcal.measure.compile_pool import PoolSetup, pool_size
 from roofcal.measure.journal import Journal, lock_journal
 from roofcal.measure.progress import StudyProgress
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from roofcal.measure.visits import TOO_FEW, Visits
-from roofcal.ops import BY_NAME, measuring_order
+from roofcal.ops import BY_NAME
 from roofcal.ops.visit_times import most_devices
 
 _HANDOVER_S = 1.0  # a session that waited longer came while another one measured
@@ -70,10 +67,22 @@ def measure(job: Job) -> list[Measurement]:
     measured).
     """
     points, environment = _read_job(job)
-    session = _new_session(points[0].op, environment, job)
+    timing = timing_of(job.timing)
+    session = Session(
+        session_id=uuid.uuid4().hex[:12],
+        environment_id=environment.environment_id,
+        op=points[0].op,
+        host=socket.gethostname(),
+        device_uuid=None,
+        git_commit=checkout_commit(),
+        git_dirty=checkout_is_dirty(),
+        code_hash=job.code_hash_of(points[0].op),
+        command=" ".join(["python -m roofcal", *sys.argv[1:]]),
+        timing=job.timing,
+        started_utc=_utc_now(),
+    )
     is_shared = any(point.world_size > 1 for point in points)
     here = _device_count(environment) if is_shared else 1
-    timing = timing_of(job.timing)
 
     def visits_in(journal: Journal) -> Visits:
         return Visits(points, timing, here, reusable_visits(journal.records, session, job.retry))
@@ -85,14 +94,15 @@ def measure(job: Job) -> list[Measurement]:
         _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
         if to_visit := visits.to_visit():
             crew = Crew(session, environment, _tell)
-            needed = _devices_needed(to_visit, here)
+            fitting = [point.world_size for point in to_visit if point.world_size <= here]
+            if beyond := len(to_visit) - len(fitting):
+                few = f"need more devices than the {here} of the kind here"
+                _tell(f"{session.op}: {beyond} point(s) {few}")
+            needed = max(fitting, default=1)
             is_cpu = environment.vendor == "cpu"
             # On a GPU before this session has processes of its own: they import with all cores.
             busy = None if is_cpu else busy_share()
-            with (
-                _server_kept(environment) as kept,
-                _devices(environment, needed, crew) as devices,
-            ):
+            with _devices(environment, needed, crew) as devices:
                 # Where the file system has no locks, another session on this journal may have
                 # measured while this one waited for the device.
                 journal.read_again()
@@ -101,18 +111,16 @@ def measure(job: Job) -> list[Measurement]:
                     busy = busy_share()
                 elif devices.waited_s > _HANDOVER_S:
                     busy = None  # it was the session before that kept the cores busy
-                with _compiling_ahead(visits, job, environment, devices.uuids) as pool:
-                    kept.close()
-                    session = replace(
-                        session,
-                        started_utc=_utc_now(),
-                        device_uuid=devices.uuids,
-                        waited_s=devices.waited_s,
-                        busy_share=busy,
-                        other_processes=_other_processes(devices.uuids, pool),
-                    )
-                    _warn_of_load(busy, is_cpu=is_cpu)
-                    _run(visits, session, crew, journal, here, pool)
+                session = replace(
+                    session,
+                    started_utc=_utc_now(),
+                    device_uuid=devices.uuids,
+                    waited_s=devices.waited_s,
+                    busy_share=busy,
+                    other_processes=_other_processes(devices.uuids),
+                )
+                _warn_of_load(busy, is_cpu=is_cpu)
+                _run(visits, session, crew, journal, here)
         rows = visits.rows()
         used = {
             id_ for row in rows for id_ in (row.session_id, *(v.session_id for v in row.visits))
@@ -147,35 +155,8 @@ def _read_job(job: Job) -> tuple[list[PlanPoint], Environment]:
     return points, environment
 
 
-def _new_session(op: str, environment: Environment, job: Job) -> Session:
-    timing_of(job.timing)
-    return Session(
-        session_id=uuid.uuid4().hex[:12],
-        environment_id=environment.environment_id,
-        op=op,
-        host=socket.gethostname(),
-        device_uuid=None,
-        git_commit=checkout_commit(),
-        git_dirty=checkout_is_dirty(),
-        code_hash=job.code_hash_of(op),
-        command=" ".join(["python -m roofcal", *sys.argv[1:]]),
-        timing=job.timing,
-        started_utc=_utc_now(),
-    )
-
-
 def _utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _devices_needed(missing: Sequence[PlanPoint], here: int) -> int:
-    """Devices to lock for the missing points; says how many points need more than are here."""
-    fitting = [point.world_size for point in missing if point.world_size <= here]
-    beyond = len(missing) - len(fitting)
-    if beyond:
-        few = f"need more devices than the {here} of the kind here"
-        _tell(f"{missing[0].op}: {beyond} point(s) {few}")
-    return max(fitting, default=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +180,7 @@ def _devices(environment: Environment, count: int, crew: Crew) -> Iterator[_Devi
     be idle. On a CPU that would disturb what is measured.
     """
     is_cpu = environment.vendor == "cpu"
-    names = ["cpu"] if is_cpu else _matching_gpus(environment)
+    names = ["cpu"] if is_cpu else matching_gpus(environment)
     start = time.perf_counter()
     inherited = crew.import_ahead(names[0]) if not is_cpu and len(names) == count == 1 else None
     try:
@@ -237,14 +218,20 @@ def _busy_since(at_start: float | None) -> float | None:
     return at_end
 
 
-def _other_processes(uuids: str | None, pool: CompileClient | None) -> int | None:
-    """Processes of others on the cards that are measured; says so where there are any."""
+def _other_processes(uuids: str | None) -> int | None:
+    """Processes of others on the cards that are measured; says so where there are any.
+
+    Compilers that work ahead are none: they see the card, and run nothing on it.
+    """
     if uuids is None:
         return None
-    with pool.paused() if pool else nullcontext():  # the pool says its processes when it pauses
-        own = set(pool.process_ids if pool else ())
-        cards = [gpu for gpu in visible_gpus() if gpu.uuid in uuids]
-    processes = sum(len(set(gpu.process_ids) - own) for gpu in cards)
+    ids = [id_ for gpu in visible_gpus() if gpu.uuid in uuids for id_ in gpu.process_ids]
+    processes = 0
+    for process_id in ids:
+        words = b""
+        with suppress(OSError):  # of another container, or ended meanwhile
+            words = Path(f"/proc/{process_id}/cmdline").read_bytes()
+        processes += b"\0roofcal\0compile\0" not in words
     if processes:
         _tell(f"{processes} other process(es) on {uuids} disturb every number: stop them")
     return processes or None
@@ -255,7 +242,7 @@ def _device_count(environment: Environment) -> int:
 
     One GPU measures beside others as it does alone.
     """
-    cards = 0 if environment.vendor == "cpu" else len(_matching_gpus(environment))
+    cards = 0 if environment.vendor == "cpu" else len(matching_gpus(environment))
     return most_devices(environment, cards)
 
 
@@ -267,10 +254,16 @@ def too_few_devices(point: PlanPoint, environment: Environment, here: int) -> st
     return f"{need} {environment.device_name}, this machine has {here}"
 
 
-def _matching_gpus(environment: Environment) -> list[str]:
+def matching_gpus(environment: Environment) -> list[str]:
     """The uuids of the cards the plan is for; raises MeasureError where there is none."""
     gpus = visible_gpus()
-    uuids = [gpu.uuid for gpu in gpus if _is_device(gpu, environment)]
+    alike = ("compute_units", "memory_clock_hz", "memory_bus_bits", "power_limit_w", "driver")
+    uuids = [
+        gpu.uuid
+        for gpu in gpus
+        if gpu.name == environment.device_name
+        and all(getattr(gpu, name) == getattr(environment, name) for name in alike)
+    ]
     if not uuids:
         names_here = ", ".join(sorted({gpu.name for gpu in gpus})) or "no NVIDIA GPU"
         raise MeasureError(
@@ -280,20 +273,12 @@ def _matching_gpus(environment: Environment) -> list[str]:
     return uuids
 
 
-def _is_device(gpu: Gpu, environment: Environment) -> bool:
-    """Whether a card is of the kind the plan is for."""
-    fields = ("compute_units", "memory_clock_hz", "memory_bus_bits", "power_limit_w", "driver")
-    same = all(getattr(gpu, name) == getattr(environment, name) for name in fields)
-    return same and gpu.name == environment.device_name
-
-
 def _run(
     visits: Visits,
     session: Session,
     crew: Crew,
     journal: Journal,
     here: int,
-    pool: CompileClient | None,
 ) -> None:
     """Make the visits that are missing, each in the journal as soon as it is made.
 
@@ -303,7 +288,6 @@ def _run(
         crew: takes the measurements.
         journal: where they go.
         here: how many devices there are.
-        pool: compiles ahead.
     """
     if not (to_visit := visits.to_visit()):
         return
@@ -316,13 +300,28 @@ def _run(
         crew.environment.backend,
         _device_count(crew.environment),
     )
-    with tqdm(total=len(visits.missing()), desc=session.op, unit="pt", **_progress()) as bar:
+    is_live = sys.stderr.isatty()  # a log file gets a line every ten seconds
+    with tqdm(
+        total=len(visits.missing()),
+        desc=session.op,
+        unit="pt",
+        mininterval=0.5 if is_live else 10.0,
+        smoothing=0.05,
+        dynamic_ncols=is_live,
+    ) as bar:
         try:
             crew.start(min(to_visit[0].world_size, here))
             seed = int(session.timing.get("seed", 0))
-            for members in _groups_in_turn(visits, seed, pool):
-                with pool.paused() if pool and _is_host_bound(members[0]) else nullcontext():
-                    for measurement in _measured(members, crew, here):
+            for members in _groups_in_turn(visits, seed):
+                with _compilers_paused(members[0], crew.environment):
+                    if members[0].world_size <= here:
+                        measured = crew.run_group(members)
+                    else:
+                        measured = (
+                            crew.refuse(point, too_few_devices(point, crew.environment, here))
+                            for point in members
+                        )
+                    for measurement in measured:
                         line = visits.add(measurement)
                         journal.append(line)
                         timed += sum(line.latency_samples_s) * line.calls_per_sample
@@ -337,81 +336,41 @@ def _run(
         finally:
             crew.stop()
             throttled = throttled_share(periods)
-            if throttled and crew.environment.vendor == "cpu" and throttled > BUSY_CPU:
-                _tell(throttled_text(throttled))
+            if crew.environment.vendor == "cpu" and (share := throttled or 0.0) > BUSY_CPU:
+                _tell(throttled_text(share))
             ended = replace(
                 session,
                 finished_utc=_utc_now(),
                 wall_s=time.perf_counter() - crew.since,
                 timed_s=timed,
                 starting_s=crew.starting_s,
-                compiling_s=pool.waited_s if pool else None,
                 throttled_share=throttled,
             )
             journal.append(ended)
 
 
-def _is_host_bound(point: PlanPoint) -> bool:
-    """Whether the time of a point depends on how busy the cores of the host are."""
-    return point.protocol.method == "wall" or point.op == "probe_launch"
-
-
 @contextmanager
-def _server_kept(environment: Environment) -> Iterator[ExitStack]:
-    """Keeps the server that compiles ahead while this session waits for the only card.
+def _compilers_paused(point: PlanPoint, environment: Environment) -> Iterator[None]:
+    """Within it nothing is compiled ahead, if the host times the point by its own clock.
 
-    It would end with the session before. A new one is started only once the card is this session's:
-    its processes have contexts on the card, which another study may be measuring.
+    That time would depend on how busy the cores are. On a CPU nothing is compiled ahead.
     """
-    with ExitStack() as stack:
-        cards = [] if environment.vendor == "cpu" else _matching_gpus(environment)
-        if len(cards) == 1 and (connection := running_server(cards[0])) is not None:
-            stack.enter_context(connection)
-        yield stack
-
-
-@contextmanager
-def _compiling_ahead(
-    visits: Visits, job: Job, environment: Environment, uuids: str | None
-) -> Iterator[CompileClient | None]:
-    """What compiles these points, then those of the other plans beside; None on a CPU."""
-    size = 0 if uuids is None else pool_size()
-    if uuids is None or not size:
-        yield None
-        return
-
-    @cache
-    def basis_of(op: str) -> str:
-        return f"{environment.environment_id} {job.code_hash_of(op)}"
-
-    files = {path.stem: path for path in job.plan.parent.glob("*.jsonl") if path != job.plan}
-    others = (files[op] for op in measuring_order(files) if op in BY_NAME)
-    later = (point for path in others for point in read_records(path, PlanPoint))
-    pool = CompileClient(
-        [*visits.panel(), *visits.missing(), *later],
-        PoolSetup(
-            visible=uuids.split(",")[0],
-            size=size,
-            timeout_s=visits.timing.point_timeout_s,
-        ),
-        _tell,
-        basis_of,
-        job.plan.parents[1] / "log" / "compile.log",
-    )
+    is_host_timed = point.protocol.method == "wall" or point.op == "probe_launch"
+    needs_lock = is_host_timed and environment.vendor != "cpu"
+    locks = wait_for_locks([HOST_CLOCK], 1, _tell) if needs_lock else []
     try:
-        yield pool
+        yield
     finally:
-        pool.stop()
+        for lock in locks:
+            lock.release()
 
 
-def _groups_in_turn(
-    visits: Visits, seed: int, pool: CompileClient | None
-) -> Iterator[list[PlanPoint]]:
+def _groups_in_turn(visits: Visits, seed: int) -> Iterator[list[PlanPoint]]:
     """Groups of points that are timed together: the passes, then groups whose visits disagree.
 
-    The first pass has the order of the plan, but groups whose kernels are compiled come first; the
-    others are shuffled anew. The panel of sentinels comes before each pass, halfway through a
-    single one, and at the end; before further visits only where no pass came before them.
+    The first pass has the order of the plan, the others are shuffled anew. The panel of sentinels
+    comes before each pass, halfway through a single one, and at the end; before further visits only
+    where no pass came before them.
     """
     start = time.perf_counter()
     passes_before_s, further_before_s = visits.seconds_spent()
@@ -424,13 +383,13 @@ def _groups_in_turn(
         has_begun = True
         parts = [groups[:middle], groups[middle:]] if middle else [groups]
         for part in parts:
-            yield from _compiled_first(groups_of(visits.panel()), pool)
-            yield from _compiled_first(part, pool)
+            yield from groups_of(visits.panel())
+            yield from part
     passes_s = passes_before_s + time.perf_counter() - start
     if not has_begun and visits.disagreeing_groups():
         # The session before was stopped in its further visits: how the card differs from then shows
         # in sentinels alone.
-        yield from _compiled_first(groups_of(visits.panel()), pool)
+        yield from groups_of(visits.panel())
     end = time.perf_counter() + visits.timing.more_visits * passes_s - further_before_s
     while groups := visits.disagreeing_groups():
         for group in sorted(groups, key=lambda group: group[0].world_size):
@@ -441,30 +400,6 @@ def _groups_in_turn(
             continue
         break
     yield from groups_of(visits.panel())
-
-
-def _compiled_first(
-    groups: Iterable[list[PlanPoint]], pool: CompileClient | None
-) -> Iterator[list[PlanPoint]]:
-    """Groups in their order, but those whose kernels are compiled come first."""
-    waiting = list(groups)
-    while waiting:
-        yield waiting.pop(pool.wait_for_any(waiting) if pool else 0)
-
-
-def _measured(members: list[PlanPoint], crew: Crew, here: int) -> Iterator[Measurement]:
-    """Rows of a group, by the crew or, where there are too few devices for it, at once."""
-    if members[0].world_size <= here:
-        yield from crew.run_group(members)
-        return
-    for point in members:
-        yield crew.refuse(point, too_few_devices(point, crew.environment, here))
-
-
-def _progress() -> dict[str, Any]:
-    """A live bar on a terminal, a line every ten seconds in a log file."""
-    live = sys.stderr.isatty()
-    return {"mininterval": 0.5 if live else 10.0, "smoothing": 0.05, "dynamic_ncols": live}
 
 
 def _tell(text: str) -> None:

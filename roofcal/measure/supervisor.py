@@ -17,8 +17,7 @@ from roofcal.core.jsonl import RecordsError, decode, encode
 from roofcal.core.machine.locks import Lock, lock_socket
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session, Status
 from roofcal.core.timing_protocol import Timing
-from roofcal.measure.process import WorkerProcess
-from roofcal.measure.rank_group import RankGroup
+from roofcal.measure.workers import RankGroup, WorkerProcess
 
 START_S = 180.0  # importing torch and creating a context on a cold file system
 _Workers = WorkerProcess | RankGroup

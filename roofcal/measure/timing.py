@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import torch
 
 from roofcal.measure.contender import Contender
-from roofcal.measure.kernel_names import CaptureMode, graph_kernel_names
 
 SPIN_CYCLES = 200_000  # 0.1 ms at 2 GHz: longer than the host needs to queue the first replay
 REPLAYED = (
@@ -31,6 +30,7 @@ REPLAYED = (
     "burst",
     "energy",
 )  # methods that differ in when they take turns alone
+CaptureMode = Literal["global", "thread_local"]  # whose CUDA calls would spoil a capture
 MOST_NODES = 2000  # of one graph
 MOST_QUEUED = 600  # replays before the host waits: a turn of half a second
 _LONG_CALL: Final = 4  # samples and times of the host: so long a call needs no graph to be timed
@@ -282,3 +282,39 @@ class LoopTimer:
             samples.append(self._sample())
         while_busy()
         return samples
+
+
+def graph_kernel_names(
+    call: Callable[[], Any], capture_mode: CaptureMode = "global"
+) -> tuple[str, ...]:
+    """Mangled kernel names of one call in launch order; () where cuda-bindings is not installed."""
+    try:
+        from cuda.bindings import driver  # noqa: PLC0415 (CUDA builds of torch bring it)
+    except ImportError:
+        return ()
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph, capture_error_mode=capture_mode):
+        output = call()
+    del output
+    handle = driver.CUgraph(graph.raw_cuda_graph())
+    _, nodes, count = _checked(driver, driver.cuGraphGetNodes(handle))
+    _, nodes, count = _checked(driver, driver.cuGraphGetNodes(handle, count))
+    return tuple(name for node in nodes[:count] if (name := _name(driver, node)))
+
+
+def _name(driver: Any, node: Any) -> str:
+    kind = _checked(driver, driver.cuGraphNodeGetType(node))[1]
+    if kind != driver.CUgraphNodeType.CU_GRAPH_NODE_TYPE_KERNEL:
+        return str(kind.name).rsplit("TYPE_", 1)[-1].lower()
+    parameters = _checked(driver, driver.cuGraphKernelNodeGetParams(node))[1]
+    if int(parameters.func):
+        name = _checked(driver, driver.cuFuncGetName(parameters.func))[1]
+    else:
+        name = _checked(driver, driver.cuKernelGetName(parameters.kern))[1]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _checked(driver: Any, answer: tuple[Any, ...]) -> tuple[Any, ...]:
+    if answer[0] != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"CUDA driver: {answer[0]}")
+    return answer

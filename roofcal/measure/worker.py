@@ -8,7 +8,7 @@ own: {"ready": true} once,
 dies, the last "at" tells the supervisor which point did it; when the supervisor dies, however it
 dies, Linux kills this process, so that no hung kernel keeps the device and its lock.
 
-For a point on several devices every rank is such a process, see roofcal.measure.rank_group. All
+For a point on several devices every rank is such a process, see roofcal.measure.workers. All
 read the same lines, rank 0 reports the measurements, and each writes {"trouble": reason} when a
 step of its own failed (null when all ranks know of it).
 """
@@ -75,18 +75,16 @@ class Worker:
         self._epoch: float = setup["epoch"]
         self._events = events
         self._sensor = Sensor(setup["uuid"])
-        self._cache_bytes = self._last_level_cache(setup["cache_bytes"])
+        self._cache_bytes: int = setup["cache_bytes"] or _CPU_CACHE_BYTES
+        if self._device.type == "cuda":
+            properties = torch.cuda.get_device_properties(self._device)
+            self._cache_bytes = properties.L2_cache_size
         self._pads = random.Random(setup["session_id"])
         self._checked: dict[str, CheckedPoint] = {}  # by point id
         self._exact = ExactOutputs()
         self._team: SingleRank = SINGLE_RANK
         if setup.get("world_size", 1) > 1:
             self._team = Ranks(setup, self._device, self._send_event)
-
-    def _last_level_cache(self, of_cpu: int | None) -> int:
-        if self._device.type == "cuda":
-            return int(torch.cuda.get_device_properties(self._device).L2_cache_size)
-        return of_cpu or _CPU_CACHE_BYTES
 
     def run(self, lines: IO[str]) -> None:
         """Warm the card, then time one group per line until the input ends."""
@@ -209,7 +207,8 @@ class Worker:
                 crowded.append(point)
             else:
                 self._fail(point, status, reason_of(error), start)
-                self._stop_if_broken(error)
+                if is_broken(error):  # its context of CUDA is lost: the session starts a new worker
+                    os._exit(3)
         return None
 
     def _timer(self, contender: Contender) -> Timer:
@@ -218,11 +217,6 @@ class Worker:
             return make_timer(contender, self._device, sample_s, flush)
         with self._team.failing_together():
             return make_rank_timer(contender, self._device, sample_s, flush, self._team)
-
-    def _stop_if_broken(self, error: Exception) -> None:
-        """After a CUDA error the context is lost: leave, and let the session start a new worker."""
-        if is_broken(error):
-            os._exit(3)
 
     def _fail(
         self,

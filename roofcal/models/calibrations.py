@@ -10,7 +10,7 @@ from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records
 from roofcal.core.manifest import NAME as MANIFEST
 from roofcal.core.names import did_you_mean, with_short_names
-from roofcal.core.paths import DEVICES
+from roofcal.core.paths import DEVICES, RunFolder
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
@@ -31,22 +31,29 @@ def find_calibration(
     in its name. Raises PredictError with what there is where nothing matches, and for a file that
     holds no calibration of the device.
     """
-    paths = [
-        path
-        for root in (published, results / "replay", results)
-        # later versions of driver, torch and triton last
-        for path in sorted(
-            root.glob("*/*/calibration.jsonl"), key=lambda path: version_key(path.parent.name)
+    runs = calibrated_runs(published, results)
+    for run in runs:
+        if run.device == device and environment in (None, run.environment_id):
+            return run.folder, read_calibration(run.calibration_file, device)
+    raise PredictError(_no_match(device, environment, runs))
+
+
+def calibrated_runs(published: Path, results: Path) -> list[RunFolder]:
+    """Runs with a calibration, in the order in which they answer.
+
+    Those measured here, then those that were derived again here, then published ones; of each the
+    latest versions of driver, torch and triton first.
+    """
+    files = [
+        file
+        for root in (results, results / "replay", published)
+        for file in sorted(
+            root.glob("*/*/calibration.jsonl"),
+            key=lambda file: version_key(file.parent.name),
+            reverse=True,
         )
     ]
-    matching = [
-        path
-        for path in paths
-        if path.parent.parent.name == device and environment in (None, path.parent.name)
-    ]
-    if not matching:
-        raise PredictError(_no_match(device, environment, paths))
-    return matching[-1].parent, read_calibration(matching[-1], device)
+    return [RunFolder.at(file.parent) for file in files]
 
 
 def read_calibration(path: Path, device: str | None) -> Calibration:
@@ -138,8 +145,8 @@ def _equations_text(others: Mapping[str, tuple[int, int]]) -> str:
     return f"{whose} roofcal fitted it, with {'; '.join(parts)}"
 
 
-def _no_match(device: str, environment: str | None, paths: Sequence[Path]) -> str:
-    devices = sorted({path.parent.parent.name for path in paths})
+def _no_match(device: str, environment: str | None, runs: Sequence[RunFolder]) -> str:
+    devices = sorted({run.device for run in runs})
     if not devices:
         return f"no calibration of {device} or any other device; run `make study` first"
     if device not in devices:
@@ -152,5 +159,5 @@ def _no_match(device: str, environment: str | None, paths: Sequence[Path]) -> st
             "models of time need none: wave, torchao, datasheet (--model, of llm --by); `roofcal "
             "devices` lists what they know"
         )
-    names = sorted({path.parent.name for path in paths if path.parent.parent.name == device})
+    names = sorted({run.environment_id for run in runs if run.device == device})
     return f"{device} has no environment '{environment}'; there are: {', '.join(names)}"

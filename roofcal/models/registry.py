@@ -36,10 +36,9 @@ def model_named(name: str) -> Model:
 def predict_points(model: Model, points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per point that a model can answer, of any op, in the order of the points.
 
-    A point whose provider refuses its shape has no time, and so no prediction. One without a
-    provider is the model's to answer. Points that a model
-    does not answer by itself are put together from its answers to parts of them, by the ops with a
-    `predict_composed` in their predict.py.
+    A point whose provider refuses its shape has no time, and so no prediction. Points that name no
+    provider are not checked. Points that a model does not answer by itself are put together from
+    its answers to parts of them, by the ops with a `predict_composed` in their predict.py.
     """
     points = [
         point

@@ -82,10 +82,10 @@ def predict_fastest(
         for candidate in calibrated_providers(calibration.constants, op.name, recipe):
             if provider not in ("", candidate):
                 continue
-            least = op.least_sizes(candidate, recipe)
             told = predictions_of(members, model, answer(calibration, candidate, recipe, sizes))
             for point, prediction in zip(members, told, strict=True):
-                if any(point.shape[axis] < size for axis, size in least.items()):
+                refused = op.refused_axes(candidate, recipe, point.shape)
+                if any(is_small for (_, kind), is_small in refused.items() if kind == "least"):
                     continue
                 best = fastest.get(point.point_id)
                 if best is None or prediction.total_s < best.total_s:

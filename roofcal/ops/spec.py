@@ -43,6 +43,7 @@ class OpSpec:
     calibrated_on    probes whose constants its model reads, beside those of launches and streams
     shape_problem    why no provider runs a shape, as of sizes that do not fit together; None for a
                      shape of the op
+    has_pair         whether a provider has a recipe, of (provider, recipe)
     size_multiples   axis -> number whose multiples alone a provider takes under a recipe, of
                      (provider, recipe); axes that it leaves out take any size
     least_sizes      axis -> smallest size that a provider takes under a recipe, of the same
@@ -67,6 +68,7 @@ class OpSpec:
     calibrates: str | None = None
     calibrated_on: tuple[str, ...] = ()
     shape_problem: Callable[[Shape], str | None] = lambda _shape: None
+    has_pair: Callable[[str, str], bool] = lambda _provider, _recipe: True
     size_multiples: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
     least_sizes: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
 
@@ -88,11 +90,21 @@ class OpSpec:
         except ValueError:
             return False
 
+    def refused_axes(
+        self, provider: str, recipe: str, shape: Mapping[str, Any]
+    ) -> dict[tuple[str, Literal["multiple", "least"]], Any]:
+        """(axis, kind of its limit) -> whether its size breaks it, of every limit of a provider.
+
+        shape: sizes by axis, or vectors of them; then the answers are vectors, too.
+        """
+        multiples, least = (f(provider, recipe) for f in (self.size_multiples, self.least_sizes))
+        return {(a, "multiple"): shape[a] % multiple != 0 for a, multiple in multiples.items()} | {
+            (a, "least"): shape[a] < size for a, size in least.items()
+        }
+
     def takes(self, provider: str, recipe: str, shape: Shape) -> bool:
         """Whether a provider runs a shape, by `size_multiples` and `least_sizes`."""
-        multiples, least = (f(provider, recipe) for f in (self.size_multiples, self.least_sizes))
-        fits = all(shape[axis] % multiple == 0 for axis, multiple in multiples.items())
-        return fits and all(shape[axis] >= size for axis, size in least.items())
+        return not any(self.refused_axes(provider, recipe, shape).values())
 
     @property
     def every_provider(self) -> tuple[str, ...]:

@@ -23,9 +23,9 @@ from roofcal.ops.constants import (
     values_of_pair,
 )
 from roofcal.ops.gemm import model as gemm
+from roofcal.ops.kernel_rules import gemm as gemm_rule
+from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model as mixed_gemm
-from roofcal.ops.mixed_gemm.our_blocks import RULES as INT4_RULES
-from roofcal.ops.our_tiles import RULES
 from roofcal.ops.predictions import (
     GROWTH,
     MOST_DOUBLINGS,
@@ -36,7 +36,7 @@ from roofcal.ops.predictions import (
 )
 from roofcal.ops.probe_span import NOTICEABLE, doublings_outside
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.tidy import standard_rows
+from roofcal.report.data.tidy import ok_rows, standard_protocol
 
 _MODELS: Final[Mapping[str, Any]] = {"gemm": gemm, "mixed_gemm": mixed_gemm}
 _DIGITS: Final = 6  # of a measured time
@@ -130,11 +130,31 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
 
 def family_record(family: Any) -> dict[str, Any]:
     """How a provider cuts a product, of the FAMILIES of an op, and the rule of our own kernels."""
-    name = getattr(family, "rule", "")
-    rule: dict[str, Any] | None = asdict(RULES[name]) if name in RULES else None
-    if name in INT4_RULES:
-        rule = {"rows": [asdict(row) for row in INT4_RULES[name]]}
+    name, rule = getattr(family, "rule", ""), None
+    if name in gemm_rule.TILES:
+        tiles, narrow = gemm_rule.TILES[name]
+        rule = {
+            "tiles": [(tile.m, tile.n, tile.rate) for tile in tiles],
+            "few_rows_columns": narrow.n,
+        }
+    if name in int4.RULES:
+        rows = [_int4_row(row) for row in int4.RULES[name]]
+        # a row whose kernels alone differ from those of a wider one below says nothing new
+        pairs = zip(rows, [*rows[1:], None], strict=True)
+        wider = [after and {**after, "least_group": row["least_group"]} for row, after in pairs]
+        rule = {"rows": [row for row, below in zip(rows, wider, strict=True) if row != below]}
     return {"family": asdict(family), "rule": rule}
+
+
+def _int4_row(row: int4.Row) -> dict[str, Any]:
+    return {
+        "most_tokens": row.most_tokens,
+        "least_group": row.least_group,
+        "most_weights": row.most_weights,
+        "blocks": [int4.figures(config) for config in row.configs],
+        "otherwise": [int4.figures(config) for config in row.otherwise],
+        "at_once": row.at_once,
+    }
 
 
 def _operand(operand: Operand) -> dict[str, Any]:
@@ -173,7 +193,7 @@ def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:
         frame = analysis.frames.get(op.name)
         if op.folder not in _MODELS or frame is None:
             continue
-        rows = standard_rows(frame)
+        rows = ok_rows(frame[standard_protocol(frame.assign(repeat=0))])  # sentinels, too
         for row in rows[rows["world_size"] == 1].to_dict("records"):
             predicted_s = row["predicted_s"]
             yield MeasuredPoint(
@@ -181,6 +201,7 @@ def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:
                 provider=row["provider"],
                 recipe=row["recipe"],
                 shape={axis: int(row[axis]) for axis in op.axes},
+                repeat=row["repeat"],
                 median_s=row["median_s"],
                 low_s=row["ci95_low_s"],
                 high_s=row["ci95_high_s"],

@@ -51,8 +51,14 @@ class Study:
         """All that decides which points of `op` are measured on `backend`, as JSON values."""
         source = self.sweep_files[op]
         names = source.studies[self.file.study].get(backend, [])
-        written = _written(op, source)
-        sweeps = {name: _renamed(source.sweeps[name], written) for name in names}
+        name_of = BY_NAME[op].written_recipe
+        # Name in the file -> name of the recipe that is written down there.
+        written = {n: name_of(recipe) for n, recipe in source.recipes.items()} if name_of else {}
+        sweeps = {name: source.sweeps[name] for name in names}
+        for name, sweep in sweeps.items():
+            if sweep.recipes is not None:
+                recipes = [written.get(recipe, recipe) for recipe in sweep.recipes]
+                sweeps[name] = sweep.model_copy(update={"recipes": recipes})
         if self.file.shapes_csv and op == "gemm":
             sweeps["csv"] = Sweep(csv=self.file.shapes_csv)
         layers = {name for sweep in sweeps.values() if sweep.layers for name in sweep.layers.models}
@@ -74,20 +80,6 @@ class Study:
             },
             "sentinel": [sentinel.model_dump(mode="json") for sentinel in sentinels],
         }
-
-
-def _written(op: str, source: SweepFile) -> dict[str, str]:
-    """Name in the file -> name of the recipe that is written down there."""
-    written = BY_NAME[op].written_recipe
-    return (
-        {name: written(contender) for name, contender in source.recipes.items()} if written else {}
-    )
-
-
-def _renamed(sweep: Sweep, written: Mapping[str, str]) -> Sweep:
-    if sweep.recipes is None:
-        return sweep
-    return sweep.model_copy(update={"recipes": [written.get(r, r) for r in sweep.recipes]})
 
 
 def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Study:

@@ -33,9 +33,9 @@ class DiscoverError(ValueError):
 def discover(devices_folder: Path) -> list[Environment]:
     """One Environment per kind of GPU of this machine, or the CPU's where there is no GPU.
 
-    GPUs that do not answer are left out, `left_out` names them. Raises DiscoverError where none of
-    them answers, where torch is missing or cannot use them, and elsewhere than on Linux;
-    ConfigError for a bad datasheet.
+    GPUs that do not answer, and those of other jobs, are left out; `left_out` names them. Raises
+    DiscoverError where GPUs of ours are here and none answers, where torch is missing or cannot use
+    them, and elsewhere than on Linux; ConfigError for a bad datasheet.
     """
     if sys.platform != "linux":
         raise DiscoverError(
@@ -44,9 +44,8 @@ def discover(devices_folder: Path) -> list[Environment]:
         )
     gpus = visible_gpus()
     if not gpus:
-        survey = survey_gpus()
-        if unusable := survey.silent + survey.forbidden:
-            raise DiscoverError(f"{'; '.join(unusable)}; no GPU is left to measure; {_OR_CPU}")
+        if silent := survey_gpus().silent:
+            raise DiscoverError(f"{'; '.join(silent)}; no GPU is left to measure; {_OR_CPU}")
         return [_cpu_environment()]
     _check_torch_build(gpus[0], installed_software())
     specs = load_devices(devices_folder)
@@ -65,19 +64,23 @@ def left_out() -> list[str]:
 
 def _check_torch_build(gpu: Gpu, software: "Software") -> None:
     """Raise DiscoverError where torch is built for no NVIDIA GPU, or for a newer driver's CUDA."""
+    needs = int(software.cuda.partition(".")[0]) if software.cuda else None
+    if needs is not None and (gpu.cuda is None or gpu.cuda[0] >= needs):
+        return  # torch itself finds out what a driver runs that does not say it
     runs = gpu.cuda[0] if gpu.cuda else max(_BUILDS)
-    needs = int(software.cuda.partition(".")[0]) if software.cuda else 0
-    if needs and runs >= needs:
-        return
-    driver = f"install driver {_FIRST_DRIVER.get(needs, min(_FIRST_DRIVER.values()))} or newer"
-    build = _BUILDS.get(min(runs, max(_BUILDS)))
-    build = f"`make env {build}` installs a build for this driver" if build else driver
-    if not needs:
-        problem = f"is built without CUDA and cannot use the {gpu.name} here: {build}"
-    else:
-        problem = f"needs CUDA {needs}, and driver {gpu.driver} runs CUDA {runs} at most: {build}"
-        problem += f", or {driver}" if build != driver else ""
-    raise DiscoverError(f"torch {software.torch} {problem}; {_OR_CPU}")
+    newest = min(runs, max(_BUILDS))
+    ways = []
+    if newest in _BUILDS:
+        ways.append(f"`make env {_BUILDS[newest]}` installs a build for CUDA {newest}")
+    if needs is not None or not ways:
+        first_driver = _FIRST_DRIVER.get(needs or min(_FIRST_DRIVER))
+        other = f"driver {first_driver} or newer" if first_driver else "a newer driver"
+        ways.append(f"install {other}")
+    problem = f"is built without CUDA and cannot use the {gpu.name} here"
+    if needs is not None:
+        driver = f"driver {gpu.driver}" if gpu.driver else "the driver"
+        problem = f"needs CUDA {needs}, and {driver} runs CUDA {runs} at most"
+    raise DiscoverError(f"torch {software.torch} {problem}: {', or '.join(ways)}; {_OR_CPU}")
 
 
 def check_environment(environment: Environment, devices_folder: Path) -> None:

@@ -4,11 +4,16 @@ import importlib.util
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
+from statistics import median
+from typing import Final
+
+import numpy as np
 
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.jsonl import write_records
@@ -33,7 +38,6 @@ from roofcal.study.discover import (
     left_out,
     match_gpu,
 )
-from roofcal.study.steadiness import product_drift
 
 _LEAST_DISK_BYTES = 200 << 20
 
@@ -140,20 +144,16 @@ def _cache_lines() -> Iterator[str]:
     """A line where Snakemake and Triton cannot keep their caches below HOME."""
     home = Path.home()
     caches = {"XDG_CACHE_HOME": home / ".cache", "TRITON_HOME": home / ".triton"}
-    missing = [
-        f"{name}=FOLDER"
-        for name, folder in caches.items()
-        if not os.environ.get(name) and not _can_be_written(folder)
-    ]
+    missing = []
+    for name, folder in caches.items():
+        # A folder can be written, or made where it is not there.
+        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        is_writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+        if not os.environ.get(name) and not is_writable:
+            missing.append(f"{name}=FOLDER")
     if missing:
         cure = " and ".join(missing)
         yield f"  no caches can be kept in {home}: `make` keeps them here; without it set {cure}"
-
-
-def _can_be_written(folder: Path) -> bool:
-    """Whether a folder can be written, or made where it is not there."""
-    there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def _steadiness_lines(environments: list[Environment]) -> Iterator[str]:
@@ -222,3 +222,31 @@ def write_environments(devices_folder: Path, results: Path) -> list[Path]:
         write_records(path, [environment])
         paths.append(path)
     return paths
+
+
+_SIZE: Final = 256  # 0.1 to 1 ms: a turn holds hundreds of products
+_TURNS: Final = 5
+_WARM_UP_S: Final = 0.1  # the threads of the library start, and the clock rises
+
+
+def product_drift(seconds: float = 1.0) -> float:
+    """Slowest over fastest turn of one fp32 product on all cores, minus 1.
+
+    A turn is a fifth of the time, and its time is the median over its products, as that of a
+    sentinel in a session is.
+    """
+    operand = np.random.default_rng(0).standard_normal((_SIZE, _SIZE)).astype(np.float32)
+    _median_seconds(operand, _WARM_UP_S)
+    medians = [_median_seconds(operand, seconds / _TURNS) for _ in range(_TURNS)]
+    return max(medians) / min(medians) - 1
+
+
+def _median_seconds(operand: np.ndarray, seconds: float) -> float:
+    """Median time of a product, of as many as fit into a turn."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        np.matmul(operand, operand)
+        times.append(time.perf_counter() - start)
+    return median(times)

@@ -30,6 +30,8 @@ from roofcal.ops import BY_NAME, OPS, measuring_order, needed_probes
 from roofcal.ops.visit_times import most_devices
 from roofcal.study.config import Study
 
+_MOST_COMPILERS: Final = 16  # of a job: each takes a GB or two of memory
+
 
 class RunsError(ValueError):
     """A device of the study whose run folder cannot be used; the message says what to do."""
@@ -160,6 +162,30 @@ class Run(RunFolder):
     def memory_mb(self, gpus: int) -> int:
         """Memory of the host that such a job takes, in MB."""
         return self.measuring_memory_mb * max(1, gpus)
+
+    def compiled(self, op: str) -> list[str]:
+        """The file that says that the kernels of an op are compiled, where a job does that.
+
+        On a CPU nothing is compiled beside a measurement, and on a cluster the job that measures
+        compiles first, on the cores that it holds. Kernels of libraries are compiled already.
+        """
+        if self.backend != "cuda" or self.has_job_per_world_size:
+            return []
+        by_recipe = self.slices[op]["contenders"].values()
+        every = {provider for providers in by_recipe for provider in providers}
+        timed = {
+            provider
+            for sweep in self.slices[op]["sweeps"].values()
+            if 1 in (sweep.get("world_sizes") or (1,))
+            for provider in sweep.get("providers") or every
+        }
+        file = self.folder / "compiled" / f"{op}.jsonl"
+        return [] if timed.issubset(BY_NAME[op].precompiled) else [str(file)]
+
+    def compiling_cores(self, cores: int) -> int:
+        """Cores of a job that compiles: two of them find room beside the two that hold the GPU."""
+        beside = (cores - 2 * self.measuring_cores) // 2
+        return min(_MOST_COMPILERS, max(self.measuring_cores, beside))
 
     def priority(self, op: str) -> int:
         """The higher, the earlier an op is measured."""
@@ -336,14 +362,13 @@ def _listed_environments(names: list[str]) -> dict[Path, Environment]:
     """Run folder -> environment of the runs "<device>/<environment_id>" that a study lists."""
     files = {name: RunFolder.at(RESULTS / name).environment_file for name in names}
     missing = [name for name, file in files.items() if not file.is_file()]
-    if missing or not all(_is_run_name(name) for name in names):
+    are_names = all(
+        is_name(device) and is_name(environment)
+        for device, _, environment in (name.partition("/") for name in names)
+    )
+    if missing or not are_names:
         raise RunsError(_not_taken(missing or names))
     return {RESULTS / name: _listed_environment(RunFolder.at(RESULTS / name)) for name in names}
-
-
-def _is_run_name(name: str) -> bool:
-    device, _, environment = name.partition("/")
-    return is_name(device) and is_name(environment)
 
 
 def _listed_environment(run: RunFolder) -> Environment:
@@ -363,7 +388,8 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
     slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
     cores = measuring_cores(study.file.measuring_cores, environment)
     if environment.cpu_quota_cores and study.devices == "auto":
-        cores = allowed_cores()  # nothing may use up the quota on the others
+        # The quota counts all threads of the container: the whole machine is reserved.
+        cores = allowed_cores()
     return Run(
         folder=folder,
         derived=folder,

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from roofcal.core.files import InputError, read_json, write_bytes
 from roofcal.core.paths import CHECKOUT, RESULTS
@@ -59,10 +59,7 @@ NOT_DECIDING: Final = {
     "roofcal/core/paths.py": "says where files lie, not what is measured",
     "roofcal/study/discover.py": "what it finds is the environment, a file of its own",
     "roofcal/core/devices.py": "datasheets are joined after measuring",
-    "roofcal/measure/compile_pool.py": "compiles ahead what the timing process would compile",
-    "roofcal/measure/compile_worker.py": "as compile_pool.py",
-    "roofcal/measure/compile_server.py": "as compile_pool.py",
-    "roofcal/measure/compile_client.py": "as compile_pool.py",
+    "roofcal/measure/compile.py": "compiles ahead what the timing process would compile",
     "roofcal/measure/progress.py": "words the line beside the bar",
     "roofcal/ops/visit_times.py": "as progress.py",
     "roofcal/ops/regimes.py": "groups points in the report",
@@ -81,7 +78,8 @@ def measure_sources(op: str) -> tuple[Path, ...]:
     kernels and files of other ops only where the op's own name them. Raises KeyError for an
     unknown op, SourcesError for a file with a syntax error.
     """
-    return _closure([*_stage_files("measure"), *_op_files(op)], skip=NOT_DECIDING)
+    parts = [_folder(op) / name for name in ("bench.py", "spec.py")]
+    return _closure([*_stage_files("measure"), *parts], skip=NOT_DECIDING)
 
 
 def measure_hash(op: str) -> str:
@@ -160,22 +158,18 @@ def _stage_files(stage: str) -> list[Path]:
     """The stage's modules, every file below its packages, and its data files."""
     roots = [ROOT / "roofcal" / name for name in STAGES[stage]]
     roots += [ROOT / data for data in _DATA.get(stage, ())]
-    below = [file for root in roots for file in root.rglob("*") if _is_source(file)]
+    below = [
+        file
+        for root in roots
+        for file in root.rglob("*")
+        if file.is_file()
+        and not any(p == "__pycache__" or p[0] == "." for p in file.relative_to(ROOT).parts)
+    ]
     return [*(root for root in roots if root.is_file()), *below]
-
-
-def _op_files(op: str) -> list[Path]:
-    """bench.py and spec.py, not the whole folder: a model of time beside them measures nothing."""
-    return [_folder(op) / "bench.py", _folder(op) / "spec.py"]
 
 
 def _folder(op: str) -> Path:
     return ROOT / "roofcal" / "ops" / BY_NAME[op].folder
-
-
-def _is_source(file: Path) -> bool:
-    hidden = any(part.startswith(".") for part in file.relative_to(ROOT).parts)
-    return file.is_file() and "__pycache__" not in file.parts and not hidden
 
 
 def _closure(roots: Iterable[Path], skip: Collection[str]) -> tuple[Path, ...]:
@@ -215,14 +209,11 @@ def _kept_imports(root: Path) -> dict[str, list[str]]:
         content = read_json(_imports_file(root))
     except InputError:
         return {}
-    return content if _is_kept(content) else {}
-
-
-def _is_kept(content: Any) -> bool:
-    return isinstance(content, dict) and all(
+    is_kept = isinstance(content, dict) and all(
         isinstance(entry, list) and entry and all(isinstance(text, str) for text in entry)
         for entry in content.values()
     )
+    return content if is_kept else {}
 
 
 def _keep_imports() -> None:
@@ -285,12 +276,7 @@ def _meaning(file: Path) -> bytes:
     tree = _parsed(file)
     for node in (tree, *_statements(tree.body)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = _without_docstring(node.body)
+            match node.body:
+                case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+                    node.body = rest  # without its docstring
     return ast.dump(tree).encode()
-
-
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    first = body[0] if body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-        return body[1:] if isinstance(first.value.value, str) else body
-    return body

@@ -29,7 +29,7 @@ from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_product
 from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4
-from kernels.int4 import packing, table
+from kernels.int4 import rule
 from kernels.int4.packing import Int4Weights
 from kernels.streams import empty, memory
 from tests.kernels import integers
@@ -56,7 +56,7 @@ PRODUCTS: Final = (
 INT4: Final = (
     *((1 << 20, 1 << 15, 1), (1 << 20, 1 << 15, 16), (1 << 20, 1 << 15, 64)),
     *((128, 1 << 24, 100), (1 << 23, 128, 200), (128, 2048, (1 << 20) - 1), (1 << 21, 1 << 15, 48)),
-    (64, 1 << 28, 1),
+    *((64, 1 << 28, 1), (152064, 2048, 4096)),  # 2^31 partial sums and more
 )
 # (rows of a shard, n, k)
 GATHERED: Final = ((1 << 27, 128, 64), (1 << 16, (1 << 17) + 8, 64), (128, 1 << 28, 64))
@@ -154,7 +154,7 @@ def scales_apart(m: int, n: int, k: int) -> None:
 
 
 def int4_weights(rows: int, k: int, group: int) -> Int4Weights:
-    tiles = packing.padded(rows) // 16
+    tiles = rule.padded(rows) // 16
     scales = torch.empty(tiles, k // group, 16, dtype=BF16)
     packed = torch.empty(tiles, k // 128, 1024, dtype=torch.uint8)
     return Int4Weights(packed=packed, scales=scales, zeros=scales, rows=rows, k=k, group=group)
@@ -165,13 +165,16 @@ def int4_product(rows: int, k: int, tokens: int) -> None:
 
 
 def every_int4_kernel() -> None:
-    """A product by each kind of configuration of the table, and by kernels.int4.specialised."""
+    """A product by each kind of configuration of the rules, and by kernels.int4.specialised."""
     w = int4_weights(4096, 4096, 128)
-    configs = (x.configs + x.otherwise for x in itertools.chain(*table.INT4_TABLE.values()))
+    configs = (x.configs + x.otherwise for x in itertools.chain(*rule.RULES.values()))
     fitting = [config for config in itertools.chain(*configs) if config.fits(w)]
     for config in {type(config): config for config in fitting}.values():
         int4.int4_gemm(matrix(8, 4096), w, config=config)
     int4.int4_gemm(matrix(64, 8192), int4_weights(28672, 8192, 128))
+    parts = rule.RULES[rule.SPECIALISED][-1].configs[-1]
+    assert parts.split == 8  # parts of K, with 2^31 partial sums and more
+    int4.int4_gemm(matrix(8192, 1024), int4_weights(49152, 1024, 128), config=parts)
 
 
 def gathered(shard: int, n: int, k: int) -> None:

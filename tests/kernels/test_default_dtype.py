@@ -9,7 +9,8 @@ import torch
 from kernels.cast import blocks, columns, fused
 from kernels.cast.rows import rowwise_dim0
 from kernels.cast.tensorwise import tensorwise
-from kernels.gemm import axiswise, operands, skinny
+from kernels.gemm import axiswise, operands
+from kernels.gemm.rule import FEW_ROWS, split_of_k
 from kernels.linear import ops
 from kernels.linear.layer import linear, plan_of
 
@@ -26,7 +27,7 @@ def split_product(x: torch.Tensor) -> torch.Tensor:
         patch.setattr(operands, "compute_units", lambda *_: 8)
         one = torch.ones((), dtype=torch.float32, device=x.device)
         wide = x.repeat(1, 8).to(torch.float8_e4m3fn)
-        assert skinny.split_of_k(skinny.AXISWISE, len(x), wide.shape[1], 8) > 1
+        assert split_of_k(FEW_ROWS, len(x), wide.shape[1], 8) > 1
         return axiswise.gemm(wide, wide, one, one)
 
 

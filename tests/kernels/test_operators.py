@@ -19,7 +19,7 @@ from kernels.gather.configs import SMALL as GATHER_TILES
 from kernels.gather.configs import chunks_of
 from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4_module
-from kernels.int4 import table as int4_table
+from kernels.int4 import rule as int4_rule
 from kernels.int4.gemm import int4_gemm
 from kernels.int4.packing import Int4Weights
 from kernels.linear import ops as linear_ops
@@ -296,7 +296,7 @@ def test_fewer_units_change_no_bits(
 ) -> None:
     for module in (tensorwise, columns, operands):
         monkeypatch.setattr(module, "compute_units", lambda _, units=None: units or 9)
-    for module, name in ((axiswise, "FAST"), (blockwise, "LARGE")):
+    for module, name in ((axiswise, "FAST"), (blockwise, "BLOCKS")):
         monkeypatch.setattr(module, name, getattr(module, name)[-1:])  # by waves it would choose
     for a, b in zip(as_tuple(function(*args)), as_tuple(function(*args, units=2)), strict=True):
         assert torch.equal(a.float(), b.float())
@@ -307,7 +307,7 @@ def test_an_int4_product_is_chosen_anew_for_another_limit(monkeypatch: pytest.Mo
 
     def choose(x: torch.Tensor, *_: Any, **__: Any) -> Any:
         limits.append(architecture.units_limit())
-        return int4_table.plain(x.shape[0])
+        return int4_rule.plain(x.shape[0])
 
     monkeypatch.setattr(int4_module, "default_config", choose)
     monkeypatch.setattr(int4_module, "_CHOICES", {})
@@ -319,7 +319,7 @@ def test_an_int4_product_is_chosen_anew_for_another_limit(monkeypatch: pytest.Mo
 
 def test_a_configuration_of_the_callers_ends_a_graph_and_changes_no_result() -> None:
     def product(x: torch.Tensor) -> torch.Tensor:
-        return int4_gemm(x + 1, INT4, config=int4_table.plain(48))
+        return int4_gemm(x + 1, INT4, config=int4_rule.plain(48))
 
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match="a graph takes no config"):

@@ -73,6 +73,22 @@ def test_measurements_begin_with_what_needs_no_compiler(fresh: Checkout) -> None
     assert in_turn["plan"][:2] == ["gemm", "probe_math"]
 
 
+def test_what_needs_a_compiler_is_compiled_before_a_gpu_measures_it(fresh: Checkout) -> None:
+    """Where that fails, it is measured nevertheless; what is compiled decides no number."""
+    assert not any(job.startswith("compile") for job in fresh.pending())
+    fresh.set_devices(GPU)
+    compiled = {job for job in fresh.pending() if job.startswith("compile")}
+    assert compiled == {"compile_ahead probe_launch"}, "libraries have the kernels of the others"
+    fresh.write("fail", "compile probe_launch\n")
+    fresh.run("--cores", "2", *TO_MEASURE)
+    (run,) = (folder for folder in fresh.run_folders() if folder.parent.name == GPU["device"])
+    assert "was told to fail" in (run / "log/compile_probe_launch.log").read_text()
+    assert (run / "measurements/probe_launch.jsonl").is_file()
+    assert fresh.pending(*TO_MEASURE) == set()
+    (run / "compiled/probe_launch.jsonl").write_text("compiled anew")
+    assert fresh.pending(*TO_MEASURE) == set()
+
+
 def test_ops_of_a_gpu_are_planned_one_after_the_other(fresh: Checkout) -> None:
     assert "planning=0" in fresh.run("--dry-run", "-p", "--until", "plan")
     fresh.set_devices(GPU)

@@ -30,6 +30,10 @@ def test_a_job_holds_the_gpus_cores_and_memory_of_its_world_size(
     assert numbers["probe_link.4"] == (4, 2000)  # the points of 16, which no node has, as well
     assert numbers["gemm"] == numbers["probe_copy"] == (1, 500)
     assert not any(name.endswith((".8", ".16")) for name in numbers)
+    assert "rule compile_ahead" not in said
+    jobs = [line for line in said.splitlines() if "python -m roofcal measure" in line]
+    compiling = [re.findall(r"plan/(\w+)", job)[0] for job in jobs if "--compile-first" in job]
+    assert sorted(compiling) == sorted(numbers.keys() - {"probe_link.2", "probe_link.4"})
 
 
 def test_the_jobs_of_an_op_become_one_file_in_the_order_of_its_plan(

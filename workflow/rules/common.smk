@@ -8,12 +8,11 @@ from pathlib import Path
 from roofcal.core.names import printable
 from roofcal.core.paths import CHECKOUT, CONFIG
 from roofcal.report.figure_captions import all_captions, figure_title
-from roofcal.study.announcement import study_notes
+from roofcal.study.cluster import fleet_nodes
 from roofcal.study.config import load_study
-from roofcal.study.console import print_job_lines
-from roofcal.study.fleet import fleet_nodes
 from roofcal.study.runs import other_calibrations, study_runs, with_run_before
 from roofcal.study.staleness import source_files, source_lists
+from roofcal.study.startup import print_job_lines, study_notes
 
 # `python` in a rule is the one Snakemake runs on, whether or not its environment is activated, and
 # finds roofcal from any folder.

@@ -8,6 +8,7 @@ rule measure:
         plan="{root}/{device}/{environment}/plan/{op}.jsonl",
         environment="{root}/{device}/{environment}/environment.jsonl",
         sources=lambda w: SOURCES[f"measure_{w.op}"],
+        compiled=ancient(lambda w: run_of(w).compiled(w.op)),
     output:
         "{root}/{device}/{environment}/measurements/{op}.jsonl",
     log:
@@ -28,10 +29,13 @@ rule measure:
         mem_mb=lambda w: run_of(w).memory_mb(run_of(w).gpus(w.op)),
         nodes=1,
     params:
+        compile_first=lambda w: (
+            "--compile-first" if run_of(w).has_job_per_world_size else ""
+        ),
         timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
         journal="{root}/{device}/{environment}/journal/{op}.jsonl",
     message:
         "measure {wildcards.op} on {wildcards.device}"
     shell:
         "python -m roofcal measure --plan {input.plan:q} --environment {input.environment:q}"
-        " --timing {params.timing:q} --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"
+        " --timing {params.timing:q} {params.compile_first} --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"

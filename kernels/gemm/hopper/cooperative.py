@@ -27,6 +27,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from kernels.common.tiles import tile_at
+from kernels.gemm import rule
 from kernels.gemm.hopper.pipeline import (
     FETCHING_REGISTERS,
     PART_COLUMNS,
@@ -70,8 +71,8 @@ class CooperativeConfig:
         assert self.n in (PART_COLUMNS.value, 2 * PART_COLUMNS.value)
 
 
-SLOW: Final = CooperativeConfig(n=256, stages=4, rate=1.32)
-BLOCKWISE: Final = CooperativeConfig(n=128, stages=6, rate=1.57)
+SLOW: Final = CooperativeConfig(**rule.COOPERATIVE_SLOW._asdict(), stages=4)
+BLOCKWISE: Final = CooperativeConfig(**rule.COOPERATIVE_BLOCKS._asdict(), stages=6)
 
 
 @gluon.jit

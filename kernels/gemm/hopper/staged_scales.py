@@ -33,6 +33,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.common.tiles import tile_at
+from kernels.gemm import rule
 from kernels.gemm.hopper.pipeline import (
     PART_COLUMNS,
     PART_ROWS,
@@ -84,14 +85,14 @@ class StagedScalesConfig:
 # shape 0.96; 128 x 128 by kernels.gemm.hopper.cooperative 0.84, of two parts one above the other
 # (256 x 128) 0.92.
 SQUARES: Final = (
-    StagedScalesConfig(m=192, n=128, stages=4, registers=152, group=6, rate=1.82),
-    StagedScalesConfig(m=128, n=256, stages=4, rate=1.74),
+    StagedScalesConfig(**rule.STAGED_SQUARES[0]._asdict(), stages=4, registers=152, group=6),
+    StagedScalesConfig(**rule.STAGED_SQUARES[1]._asdict(), stages=4),
 )
 # B scaled per 1 x 128, too: 128 more scales in every step, for which 128 x 256 has no registers.
 # 970 and 895 TFLOP/s at 8192, plain Triton 519.
 STRIPS: Final = (
-    StagedScalesConfig(m=192, n=128, stages=4, registers=152, group=6, rate=1.87),
-    StagedScalesConfig(m=128, n=128, stages=6, buffers=1, rate=1.72),
+    StagedScalesConfig(**rule.STAGED_STRIPS[0]._asdict(), stages=4, registers=152, group=6),
+    StagedScalesConfig(**rule.STAGED_STRIPS[1]._asdict(), stages=6, buffers=1),
 )
 
 

@@ -29,6 +29,7 @@ from typing import Final
 
 import numpy as np
 
+from roofcal.ask.linear_options import FARTHEST
 from roofcal.ask.llm.architecture import BF16_BYTES, INT4_RECIPE, LocalMatrix, matrix_bytes
 from roofcal.ask.llm.operator_times import AttentionWork, first_call, product_sizes
 from roofcal.ask.llm.operators import CASTS
@@ -50,7 +51,6 @@ from roofcal.ops.time_models import Sources
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
 CACHE_SHARE: Final = 0.8
-FARTHEST: Final = 2.0  # doublings; fits of kernels for few tokens say nothing of a thousand
 _ELEMENTWISE_CAST: Final = "fp8_rowwise_dim0"
 _CAST_COLS: Final = 8192  # a usual width of rows
 _CAST_BYTES: Final = 3  # per element: bf16 in, fp8 out

@@ -7,7 +7,7 @@ model, of its constants and of the stated assumptions on link and attention, but
 engine adds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from typing import Any, Final
 
@@ -273,6 +273,10 @@ class Estimate(Answer):
 
     def notes(self) -> list[str]:
         """What the answer assumes, one line each."""
+        return notes_of_all([self])
+
+    def own_notes(self) -> list[str]:
+        """What differs between the cuts and batches of a model, but for what is extrapolated."""
         gpus = self.deployment.gpus
         lines = [] if self.link is None else [self.link]
         if gpus > _ONE_HOST:
@@ -285,27 +289,82 @@ class Estimate(Answer):
             lines.append(f"products by {first}")
         elif first:
             lines.append(f"products of prefill by {first}; of decode by {then}")
-        lines += self.assumed
-        for name, phase in (("prefill", self.prefill), ("decode", self.decode)):
-            if beyond := [operator for operator in phase.operators if operator.doublings]:
-                farthest = max(beyond, key=lambda operator: operator.doublings)
-                share = sum(one.total.value_s for one in beyond) / phase.total.value_s
-                lines.append(
-                    f"extrapolated: {', '.join(one.name for one in beyond)} of {name}, {share:.0%} "
-                    f"of its time; {farthest.name} lies {farthest.doublings:.1f} doublings beyond "
-                    "every probe; their intervals are wider"
-                )
-            if unprobed := [one.name for one in phase.operators if one.is_unprobed]:
-                lines.append(
-                    f"no probe is like {', '.join(unprobed)} of {name}; intervals there are the "
-                    "widest that such shapes have with any provider"
-                )
-        lines += [f"left out: {line}" for line in self.deployment.model.left_out]
-        lines.append(
-            f"{RESERVE:.0%} of the memory kept in reserve; "
-            "kernels in graphs, none fused or overlapped; what a serving engine adds is left out"
-        )
-        return lines
+        return [*lines, *self.assumed]
+
+
+def notes_of_all(answers: Sequence[Estimate]) -> list[str]:
+    """What any of several answers of one model assumes, one line each, links first.
+
+    A line that is not true of all ends with the cuts or batches that it holds for. What is
+    extrapolated differs from answer to answer, and is summed up.
+    """
+    holding: dict[str, list[Estimate]] = {}
+    for answer in answers:
+        for line in answer.own_notes():
+            holding.setdefault(line, []).append(answer)
+    linked = [answer for answer in answers if answer.link is not None]
+    lines = [
+        line + _whose(own, linked if own[0].link == line else answers)
+        for line, own in holding.items()
+    ]
+    return [
+        *sorted(lines, key=lambda line: not line.startswith("link:")),
+        *_extrapolated_notes(answers),
+        *(f"left out: {line}" for line in answers[0].deployment.model.left_out),
+        f"{RESERVE:.0%} of the memory kept in reserve; "
+        "kernels in graphs, none fused or overlapped; what a serving engine adds is left out",
+    ]
+
+
+def _whose(own: Sequence[Estimate], answers: Sequence[Estimate]) -> str:
+    """The cuts or batches of some among several answers, in brackets; "" where it is all."""
+    if len(own) == len(answers):
+        return ""
+    batches, every = _batches_by_cut(own), _batches_by_cut(answers)
+    if all(batches[cut] == every[cut] for cut in batches):
+        return f" (tp x pp: {', '.join(batches)})"
+    listed = {cut: f"batch {', '.join(map(str, of_cut))}" for cut, of_cut in batches.items()}
+    if len(every) == 1:
+        return f" ({', '.join(listed.values())})"
+    return f" (tp x pp: {'; '.join(f'{cut}, {text}' for cut, text in listed.items())})"
+
+
+def _batches_by_cut(answers: Sequence[Estimate]) -> dict[str, list[int]]:
+    batches: dict[str, list[int]] = {}
+    for deployment in (answer.deployment for answer in answers):
+        cut = f"{deployment.tensor} x {deployment.pipeline}"
+        batches.setdefault(cut, []).append(deployment.workload.batch)
+    return batches
+
+
+def _extrapolated_notes(answers: Sequence[Estimate]) -> Iterator[str]:
+    """Which operators of any answer lie beyond the probes of the calibration."""
+    for name in ("prefill", "decode"):
+        phases = [(answer, getattr(answer, name)) for answer in answers]
+        beyond = [(answer, o) for answer, phase in phases for o in phase.operators if o.doublings]
+        if beyond:
+            farthest_of, farthest = max(beyond, key=lambda pair: pair[1].doublings)
+            shares = [
+                sum(o.total.value_s for o in phase.operators if o.doublings) / phase.total.value_s
+                for _, phase in phases
+            ]
+            ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
+            yield (
+                f"extrapolated: {', '.join(dict.fromkeys(o.name for _, o in beyond))} of {name}, "
+                f"{' to '.join(ends)} of its time; {farthest.name} lies {farthest.doublings:.1f} "
+                f"doublings beyond every probe{_whose([farthest_of], answers)}; their intervals "
+                "are wider"
+            )
+        unprobed = [
+            (answer, o) for answer, phase in phases for o in phase.operators if o.is_unprobed
+        ]
+        if unprobed:
+            own = list({id(answer): answer for answer, _ in unprobed}.values())
+            yield (
+                f"no probe is like {', '.join(dict.fromkeys(o.name for _, o in unprobed))} of "
+                f"{name}; intervals there are the widest that such shapes have with any provider"
+                f"{_whose(own, answers)}"
+            )
 
 
 def deployment_record(deployment: Deployment, memory: Memory) -> dict[str, Any]:

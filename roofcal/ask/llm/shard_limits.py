@@ -7,7 +7,7 @@ from roofcal.ask.llm.architecture import (
     tensor_degrees,
 )
 from roofcal.ask.llm.deployment import MOST_TENSOR
-from roofcal.ask.shape_limits import why_all_refuse
+from roofcal.ask.shape_limits import whole_providers, why_all_refuse
 from roofcal.core.language_models import LanguageModel
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
@@ -61,8 +61,8 @@ def _shard_refusal(recipe: str, matrix: LocalMatrix, sources: Sources, by: str) 
     providers: list[str] = []
     if by == calibrated.MODEL and sources.calibration:
         providers = calibrated_providers(sources.calibration.constants, op.name, recipe)
-    is_cpu = sources.spec is not None and sources.spec.device.startswith("cpu-")
-    candidates = providers or op.providers_on("cpu" if is_cpu else "cuda")
+    device = sources.spec.device if sources.spec else ""
+    candidates = providers or whole_providers(op, recipe, device)
     return why_all_refuse(op, candidates, recipe, shape_of_weights(matrix))
 
 

@@ -11,7 +11,13 @@ from typing import Any, Final
 from roofcal.ask.answers import Answer, Column, filled, table
 from roofcal.ask.llm.architecture import architecture_of, tensor_degrees
 from roofcal.ask.llm.deployment import Deployment, Memory, memory_of, with_batch
-from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, datasheet_of, estimates_by_batch
+from roofcal.ask.llm.estimate import (
+    BATCH_COLUMNS,
+    Estimate,
+    datasheet_of,
+    estimates_by_batch,
+    notes_of_all,
+)
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.shard_limits import check_shards, runnable_degrees, why_refused
 from roofcal.core.language_models import LanguageModel
@@ -127,31 +133,6 @@ class Sweep(Answer):
         yield ""
         yield "* no other line has both more tokens/s per GPU and less time per token"
         yield from notes_of_all(self.answers)
-
-
-def notes_of_all(answers: Sequence[Estimate]) -> list[str]:
-    """What several answers of one model assume, one line each.
-
-    The answer of most GPUs speaks for all; what others do not say too ends with whose line it is,
-    and links that differ are listed with their cuts.
-    """
-    shown = max(answers, key=lambda answer: answer.deployment.gpus)
-    cuts_by_link: dict[str, dict[str, None]] = {}
-    for answer in answers:
-        if answer.link is not None:
-            cut = f"{answer.deployment.tensor} x {answer.deployment.pipeline}"
-            cuts_by_link.setdefault(answer.link, {})[cut] = None
-    links = [
-        link if len(cuts_by_link) == 1 else f"{link} (tp x pp: {', '.join(cuts)})"
-        for link, cuts in cuts_by_link.items()
-    ]
-    others = [set(answer.notes()) for answer in answers]
-    deployment = shown.deployment
-    whose = f"tp {deployment.tensor}, pp {deployment.pipeline}, batch {deployment.workload.batch}"
-    lines = [line for line in shown.notes() if line != shown.link]
-    return links + [
-        line if all(line in other for other in others) else f"{line} ({whose})" for line in lines
-    ]
 
 
 def cuts_of(model: LanguageModel, degrees: Sequence[int], most_gpus: int) -> list[Cut]:

@@ -5,8 +5,8 @@ operators `llm` does not know, as state-space layers. What a listed family has b
 LanguageModel is said in its `left_out`, or refused where the sizes would be wrong.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,9 @@ class _Family:
     width      the key of the width of one expert
     latent     attention over compressed keys and values
     is_tied    tie_word_embeddings where the file leaves it out: the default of its class
+    defaults   what other keys are where the file leaves them out: the defaults of its class that
+               are not those of _Decoder, as in transformers 4.57.6 and 5.24.0
+    needed     keys that the file must have, because its class is not in transformers
     left_out   what a layer has and `llm` does not time
     """
 
@@ -31,29 +34,58 @@ class _Family:
     width: str = "moe_intermediate_size"
     latent: bool = False
     is_tied: bool = False
+    defaults: Mapping[str, int] = field(default_factory=dict)
+    needed: tuple[str, ...] = ()
     left_out: str | None = None
 
 
-_DENSE: Final = _Family()
-_GEMMA: Final = _Family(is_tied=True, left_out="two of the four norms of a layer")
+def _dense(kv_heads: int | None = None, head_dim: int | None = None) -> _Family:
+    """A dense family; None: of a class that has as many heads of keys, or hidden_size / heads."""
+    defaults = {"num_key_value_heads": kv_heads, "head_dim": head_dim}
+    return _Family(defaults={key: size for key, size in defaults.items() if size})
+
+
+_GEMMA_DIM: Final = {"head_dim": 256}
+_GEMMA: Final = _Family(
+    is_tied=True,
+    defaults={"num_key_value_heads": 4} | _GEMMA_DIM,
+    left_out="two of the four norms of a layer",
+)
+_GEMMA_3: Final = replace(
+    _GEMMA,  # its files with a text_config leave out what is the default
+    defaults={
+        **_GEMMA.defaults, "num_attention_heads": 8, "vocab_size": 262208, "hidden_size": 2304,
+        "intermediate_size": 9216, "num_hidden_layers": 26,
+    },
+)  # fmt: skip
+_EXPERTS: Final = _Family(experts="num_local_experts", width="intermediate_size")
 _QWEN_EXPERTS: Final = _Family(experts="num_experts")
 _DEEPSEEK: Final = _Family(experts="n_routed_experts", latent=True)
 _FAMILIES: Final[dict[str, _Family]] = {
-    **dict.fromkeys(("llama", "mistral", "mimo", "phi3", "qwen2", "qwen3"), _DENSE),
-    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), _DENSE),
-    "qwen3_vl_text": _DENSE,
-    "gemma": _Family(is_tied=True),
+    **dict.fromkeys(("llama", "phi3"), _dense()),
+    "mistral": _dense(8),
+    "mimo": _Family(needed=("num_key_value_heads", "head_dim")),
+    "qwen2": _dense(32),
+    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), _dense(8)),
+    **dict.fromkeys(("qwen3", "qwen3_vl_text"), _dense(32, 128)),
+    "gemma": _Family(is_tied=True, defaults={"num_key_value_heads": 16} | _GEMMA_DIM),
     "gemma2": _GEMMA,
-    "gemma3_text": _GEMMA,
-    "mixtral": _Family(experts="num_local_experts", width="intermediate_size"),
-    "gpt_oss": _Family(experts="num_local_experts", width="intermediate_size"),
-    "qwen2_moe": _QWEN_EXPERTS,
-    "qwen3_moe": _QWEN_EXPERTS,
-    "qwen3_vl_moe_text": _QWEN_EXPERTS,
-    "deepseek_v2": _DEEPSEEK,
-    "deepseek_v3": _DEEPSEEK,
-    "kimi_k2": _DEEPSEEK,
-    "glm4_moe": _Family(experts="n_routed_experts"),
+    "gemma3_text": _GEMMA_3,
+    "mixtral": replace(_EXPERTS, defaults={"num_key_value_heads": 8}),
+    "gpt_oss": replace(_EXPERTS, defaults={"num_key_value_heads": 8, "head_dim": 64}),
+    "qwen2_moe": replace(
+        _QWEN_EXPERTS,
+        defaults={"num_key_value_heads": 16, "shared_expert_intermediate_size": 5632},
+    ),
+    "qwen3_moe": replace(_QWEN_EXPERTS, defaults={"num_key_value_heads": 4}),
+    "qwen3_vl_moe_text": replace(_QWEN_EXPERTS, defaults={"num_key_value_heads": 16}),
+    "deepseek_v2": replace(_DEEPSEEK, defaults={"n_shared_experts": 2}),
+    "deepseek_v3": replace(_DEEPSEEK, defaults={"n_shared_experts": 1, "first_k_dense_replace": 3}),
+    "kimi_k2": replace(_DEEPSEEK, needed=("n_shared_experts",)),
+    "glm4_moe": _Family(
+        experts="n_routed_experts",
+        defaults={"num_key_value_heads": 8, "n_shared_experts": 1, "first_k_dense_replace": 1},
+    ),
 }
 _ATTENTION_KINDS: Final = ("full_attention", "sliding_attention")
 
@@ -138,11 +170,12 @@ def _described_model(content: dict[str, Any], path: Path, errors: list[str]) -> 
     if family is None:
         errors.append(f"{path}: {where}model_type: {_unknown_family(text.get('model_type'))}")
         return {}
+    text = {**family.defaults, **text}
     if where:
-        whole = validated(_Multimodal, content, path, errors)
+        whole = validated(_Multimodal, content | {"text_config": text}, path, errors)
         decoder = None if whole is None else whole.text_config
     else:
-        decoder = validated(_Decoder, content, path, errors)
+        decoder = validated(_Decoder, text, path, errors)
     if decoder is None:
         return {}
     wrong = [f"{path}: {where}{line}" for line in _problems(decoder, family, text)]
@@ -160,7 +193,7 @@ def _unknown_family(model_type: Any) -> str:
 
 def _problems(decoder: _Decoder, family: _Family, text: dict[str, Any]) -> Iterator[str]:
     """Keys that the family needs and the file lacks, and layers that no operator here times."""
-    needed = ["intermediate_size"]
+    needed = ["intermediate_size", *family.needed]
     if family.latent:
         needed += ["kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"]
         if "q_lora_rank" not in text:  # null says that queries are not compressed

@@ -17,6 +17,7 @@ from typing import Final
 
 # What flock says on a file system that has no locks, such as Lustre mounted without -o flock.
 NO_FILE_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+HOST_CLOCK: Final = "host-clock"  # who holds this lock times something by the clock of the host
 _POLL_S = 0.1  # an attempt takes microseconds, and the device idles until the next one
 
 
@@ -72,6 +73,12 @@ def try_lock(device: str, inherited: socket.socket | None = None) -> Lock | None
     if inherited is None:
         held.close()
     return None
+
+
+def is_locked(device: str) -> bool:
+    """Whether a process holds the lock of a device."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        return asking.connect_ex("\0" + lock_name(device).removeprefix("@")) == 0
 
 
 def wait_for_locks(

@@ -1,8 +1,7 @@
 """Which kernels a cast launches, from its sizes alone: further launches beside the first.
 
 Inductor's rules are those of `num_splits` and `reduction_split_factor` in torch/_inductor, ours
-those of kernels.cast, which no model of time may import. Tests hold both against the names of
-kernels in published probes, and ours against kernels.cast.
+those of kernels/cast/rule.py. Tests hold both against the names of kernels in published probes.
 """
 
 from typing import Final, Literal
@@ -11,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.core.times import Array
+from roofcal.ops.kernel_rules import cast as ours
 
 Rule = Literal["", "inductor", "ours"]
 
-_ONE_PROGRAM: Final = 8192  # elements of one reduction that both leave to one program
+_ONE_PROGRAM: Final = 8192  # elements of one reduction that it leaves to one program
 _LOOP: Final = 0.5  # of a launch, in kernels of Inductor
 _BLOCK: Final = 128  # sides of the blocks of blockwise recipes
 # Inductor keeps a row of up to 1024 columns in registers, and a column of up to 64 rows.
@@ -40,27 +40,6 @@ _NEAR_SPLIT: Final = 30
 _NEAR_MOST_SPLIT: Final = 50
 # It cuts reductions of blocks, unless there are two of them per multiprocessor.
 _INDUCTOR_BLOCKS_PER_UNIT: Final = 2
-# kernels.cast.rows and kernels.cast.columns
-_OUR_ROW: Final = 16384  # columns that are read once
-_OUR_BESIDE: Final = 1 << 21  # elements whose rows are cast by the launch of their columns
-_OUR_TOGETHER: Final = 1 << 25  # elements from which rows and columns come from one read
-_SHORT: Final = (2048, 1 << 22)  # rows, elements
-_SHORT_RAGGED: Final = (4096, 1 << 24)
-_ALIGNED: Final = 16
-# kernels.cast.short_columns: elements of a program, its least and most columns, and its columns
-# where rows are few
-_HELD_ELEMENTS: Final = 8192
-_HELD_COLUMNS: Final = (8, 64)
-_FEW_ROWS: Final = 64
-_COLUMNS_OF_FEW_ROWS: Final = 32
-
-
-def has_long_columns(rows: Array, cols: Array) -> NDArray[np.bool_]:
-    """Whether our kernels on Hopper read columns twice, because they do not fit in registers."""
-    even = rows % _ALIGNED == 0
-    most_rows, most = (np.where(even, *pair) for pair in zip(_SHORT, _SHORT_RAGGED, strict=True))
-    beyond: NDArray[np.bool_] = (rows > most_rows) | (rows * cols > most)
-    return beyond
 
 
 def further_launches(rule: Rule, recipe: str, rows: Array, cols: Array, units: int) -> Array:
@@ -73,10 +52,9 @@ def further_launches(rule: Rule, recipe: str, rows: Array, cols: Array, units: i
     nothing = np.zeros_like(rows * cols)
     if not rule:
         return nothing
-    launches = (
-        _inductor(recipe, rows, cols, units) if rule == "inductor" else _ours(recipe, rows, cols)
-    )
-    return nothing + launches
+    if rule == "ours":
+        return nothing + ours.further_launches(recipe, rows, cols)
+    return nothing + _inductor(recipe, rows, cols, units)
 
 
 def _inductor(recipe: str, rows: Array, cols: Array, units: int) -> Array:
@@ -103,18 +81,6 @@ def _inductor(recipe: str, rows: Array, cols: Array, units: int) -> Array:
         "fp8_blockwise_128x128": np.where(
             has_enough_blocks | is_one_row, 1.0 * (is_cut_off_rows | is_cut_off_cols), 2.0
         ),
-    }
-    return np.asarray(launches.get(recipe, 0.0), dtype=float)
-
-
-def _ours(recipe: str, rows: Array, cols: Array) -> Array:
-    long = has_long_columns(rows, cols)
-    is_beside = ~long & (cols <= _OUR_ROW) & (rows * cols <= _OUR_BESIDE)
-    launches = {
-        "fp8_tensorwise": 1.0 * (rows * cols > _ONE_PROGRAM),
-        "fp8_rowwise_dim0": 1.0 * (cols > _OUR_ROW),
-        "fp8_rowwise_dim1": 1.0 * long,
-        "fp8_rowwise_both": np.where(is_beside, 0.0, 1.0 + long),
     }
     return np.asarray(launches.get(recipe, 0.0), dtype=float)
 
@@ -164,37 +130,6 @@ def _closest_divisor(elements: Array, wanted: Array, near: int) -> Array:
             divides = (candidate >= 1) & (elements % np.maximum(candidate, 1.0) == 0)
             best = np.where((best == 0) & divides, candidate, best)
     return best
-
-
-def passes(rule: Rule, recipe: str, rows: Array, cols: Array, units: int) -> Array | float:
-    """Bytes that a way of a cast moves over those of the way of large ones; 1 where all are alike.
-
-    Our casts along rows and columns read x twice from 2^25 elements on and thrice below: a pass
-    over x reads 2 bytes an element, a result writes 1. Short columns are read once, but take as
-    long as if they were read twice, and longer by the lanes that idle (cross-validation on probes
-    of an H200; in casts along both, idle lanes count for the rows, too). units: multiprocessors.
-    """
-    if rule != "ours" or recipe not in ("fp8_rowwise_dim1", "fp8_rowwise_both"):
-        return 1.0
-    short = np.where(has_long_columns(rows, cols), 1.0, _idle_lanes(rows, cols, units))
-    if recipe == "fp8_rowwise_dim1":
-        return short
-    is_together = (rows * cols >= _OUR_TOGETHER) & (cols <= _OUR_ROW)
-    return np.asarray(np.where(is_together, 1.0, 8.0 / 6.0) * short)
-
-
-def _idle_lanes(rows: Array, cols: Array, units: int) -> Array:
-    """Elements that programs of short columns have room for, over those of the matrix.
-
-    A program holds the next power of two of rows; the busiest multiprocessor decides.
-    """
-    held = _power_of_two(rows)
-    for_all_units = _power_of_two(np.ceil(cols / units))
-    across = np.minimum(for_all_units, np.floor(_HELD_ELEMENTS / held))
-    across = np.where(rows <= _FEW_ROWS, _COLUMNS_OF_FEW_ROWS, np.clip(across, *_HELD_COLUMNS))
-    waves = np.ceil(np.ceil(cols / across) / units)
-    lanes: Array = waves * units * held * across / (rows * cols)
-    return lanes
 
 
 def _power_of_two(count: Array) -> Array:

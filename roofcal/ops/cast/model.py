@@ -4,7 +4,7 @@
         + bytes * padding * slower * narrow * (cached / cached_bandwidth + (1 - cached) / bandwidth)
 
 bytes      least bytes of the cast (roofcal.ops.cast.spec), times padding where the family pads and
-           passes where a way reads the matrix more often (roofcal.ops.cast.launches)
+           passes where a way reads the matrix more often (kernels/cast/rule.py)
 fixed      start of its first kernel, however small the matrix
 fill       what it takes longer to start many programs than one; x = elements / 20,000
 launches   further kernels of its way (roofcal.ops.cast.launches), where the family has a rule
@@ -53,13 +53,12 @@ from roofcal.core.times import Array, Value
 from roofcal.ops.cast.launches import (
     Rule,
     further_launches,
-    has_long_columns,
     is_looped_row,
     padded_row_columns,
-    passes,
     reduced_parts,
 )
 from roofcal.ops.cast.spec import SMALL_ELEMENTS, read_bytes, written_bytes
+from roofcal.ops.kernel_rules import cast as ours
 
 # name -> unit; the constants of one provider and recipe, each above zero
 GPU_CONSTANTS: Final[dict[str, str]] = {
@@ -108,7 +107,7 @@ class Family:
     block     columns that a kernel takes at once, idle on the rest (reductions of Inductor: 1024)
     loads     which sizes are `misaligned`:
               multiples_of_16  others of rows or columns
-              long_columns     the same of long columns alone (roofcal.ops.cast.launches)
+              long_columns     the same of long columns alone (kernels/cast/rule.py)
               short_columns    the same, and short ones less: the root of it, by their divisor
               by_divisor       columns off 8, less by the square of their largest divisor of 8:
                                vectors of so many elements are loaded
@@ -197,8 +196,6 @@ GROUPS: Final[dict[str, str]] = {
 _ALIGNED: Final = 16
 _VECTOR: Final = 8  # elements of bf16 in 16 bytes
 _LOOP: Final = 64  # elements that a vectorised loop of ATen takes at once
-_PADDED_ROW: Final = 16384  # columns up to which our kernels keep a row, padded to a power of two
-_PADDED_STEP: Final = 8192  # columns of a longer row that they take at once
 _FILL_ELEMENTS: Final = 20_000.0  # chosen among 4,000 to 250,000 by cross-validation on an H200
 _FEW_ROWS: Final = 128
 _CACHE_SHARE: Final = 0.75
@@ -274,7 +271,8 @@ def evaluate(
         )
     slower = _slower(constants, how, recipe, (rows, cols), compute_units)
     padding = np.ceil(cols / how.block) * how.block / cols
-    moved = moved * passes(how.launches, recipe, rows, cols, compute_units)
+    if how.launches == "ours":
+        moved = moved * ours.passes(recipe, rows, cols, compute_units)
     moving = moved * padding * slower * per_byte
     filled = rows * cols / (rows * cols + _FILL_ELEMENTS)
     launches = further_launches(how.launches, recipe, rows, cols, compute_units)
@@ -338,17 +336,20 @@ def _slow_down(loads: Loads, misaligned: Value, rows: Array, cols: Array) -> Arr
         return _slower_by_divisor(misaligned, _divisor(cols))
     long = np.where(is_ragged, misaligned, 1.0)
     if loads == "long_columns":
-        return np.where(has_long_columns(rows, cols), long, 1.0)
+        return np.where(ours.has_short_columns(rows, cols), 1.0, long)
     short = _slower_by_divisor(np.sqrt(misaligned), np.minimum(_divisor(rows), _divisor(cols)))
-    return np.where(has_long_columns(rows, cols), long, short)
+    return np.where(ours.has_short_columns(rows, cols), short, long)
 
 
 def _slower_by_padding(padded_loads: Value, cols: Array) -> Array:
-    """How much longer casts of padded rows take whose loads are narrow; `padded_loads` 0: none."""
+    """How much longer casts of padded rows take whose loads are narrow; `padded_loads` 0: none.
+
+    Our kernels keep a row, padded to a power of two, or take a longer one block by block.
+    """
     mantissa, exponent = np.frexp(cols)
     power = np.ldexp(1.0, exponent - (mantissa == 0.5))
-    whole = np.ceil(cols / _PADDED_STEP) * _PADDED_STEP
-    loads = padded_loads * np.where(cols <= _PADDED_ROW, power, whole) / cols
+    whole = np.ceil(cols / ours.LONG_ROWS_BLOCK) * ours.LONG_ROWS_BLOCK
+    loads = padded_loads * np.where(cols <= ours.MOST_COLUMNS_OF_ROW, power, whole) / cols
     return np.where(cols % _ALIGNED != 0, np.sqrt(1 + loads * loads), 1.0)
 
 

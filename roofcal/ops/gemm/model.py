@@ -23,7 +23,7 @@ sums        fp32 sums of all parts of K: of C, which a second kernel adds (libra
 misaligned  multiplies `load` where rows of A or B do not start on 32 bytes
 uneven      multiplies all work where they do not start on 256 bytes
 _8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 bytes, or on fewer
-ours_*      our kernels on Hopper: tile and split by their own rule (roofcal.ops.our_tiles), no
+ours_*      our kernels on Hopper: tile and split by their own rule (kernels/gemm/rule.py), no
             latency in products of few rows, whose loop over K is short
 plain       a family without tiles, for CPUs: any shape has the whole rate of the processor,
             tiles = (math^p + latency^p)^(1/p) with math = flops / (units * tile_flops)
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 from roofcal.core.recipes import BITS, GEMM_RECIPES, nbytes
 from roofcal.core.times import Array, Value
-from roofcal.ops.our_tiles import MOST_FEW_ROWS, our_tiles
+from roofcal.ops.kernel_rules import gemm as gemm_rule
 from roofcal.ops.regimes import (
     DECODE_TOKENS,
     MID_SIDE,
@@ -71,7 +71,7 @@ class Family:
 
     overlaps: whether a unit overlaps its tiles, the exponent o = 2 of the module
     crowds: whether few rows leave tiles empty, see `empty` in the module
-    rule: of our kernels, by which a shape has one tile and split (roofcal.ops.our_tiles)
+    rule: of our kernels, by which a shape has one tile and split (kernels/gemm/rule.py)
     """
 
     tiles: tuple[tuple[int, int], ...] = ()
@@ -306,7 +306,9 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
     flops, dram = least_work(recipe, m, n, k)
     alignment = row_alignment_bytes(recipe, n, k)
     rule = FAMILIES[family].rule
-    rows, cols, splits = our_tiles(rule, m, n, k, compute_units) if rule else _tile_choices(family)
+    rows, cols, splits = (
+        gemm_rule.chosen_tiles(rule, m, n, k, compute_units) if rule else _tile_choices(family)
+    )
     count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
     busy = np.minimum(count, compute_units)
     summed = rows * cols if rule else (m * n)[:, None]
@@ -330,7 +332,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
             pieces=np.where(splits > 1, splits, 0.0) * bool(rule) + np.zeros_like(busy),
             sum_bytes=4 * np.where(splits > 1, splits, 0.0) * summed,
             dram_bytes=dram[:, None],
-            has_few_rows=(m[:, None] <= MOST_FEW_ROWS) & bool(rule),
+            has_few_rows=(m[:, None] <= gemm_rule.MOST_FEW_ROWS) & bool(rule),
             is_misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
             is_uneven=(k[:, None] * width) % _LINE_BYTES != 0,
             alignment=alignment[:, None],

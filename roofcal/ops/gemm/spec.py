@@ -24,6 +24,11 @@ def layer_shape(tokens: int, n: int, k: int) -> Shape:
     return {"m": tokens, "n": n, "k": k}
 
 
+def has_pair(provider: str, recipe: str) -> bool:
+    """Whether the bench has products of a recipe by a provider: our kernel multiplies fp8 alone."""
+    return provider != "triton" or GEMM_RECIPES[recipe].math_dtype == "fp8"
+
+
 def size_multiples(provider: str, recipe: str) -> Mapping[str, int]:
     """What the bench refuses, or the library: blocks of cuBLASLt 13.0 take M in fours alone."""
     if GEMM_RECIPES[recipe].math_dtype != "fp8" or provider not in ("cublaslt", "triton"):
@@ -45,6 +50,7 @@ OP = OpSpec(
     layer_shape=layer_shape,
     baseline_recipe="bf16",
     computes="product",
+    has_pair=has_pair,
     size_multiples=size_multiples,
     calibrated_on=("probe_math",),
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernels.linear.recipes import NAMED, OPERANDS, LinearRecipe, recipe_of
 else:
     try:  # a wheel has this copy and no kernels; a package `kernels` there would be somebody else's
-        from roofcal.ops.linear.recipes import NAMED, OPERANDS, LinearRecipe, recipe_of
+        from roofcal.bundled.kernels.linear.recipes import NAMED, OPERANDS, LinearRecipe, recipe_of
     except ModuleNotFoundError:
         from kernels.linear.recipes import NAMED, OPERANDS, LinearRecipe, recipe_of
 

@@ -1,11 +1,11 @@
 """Providers of products with narrow weights, their layouts, and the check against float64.
 
 cublaslt         bf16 and fp8 products, as op gemm runs them
-triton           kernels.int4 without its specialised kernel (table.direct_or_staged)
+triton           kernels.int4 without its specialised kernel (rule.direct_or_staged)
 triton_chained   the same with programmatic dependent launch: in a chain of kernels, its start
                  overlaps the end of the one before: do not compare it with plain launches
 triton_specialised  kernels.int4.specialised, from 17 tokens on; int4_gemm takes it where
-                 table.is_for_specialised says so: almost always where K is 4096 or more
+                 rule.is_for_specialised says so: almost always where K is 4096 or more
 tinygemm         torch's _weight_int4pack_mm (CPUs have one too); it stores w as scale * (q - 8) +
                  zero, always with a zero, and rounds w to bf16
 gemlite          GemLite's Triton kernels (optional extra `peers`), in the state that its import
@@ -25,9 +25,9 @@ import torch
 from kernels.common.architecture import compute_units, is_hopper
 from kernels.int4 import gemm as int4_gemm
 from kernels.int4 import packing as int4_packing
-from kernels.int4 import table as int4_table
-from kernels.int4.configs import Int4Config, Int4PlainConfig, Int4SpecialisedConfig
+from kernels.int4 import rule as int4_rule
 from kernels.int4.packing import Int4Weights, Quantised
+from kernels.int4.rule import Int4Config, Int4PlainConfig, Int4SpecialisedConfig
 from roofcal.core.recipes import RECIPES, Recipe
 from roofcal.ops.bench import Call, Inputs, compiled_for_one_shape, draw, norm_error
 from roofcal.ops.gemm import bench as gemm
@@ -110,10 +110,10 @@ def _config(provider: str, a: torch.Tensor, weights: Int4Weights) -> Int4Config:
     if provider == _SPECIALISED:
         return _specialised_config(a, weights)
     chained, tokens = provider == "triton_chained", a.shape[0]
-    config: Int4Config = int4_table.plain(tokens)
+    config: Int4Config = int4_rule.plain(tokens)
     if is_hopper(a):
         units = compute_units(a)
-        config = int4_table.direct_or_staged(weights, tokens, chained=chained, units=units)
+        config = int4_rule.direct_or_staged(weights, tokens, chained=chained, units=units)
     if chained and isinstance(config, Int4PlainConfig):
         raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
     return config
@@ -122,7 +122,7 @@ def _config(provider: str, a: torch.Tensor, weights: Int4Weights) -> Int4Config:
 def _specialised_config(a: torch.Tensor, weights: Int4Weights) -> Int4SpecialisedConfig:
     config = None
     if is_hopper(a):
-        config = int4_table.for_many_tokens(weights, a.shape[0], compute_units(a))
+        config = int4_rule.for_many_tokens(weights, a.shape[0], compute_units(a))
     if config is None:
         raise Unsupported(
             f"provider '{_SPECIALISED}' needs sm_90, more than 16 tokens and groups of 64 or more"

@@ -24,6 +24,7 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
+from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,
     FAMILIES,
@@ -32,8 +33,8 @@ from roofcal.ops.mixed_gemm.model import (
     constants_of,
     evaluate,
     interval_groups,
+    our_blocks,
 )
-from roofcal.ops.mixed_gemm.our_blocks import Blocks, our_blocks
 
 _OF_A_RECIPE: Final = ("weights_per_s", "flops_per_s")  # recipes share the other constants
 _OURS: Final = {  # provider -> family
@@ -80,7 +81,7 @@ class NarrowProducts(Problem):
         return ["tiles"] if _NOT_TUNED in names else [_OURS[self.provider]]
 
     @cached_property
-    def cuts(self) -> dict[str, Blocks]:
+    def cuts(self) -> dict[str, int4.Blocks]:
         """The blocks of the probes of each recipe, which are those of every fit."""
         rule, units = FAMILIES[_OURS[self.provider]].rule, self.device.compute_units
         cuts = {}

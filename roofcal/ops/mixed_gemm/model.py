@@ -24,7 +24,7 @@ The second is for kernels that give each multiprocessor a tile of 64 rows and a 
 start and the end of a block cost as much as `block_columns` columns of K in a block of 64 tokens,
 and in proportion to the tokens in a smaller one.
 
-Our kernels on Hopper choose block and split by a rule (roofcal.ops.mixed_gemm.our_blocks), and
+Our kernels on Hopper choose block and split by a rule (kernels/int4/rule.py), and
 
     t = starts + sqrt(dram^2 + (slots + math)^2)
 
@@ -56,12 +56,11 @@ import numpy as np
 
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
 from roofcal.core.times import Array, Value
-from roofcal.ops.mixed_gemm.our_blocks import UNIT_COLUMNS, Blocks, halvings, our_blocks
+from roofcal.ops.kernel_rules import int4
 
 _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
 _EVEN_TOKENS: Final = 8  # of a row of the matrix unit's smallest operand
-_SPECIALISED: Final = "int4_specialised"  # a rule of our_blocks
 _DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's registers hold, about
 
 
@@ -71,7 +70,7 @@ class Family:
 
     blocks: tokens of a block, smallest first; () where there are none: weights are turned once
     splits: of K, from which the best is taken; () for kernels without tiles of rows
-    rule: of our kernels, by which a product has one block and split (our_blocks)
+    rule: of our kernels, by which a product has one block and split (int4.RULES)
     chained: whether kernels start while the one before them ends
     """
 
@@ -86,9 +85,9 @@ FAMILIES: Final[dict[str, Family]] = {
     "tiles": Family(blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
     # tinygemm of a processor (ATen, int4mm_kernel.cpp): weights are turned once per four rows
     "blocks_of_4": Family(blocks=(1, 2, 3, 4)),
-    "ours": Family(rule="int4"),
-    "ours_chained": Family(rule="int4_chained", chained=True),
-    "ours_specialised": Family(rule=_SPECIALISED),
+    "ours": Family(rule=int4.PLAIN_LAUNCHES),
+    "ours_chained": Family(rule=int4.CHAINED_LAUNCHES, chained=True),
+    "ours_specialised": Family(rule=int4.SPECIALISED),
 }
 OF_PROCESSORS: Final = ("no_blocks", "blocks_of_4")
 FAMILY: Final = "narrow_family"  # the constant that holds the choice, see roofcal.ops.constants
@@ -126,7 +125,7 @@ GROUPS: Final[dict[str, str]] = {
 
 def _names_of(how: Family) -> tuple[str, ...]:
     """Names of the constants of a family with a rule."""
-    own = _OF_SPECIALISED if how.rule == _SPECIALISED else _OF_OURS
+    own = _OF_SPECIALISED if how.rule == int4.SPECIALISED else _OF_OURS
     return ("bytes_per_s", "weights_per_s", "flops_per_s", *own)
 
 
@@ -191,13 +190,27 @@ def least_bytes(recipe: str, m: Array, n: Array, k: Array) -> Array:
     return moved
 
 
+def our_blocks(
+    rule: str, recipe: str, m: Array, n: Array, k: Array, compute_units: int
+) -> int4.Blocks:
+    """The blocks that our kernels take for products of one recipe; `rule` is of int4.RULES.
+
+    Raises KeyError for another rule, or a recipe without narrow weights.
+    """
+    weights = WEIGHT_ONLY_RECIPES[recipe].b
+    columns = weights.scale.cols if weights.scale is not None else None
+    group = k if columns is None else np.full(k.shape, float(columns))
+    stored = np.full(k.shape, 2.0 if weights.zero_point else 1.0)
+    return int4.chosen_blocks(rule, int4.Sizes(m, n, k, group, stored), compute_units)
+
+
 def evaluate(
     constants: Mapping[str, Value],
     family: str,
     compute_units: int,
     recipe: str,
     sizes: tuple[Array, Array, Array],
-    cut: Blocks | None = None,
+    cut: int4.Blocks | None = None,
 ) -> Parts:
     """Seconds of products [m, k] x [n, k] of sizes (m, n, k), float64 vectors.
 
@@ -234,13 +247,13 @@ def _ours(
     compute_units: int,
     recipe: str,
     sizes: tuple[Array, Array, Array],
-    cut: Blocks,
+    cut: int4.Blocks,
 ) -> Parts:
     m, n, k = sizes
     own = {name: constants[name] for name in _names_of(how)}
     constants = dict.fromkeys((*_OF_OURS, *_OF_SPECIALISED), 0.0) | own
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
-    columns = UNIT_COLUMNS * np.ceil(np.ceil(k / UNIT_COLUMNS) / cut.split)
+    columns = int4.UNIT_COLUMNS * np.ceil(np.ceil(k / int4.UNIT_COLUMNS) / cut.split)
     at_once = compute_units * cut.resident
     full_turns = np.floor(cut.count / at_once)
     rest = cut.count - full_turns * at_once
@@ -255,9 +268,9 @@ def _ours(
     started = constants["turn_s"] * (turns - how.chained)
     ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
-    units_of_a_warp = columns / UNIT_COLUMNS / cut.warps
+    units_of_a_warp = columns / int4.UNIT_COLUMNS / cut.warps
     waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
-    joined = constants["halving_s"] * halvings(cut.split)
+    joined = constants["halving_s"] * int4.halvings(cut.split)
     joined = joined + constants["part_s"] * (cut.split > 1) * cut.rows * cut.tokens / _JOINED_SUMS
     return Parts(
         fixed=np.asarray(staged * (started + ended) + cut.direct * waited + joined),

@@ -17,6 +17,17 @@ from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec
 
 CONTENDERS: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise")
+INT4_PROVIDERS: Final = ("triton", "triton_chained", "triton_specialised", "tinygemm", "gemlite")
+
+
+def has_pair(provider: str, recipe: str) -> bool:
+    """Whether the bench has products of a recipe by a provider."""
+    is_int4 = recipe not in CONTENDERS and RECIPES[recipe].b.dtype == "int4"
+    if provider in INT4_PROVIDERS:
+        return is_int4
+    if provider == "cublaslt":
+        return recipe in CONTENDERS
+    return provider == "torch_cpu" or not is_int4
 
 
 def size_multiples(provider: str, recipe: str) -> Mapping[str, int]:
@@ -40,11 +51,7 @@ OP = OpSpec(
     providers={
         "cuda": (
             "cublaslt",
-            "triton",
-            "triton_chained",
-            "triton_specialised",
-            "tinygemm",
-            "gemlite",
+            *INT4_PROVIDERS,
             "torch_compile",
         ),
         "cpu": ("torch_cpu", "triton", "tinygemm"),
@@ -54,6 +61,7 @@ OP = OpSpec(
     layer_shape=gemm.layer_shape,
     baseline_recipe="bf16",
     computes="product",
+    has_pair=has_pair,
     size_multiples=size_multiples,
     least_sizes=least_sizes,
     calibrated_on=("probe_math", "probe_mixed_gemm"),

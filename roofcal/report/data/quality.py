@@ -185,9 +185,10 @@ def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
 
     busy_fraction       the device was timed
     starting_fraction   workers created a CUDA context and warmed the card
-    compiling_fraction  no group of points was compiled yet
+    compiling_fraction  no group of points was compiled yet; 0 where an op begins with all compiled
     preparing_fraction  the rest: inputs were made, outputs checked, graphs captured
-    between_s           idle between the end of the session before on the same card and this one
+    between_s           idle between the end of the session before on the same card and this one,
+                        as where its kernels were still compiled
     """
     told = {
         op: [s for s in of_op if s.wall_s and s.starting_s is not None]

@@ -211,7 +211,10 @@ def _planned(point: PlanPoint, point_id: str, op: OpSpec) -> dict[str, Any]:
 def _modelled(
     point: PlanPoint, op: OpSpec, spec: DeviceSpec | None, roof: CalibratedRoof
 ) -> dict[str, Any]:
-    """The least time by the calibration and by the datasheet, of probes too: no model has these."""
+    """The least time by the calibration and by the datasheet.
+
+    Probes have both roofs and no prediction.
+    """
     work = op.work_of(point.provider, point.recipe, point.shape)
     return {
         "calibrated_bound_s": roof.seconds(point.recipe, work) or None,

@@ -101,7 +101,8 @@ TBPS: Final = number("achieved_bytes_per_s", "achieved", "TB/s", 1e-12, about="l
 HOLDS_COLUMN: Final = text(
     "interval_holds",
     "interval holds",
-    "this visit: of its samples alone; this session: of visits; another session; another card",
+    "this visit: of its samples and how they wander; this session: of visits; another session; "
+    "another card",
 )
 STATES_COLUMN: Final = Column(
     key="states",

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernels.cast import blocks, both_ways, columns, fused, rows, short_columns, tensorwise
+from kernels.cast import blocks, both_ways, columns, fused, rows, rule, short_columns, tensorwise
 from kernels.cast.hopper import both_ways as hopper_both_ways
 from kernels.cast.hopper import columns as hopper_columns
 from kernels.cast.hopper import mx as hopper_mx
 from kernels.cast.hopper.tiles import TileConfig as HopperTileConfig
-from kernels.cast.tiles import FEW_ROWS, TileConfig
+from kernels.cast.rule import FEW_ROWS
+from kernels.cast.tiles import TileConfig
 from kernels.common.architecture import (
     ARCHITECTURES,
     SHARED_MEMORY_LIMIT,
@@ -123,7 +124,7 @@ def _tensorwise(types: CastTypes) -> Iterator[tuple[str, Case]]:
 
 
 def _rows(types: CastTypes) -> Iterator[tuple[str, Case]]:
-    for cols in (256, 4096, rows.ROWS.largest_block):
+    for cols in (256, 4096, rule.MOST_COLUMNS_OF_ROW):
         tile = rows.rows_tile(cols, rows.ROWS)
         constants: dict[str, Any] = {"BLOCK": tile.block, "R": tile.rows}
         yield f"rows_{cols}", types.case(rows._rows_kernel, tile.num_warps, constants)
@@ -133,7 +134,7 @@ def _rows(types: CastTypes) -> Iterator[tuple[str, Case]]:
         constants = {"BLOCK": tile.block, "R": tile.rows, "STAGES": stages}
         both = types.case(columns._rows_and_columns_kernel, tile.num_warps, constants)
         yield f"both_{cols}", both
-    constants = {"BLOCK": rows.LONG_ROWS_BLOCK}
+    constants = {"BLOCK": rule.LONG_ROWS_BLOCK}
     yield "long_rows", types.case(rows._long_rows_kernel, rows.LONG_ROWS_WARPS, constants)
 
 
@@ -166,13 +167,13 @@ def _columns(types: CastTypes) -> Iterator[tuple[str, Case]]:
 
 def _short_columns(types: CastTypes) -> Iterator[tuple[str, Case]]:
     """The fewest and the most rows; with the cast of rows, and where rows begin anywhere."""
-    most = short_columns.SHORT_COLUMNS
+    most = rule.SHORT_COLUMNS
     kernel = short_columns._short_columns_kernel
     beside = {"q0": "*fp8e4nv", "scale0": "*fp32"}
     alone = dict.fromkeys(beside)
     for height in (1, 16, FEW_ROWS, 512, most.most_rows, most.most_ragged_rows):
-        config = short_columns.SHORT_COLUMNS_OF_FEW_ROWS if height <= FEW_ROWS else most
-        block_m, block_n, warps = short_columns.short_columns_tile(height, 8192, 132, config)
+        config = rule.SHORT_COLUMNS_OF_FEW_ROWS if height <= FEW_ROWS else most
+        block_m, block_n, warps = map(int, rule.short_columns_tile(height, 8192, 132, config))
         of_rows = rows.rows_tile(2048, rows.ROWS)
         tile = {"ALIGN": 16, "BLOCK_M": block_m, "BLOCK_N": block_n}
         tile |= {"R": of_rows.rows, "BLOCK": of_rows.block}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.cast import columns, rows, short_columns
+from kernels.cast import columns, rule, short_columns
 from tests.kernels.cast.every_cast import Check, EveryCast, assert_refuses_other_inputs
 from tests.kernels.cast.fp8_reference import (
     E4M3,
@@ -39,8 +39,8 @@ def check_both(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
 
 
 def forbid_short_columns(patch: pytest.MonkeyPatch) -> None:
-    config = replace(short_columns.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0)
-    patch.setattr(short_columns, "SHORT_COLUMNS", config)
+    config = replace(rule.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0)
+    patch.setattr(rule, "SHORT_COLUMNS", config)
 
 
 def check_two_passes(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
@@ -54,7 +54,7 @@ def check_two_passes(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
 def check_together(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
     """By the one kernel that inputs of this size would not be worth."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "BOTH_LEAST_ELEMENTS", 0)
+        patch.setattr(rule, "BOTH_LEAST_ELEMENTS", 0)
         check_two_passes(x, dtype)
 
 
@@ -123,8 +123,8 @@ def test_short_columns_make_programs_for_all_units(
 ) -> None:
     limits = {"least_rows": 4, "least_cols": 8, "most_cols": 64, "most_elements_of_program": 8192}
     warps = {"elements_per_thread": 32, "most_warps": 32}
-    config = replace(short_columns.SHORT_COLUMNS, **limits, **warps)
-    assert short_columns.short_columns_tile(*shape, 132, config) == expected
+    config = replace(rule.SHORT_COLUMNS, **limits, **warps)
+    assert rule.short_columns_tile(*shape, 132, config) == expected
 
 
 GRIDS = {  # most partial maxima of a column -> shape of the matrix -> grid
@@ -177,10 +177,8 @@ def test_each_program_of_both_casts_several_rows(
 def test_both_of_rows_beyond_one_block(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    short = replace(rows.ROWS, largest_block=32)
-    monkeypatch.setattr(rows, "ROWS", short)
-    monkeypatch.setattr(rows, "LONG_ROWS_BLOCK", 32)
-    monkeypatch.setattr(columns, "BOTH_ROWS", short)
+    monkeypatch.setattr(rule, "MOST_COLUMNS_OF_ROW", 32)
+    monkeypatch.setattr(rule, "LONG_ROWS_BLOCK", 32)
     check_together(normal_matrix(16, 70, device))
 
 
@@ -196,7 +194,7 @@ def test_small_inputs_are_cast_one_way_after_the_other(
             launches_seen.append(grid)
             return kernel[grid]
 
-    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    monkeypatch.setattr(rule, "BOTH_LEAST_ELEMENTS", least)
     monkeypatch.setattr(columns, "_rows_and_columns_kernel", Counted())
     forbid_short_columns(monkeypatch)
     check_both(normal_matrix(16, 20, device))
@@ -205,7 +203,7 @@ def test_small_inputs_are_cast_one_way_after_the_other(
 
 @pytest.mark.parametrize("least", [0, 1 << 25])
 def test_powers_of_two(least: int, monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
-    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    monkeypatch.setattr(rule, "BOTH_LEAST_ELEMENTS", least)
     x = normal_matrix(16, 20, device)
     by_columns = columns.rowwise_dim1(x, power_of_two=True)
     by_rows = columns.rowwise_both(x.t().contiguous(), power_of_two=True)[:2]

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from kernels.cast import both_ways, rows, tensorwise
+from kernels.cast import both_ways, rows, rule, tensorwise
 from kernels.common.fp8_scales import LARGEST
 from tests.kernels.cast.every_cast import Check, EveryCast
 from tests.kernels.cast.fp8_reference import (
@@ -121,8 +121,8 @@ def test_partial_maxima_of_many_programs_are_all_used(
 def test_rows_beyond_one_block(
     cols: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(rows, "ROWS", replace(rows.ROWS, largest_block=64))
-    monkeypatch.setattr(rows, "LONG_ROWS_BLOCK", 32)
+    monkeypatch.setattr(rule, "MOST_COLUMNS_OF_ROW", 64)
+    monkeypatch.setattr(rule, "LONG_ROWS_BLOCK", 32)
     check_rowwise(normal_matrix(3, cols, device))
     check_rowwise(torch.zeros(2, cols, device=device))
 

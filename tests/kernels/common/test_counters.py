@@ -23,7 +23,7 @@ def test_more_than_a_stream_has_are_made(device: torch.device) -> None:
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> torch.Tensor:
     left = torch.zeros(12, dtype=torch.int32, device=device)
-    monkeypatch.setitem(counters._left_for_graphs, device, [left])
+    monkeypatch.setitem(counters._left_for_graphs, device, left)
     monkeypatch.setattr(counters, "_of_captures", {})
     return left
 
@@ -55,3 +55,23 @@ def test_streams_do_not_share_counters() -> None:
         there = counters.zeroed_counters(3, device)
     assert here.data_ptr() != there.data_ptr()
     assert counters.zeroed_counters(3, device).data_ptr() == here.data_ptr()
+
+
+@pytest.mark.gpu
+@CUDA
+def test_launches_of_a_stream_share_counters_within_a_capture_alone() -> None:
+    device = torch.device("cuda")
+    counters.zeroed_counters(8, device)
+    addresses: list[list[int]] = []
+    for _ in range(2):
+        graph, branch = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        with torch.cuda.graph(graph):
+            lent = [counters.zeroed_counters(count, device).data_ptr() for count in (8, 4)]
+            branch.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(branch):
+                lent.append(counters.zeroed_counters(4, device).data_ptr())
+            torch.cuda.current_stream().wait_stream(branch)
+        addresses.append(lent)
+    (first, again, of_branch), (of_next, *_) = addresses
+    assert first == again
+    assert len({first, of_branch, of_next}) == 3

@@ -11,7 +11,7 @@ from kernels.common.architecture import (
 from kernels.gather import configs as gather_configs
 from kernels.gather import flags, product
 from kernels.gather.configs import FLAG_SPACING
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 from tests.kernels.compile_case import Case
 from tests.kernels.gemm.compile_cases import LARGE, plain_case, tile_descriptors
 

@@ -17,7 +17,7 @@ from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_matmul
 from kernels.gather.all_gather_matmul import AllGatherMatmul, Tuning
 from kernels.gather.symmetric_memory import SymmetricMemory
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 from tests.kernels import faithful
 from tests.kernels.gemm.gemm_reference import assert_close, product
 

@@ -20,7 +20,7 @@ from kernels.gather.model import (
     sequence_s,
     warn_of_defaults,
 )
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 
 TILE = GemmConfig(m=64, n=64, k=64, num_warps=4, num_stages=2, rate=1.0)
 WHAT = Gathered(world=4, shard_rows=256, k=512, n=128, dtype=torch.bfloat16)

@@ -10,7 +10,7 @@ import triton.language as tl
 from kernels.gather import configs as all_gather_configs
 from kernels.gather import product as gathered_matmul
 from kernels.gather.configs import FLAG_SPACING, chunks_of
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 from tests.kernels.gemm.gemm_reference import assert_close, product, random_scales
 
 SMALL = GemmConfig(m=16, n=32, k=32, num_warps=4, num_stages=2, rate=1.0, group=2)

@@ -7,14 +7,14 @@ from typing import Any
 from triton.experimental.gluon import language as gl
 
 from kernels.common.architecture import (
+    LARGE_TILES_BYTES,
     SHARED_MEMORY_LIMIT,
     WITHOUT_TENSOR_MEMORY_UNIT,
     Architecture,
 )
-from kernels.gemm import axiswise, blockwise, skinny, tile_choice
+from kernels.gemm import axiswise, blockwise, rule, skinny
 from kernels.gemm.hopper import cooperative, pingpong, pipeline, staged_scales
-from kernels.gemm.skinny import SkinnyConfig
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig, SkinnyConfig
 from tests.kernels.compile_case import (
     AMD_WITH_E4M3,
     FP8,
@@ -26,8 +26,7 @@ from tests.kernels.compile_case import (
 LARGE = tuple(
     arch
     for arch in WITH_E4M3
-    if arch not in WITHOUT_TENSOR_MEMORY_UNIT
-    and SHARED_MEMORY_LIMIT[arch] >= tile_choice.LARGE_TILES_BYTES
+    if arch not in WITHOUT_TENSOR_MEMORY_UNIT and SHARED_MEMORY_LIMIT[arch] >= LARGE_TILES_BYTES
 )
 SMALLER = tuple(arch for arch in WITH_E4M3 if arch not in LARGE)
 BOOLEANS = (False, True)
@@ -42,13 +41,13 @@ Cases = Iterator[tuple[str, Case]]
 
 
 def gemm_cases() -> Cases:
-    yield from _axiswise(axiswise.FAST, "fast", 0, LARGE)
-    yield from _axiswise(axiswise.SLOW, "slow", 128, LARGE)
-    yield from _axiswise(axiswise.SMALL, "fast", 0, SMALLER)
+    yield from _axiswise(rule.FAST, "fast", 0, LARGE)
+    yield from _axiswise(rule.SLOW, "slow", 128, LARGE)
+    yield from _axiswise(rule.SMALL, "fast", 0, SMALLER)
     for kind in FP8:
-        yield f"gemm_{kind}_e5m2", _axiswise_case(axiswise.FAST[0], 0, True, LARGE, (kind, "e5m2"))
-    yield from _blockwise(blockwise.LARGE, LARGE)
-    yield from _blockwise(blockwise.SMALL, SMALLER)
+        yield f"gemm_{kind}_e5m2", _axiswise_case(rule.FAST[0], 0, True, LARGE, (kind, "e5m2"))
+    yield from _blockwise(rule.BLOCKS, LARGE)
+    yield from _blockwise(rule.SMALL_BLOCKS, SMALLER)
     yield from _cooperative()
     yield from _pingpong()
     yield from _staged_scales()
@@ -126,8 +125,8 @@ def _skinny() -> Cases:
             yield f"gemm_skinny_{rows}_split{split}", _skinny_case(rows, split)
     blocks, squares = {"BLOCKS": True}, {"BLOCKS": True, "ROWS_B": False}
     for config, gpus in (
-        (skinny.BLOCKWISE, NVIDIA_WITH_E4M3),
-        (skinny.AXISWISE, AMD_WITH_E4M3),
+        (rule.FEW_ROWS_BLOCKS, NVIDIA_WITH_E4M3),
+        (rule.FEW_ROWS, AMD_WITH_E4M3),
     ):
         name = f"gemm_skinny_blocks_{config.n}"
         yield f"{name}_16_split4", _skinny_case(16, 4, config, squares, gpus)
@@ -137,7 +136,7 @@ def _skinny() -> Cases:
 def _skinny_case(
     rows: int,
     split: int,
-    config: SkinnyConfig = skinny.AXISWISE,
+    config: SkinnyConfig = rule.FEW_ROWS,
     changed: dict[str, bool] | None = None,
     gpus: tuple[Architecture, ...] = (*LARGE, *SMALLER),
 ) -> Case:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.gemm import axiswise, operands
+from kernels.gemm import axiswise, operands, rule
 from kernels.gemm.axiswise import Accumulation
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm.rule import GemmConfig
 from tests.kernels.gemm.gemm_reference import (
     E4M3,
     E5M2,
@@ -42,7 +42,7 @@ def test_a_product_is_right(
     assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if accumulation == "fast" else 128)
 
 
-@pytest.mark.parametrize("config", axiswise.FAST + axiswise.SLOW + axiswise.SMALL)
+@pytest.mark.parametrize("config", rule.FAST + rule.SLOW + rule.SMALL)
 def test_every_config_is_right(config: GemmConfig, device: torch.device) -> None:
     m, n, k = config.m + 3, config.n + 5, config.k + 16
     a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
@@ -58,7 +58,7 @@ def test_programs_share_the_tiles(
     units: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     monkeypatch.setattr(operands, "compute_units", lambda *_: units)
-    config = replace(axiswise.FAST[-1], group=2)
+    config = replace(rule.FAST[-1], group=2)
     monkeypatch.setattr(axiswise, "FAST", (config,))
     a, b = normal_fp8(290, 64, device), normal_fp8(390, 64, device)
     one = torch.ones((), device=device)

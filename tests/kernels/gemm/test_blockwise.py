@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from kernels.cast import blocks
-from kernels.gemm import blockwise
-from kernels.gemm.tile_choice import GemmConfig
+from kernels.gemm import blockwise, rule
+from kernels.gemm.rule import GemmConfig
 from tests.kernels.gemm.gemm_reference import (
     assert_close,
     dequantised,
@@ -43,7 +43,7 @@ def test_a_product_is_right(
     assert_close(blockwise.gemm(a, b, scale_a, scale_b), expected)
 
 
-@pytest.mark.parametrize("config", blockwise.LARGE + blockwise.SMALL)
+@pytest.mark.parametrize("config", rule.BLOCKS + rule.SMALL_BLOCKS)
 def test_every_config_is_right(config: GemmConfig, device: torch.device) -> None:
     m, n, k = 2 * config.m + 3, 128 + config.n + 5, 272
     a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)

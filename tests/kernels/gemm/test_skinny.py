@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernels.common.counters import zeroed_counters
-from kernels.gemm import axiswise, blockwise, operands, skinny
+from kernels.gemm import axiswise, blockwise, operands, rule, skinny
 from tests.kernels.gemm.gemm_reference import (
     assert_close,
     dequantised,
@@ -87,8 +87,8 @@ def test_a_split_product_is_the_same_every_time_and_leaves_its_counters_at_zero(
 @pytest.mark.parametrize("units", [1, 7, 132, 1000])
 @pytest.mark.parametrize(("n", "k"), [(1, 16), (64, 128), (3584, 8192), (28672, 8192), (100, 1040)])
 def test_a_split_leaves_no_program_without_work(n: int, k: int, units: int) -> None:
-    config = skinny.AXISWISE
-    split = skinny.split_of_k(config, n, k, units)
+    config = rule.FEW_ROWS
+    split = rule.split_of_k(config, n, k, units)
     steps = -(-k // config.k)
     share = -(-steps // split)
     assert split >= 1
@@ -99,6 +99,6 @@ def test_a_split_leaves_no_program_without_work(n: int, k: int, units: int) -> N
 
 
 def test_a_weight_of_a_layer_is_read_by_all_units() -> None:
-    config = skinny.AXISWISE
-    programs = 3584 // config.n * skinny.split_of_k(config, 3584, 8192, 132)
+    config = rule.FEW_ROWS
+    programs = 3584 // config.n * rule.split_of_k(config, 3584, 8192, 132)
     assert 132 <= programs <= 132 * config.programs_per_unit

@@ -1,5 +1,6 @@
 """A GPU of which another kernel holds all but some multiprocessors, as a slice or a limit would."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -33,11 +34,13 @@ def busy_device(free_units: int) -> Iterator[None]:
     torch.cuda.synchronize()
     with torch.cuda.stream(holding):
         _hold[(units - free_units,)](started, release, MOST_LOOKS=1 << 26, num_warps=4)
-    with torch.cuda.stream(copying):
-        while int(has_started[0]) < units - free_units:
-            has_started.copy_(started, non_blocking=True)
-            copying.synchronize()
+    deadline = time.monotonic() + 10
     try:
+        with torch.cuda.stream(copying):
+            while int(has_started[0]) < units - free_units:
+                assert time.monotonic() < deadline, "the kernel that holds the GPU does not start"
+                has_started.copy_(started, non_blocking=True)
+                copying.synchronize()
         yield
     finally:
         with torch.cuda.stream(copying):

@@ -10,14 +10,25 @@ import triton.language as tl
 
 from kernels.common.architecture import ARCHITECTURES
 from kernels.int4 import direct, plain, specialised, staged
-from kernels.int4.configs import (
+from kernels.int4.constants import (
+    DirectConstants,
+    PlainConstants,
+    SpecialisedConstants,
+    StagedConstants,
+)
+from kernels.int4.operands import activations_descriptor, scales_descriptor, words_descriptor
+from kernels.int4.rule import (
+    CHAINED_LAUNCHES,
+    INT4_PLAIN,
+    PLAIN_LAUNCHES,
+    RULES,
+    SPECIALISED,
     Int4Config,
     Int4DirectConfig,
     Int4PlainConfig,
     Int4StagedConfig,
+    WeightSizes,
 )
-from kernels.int4.operands import activations_descriptor, scales_descriptor, words_descriptor
-from kernels.int4.table import INT4_PLAIN, INT4_TABLE, candidates
 from tests.kernels.compile_case import Case
 from tests.kernels.int4.int4_cases import weights_without_memory
 
@@ -29,7 +40,6 @@ KINDS: Final = (
     *((K, False, "bf16"), (128, False, "bf16")),
     *((128, True, "bf16"), (64, True, "fp16"), (32, True, "bf16")),
 )
-TOKENS_OF_ALL_TILES: Final = (32, 64, 128)
 TORCH: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
 POINTERS: Final = ("packed", "words", "scales", "zeros", "x", "out", "partials", "counters")
 SIZES: Final = ("ROWS", "TOKENS", "UNITS", "TILES", "GROUPS", "UNITS_PER_SPLIT")
@@ -64,17 +74,17 @@ def int4_cases() -> Iterator[tuple[str, Case]]:
             yield case.name, _case(case)
     for group, zeros, dtype in KINDS:
         weights = weights_without_memory(ROWS, K, group, zeros=zeros, dtype=TORCH[dtype])
-        chosen_from = [candidates(weights, tokens) for tokens in TOKENS_OF_ALL_TILES]
-        for specialised_config in itertools.chain(*chosen_from):
-            for chained in (False, True):
-                case = Int4Case(specialised_config, group, zeros, dtype, chained)
-                yield case.name, _case(case)
+        configs = dict.fromkeys(config for row in RULES[SPECIALISED] for config in row.configs)
+        fitting = [config for config in configs if config.fits(weights)]
+        for chosen, chained in itertools.product(fitting, (False, True)):
+            case = Int4Case(chosen, group, zeros, dtype, chained)
+            yield case.name, _case(case)
 
 
 def _table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Int4Case]:
     """Everything that rows about such weights can choose, each at the first split that fits."""
-    for chained, table in INT4_TABLE.items():
-        for row in [row for row in table if group >= row.least_group]:
+    for chained, rule in ((False, PLAIN_LAUNCHES), (True, CHAINED_LAUNCHES)):
+        for row in [row for row in RULES[rule] if group >= row.least_group]:
             cases: dict[Int4Config, Int4Case] = {}
             for k in (K, ANOTHER_K):
                 size = k if group == K else group
@@ -94,26 +104,27 @@ def _without_cut(config: Int4Config) -> Int4Config:
 
 
 def _case(case: Int4Case) -> Case:
-    config, k, group, zeros = case.config, case.k, case.group, case.zeros
+    config = case.config
+    weights = WeightSizes(rows=ROWS, k=case.k, group=case.group, zeros=case.zeros or None)
     kernel: Any
     descriptors: dict[str, str] = {}
     if isinstance(config, Int4PlainConfig):
         kernel = plain._int4_plain_kernel
         multiply = {"bf16": tl.bfloat16, "fp16": tl.float16}[case.dtype]
         constants: dict[str, Any] = {"MULTIPLY": multiply}
-        constants["C"] = config.constants(k, group, zeros=zeros)
+        constants["C"] = PlainConstants.of(config, weights)
     elif isinstance(config, Int4DirectConfig):
         kernel = direct._int4_direct_kernel
-        constants = {"C": config.constants(k, group, TORCH[case.dtype], zeros=zeros)}
+        constants = {"C": DirectConstants.of(config, weights, TORCH[case.dtype])}
     elif isinstance(config, Int4StagedConfig):
         kernel = staged._int4_staged_kernel
-        c = config.constants(k, group, zeros=zeros)
+        c = StagedConstants.of(config, weights)
         boxes = (c.unroll * c.slices, c.token_tile, c.slice_columns)
         descriptors = _descriptors(case, (c.unroll, c.rows), boxes)
         constants = {"C": c}
     else:
         kernel = specialised._int4_specialised_kernel
-        specialised_constants = config.constants(k, group, zeros=zeros)
+        specialised_constants = SpecialisedConstants.of(config, weights)
         rows = specialised_constants.box_rows
         descriptors = _descriptors(case, (1, rows), (2, config.token_tile, 64))
         descriptors |= _scale_descriptors(case, rows)
@@ -126,7 +137,6 @@ def _case(case: Int4Case) -> Case:
         "words": "*i32",
         "partials": "*fp32",
         "counters": "*i32",
-        "flags": "*i32",
     }
     return Case(
         kernel=kernel,

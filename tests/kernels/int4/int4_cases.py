@@ -2,9 +2,9 @@
 
 import torch
 
-from kernels.int4.configs import Int4DirectConfig, Int4StagedConfig
 from kernels.int4.gemm import int4_gemm_reference
-from kernels.int4.packing import Int4Weights, pack, padded, quantise
+from kernels.int4.packing import Int4Weights, pack, quantise
+from kernels.int4.rule import Int4DirectConfig, Int4StagedConfig, padded
 
 
 def weights(

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from kernels.common.architecture import SHARED_MEMORY_LIMIT
-from kernels.int4 import configs
-from kernels.int4.configs import Int4Config, Int4PlainConfig, Int4SpecialisedConfig
+from kernels.int4 import constants
+from kernels.int4.constants import DirectConstants, SpecialisedConstants, StagedConstants
+from kernels.int4.rule import Int4Config, Int4PlainConfig, Int4SpecialisedConfig
 from tests.kernels.int4.int4_cases import (
     direct_config,
     staged_config,
@@ -55,43 +56,44 @@ def test_what_does_not_divide_does_not_fit() -> None:
 def test_what_has_no_room_does_not_fit() -> None:
     assert not replace(DIRECT, split=1, num_warps=1).fits(weights_without_memory(1024, 2048))
     large = replace(STAGED, token_tile=128, unroll=4, stages=2)
-    needed = large.shared_bytes(8192, 32, zeros=True)
-    assert needed > SHARED_MEMORY_LIMIT[90]
-    assert not large.fits(weights_without_memory(1024, 8192, 32, zeros=True))
+    w = weights_without_memory(1024, 8192, 32, zeros=True)
+    assert large.shared_bytes(w) > SHARED_MEMORY_LIMIT[90]
+    assert not large.fits(w)
 
 
 def test_blocks_and_what_their_parts_of_k_meet_by() -> None:
     w = weights_without_memory(1000, 2048)
     assert DIRECT.grid(w, 9) == (16, 2, 2)
-    assert DIRECT.meeting_sizes(w, 9) == (16 * 2 * 2 * 64 * 8, 32)
+    assert DIRECT.exchange_sizes(w, 9) == (16 * 2 * 2 * 64 * 8, 32)
     assert (
-        replace(DIRECT, row_tiles=7).meeting_sizes(weights_without_memory(448, 2048), 8)[0]
+        replace(DIRECT, row_tiles=7).exchange_sizes(weights_without_memory(448, 2048), 8)[0]
         == 4 * 2 * 128 * 8
     )
     assert STAGED.grid(w, 9) == (8, 1, 2)
-    assert STAGED.meeting_sizes(w, 9) == (8 * 2 * 128 * 16, 8)
-    assert PLAIN.meeting_sizes(w, 9) == (0, 0)
+    assert STAGED.exchange_sizes(w, 9) == (8 * 2 * 128 * 16, 8)
+    assert PLAIN.exchange_sizes(w, 9) == (0, 0)
 
 
 @pytest.mark.parametrize(
     ("k", "group", "groups"), [(512, 512, 0), (512, 128, 1), (512, 64, 2), (512, 32, 4)]
 )
 def test_groups_of_a_unit(k: int, group: int, groups: int) -> None:
-    assert configs.groups_per_unit(k, group) == groups
+    assert constants.groups_per_unit(weights_without_memory(64, k, group)) == groups
 
 
 def test_how_zero_points_are_removed() -> None:
     def removal(group: int, dtype: torch.dtype, zeros: bool) -> int:
-        return DIRECT.constants(2048, group, dtype, zeros=zeros).remove
+        w = weights_without_memory(64, 2048, group, zeros=zeros)
+        return DirectConstants.of(DIRECT, w, dtype).remove
 
-    assert removal(128, torch.bfloat16, False) == configs.CHAIN
-    assert removal(32, torch.bfloat16, False) == configs.CENTRE
-    assert removal(128, torch.float16, False) == configs.CENTRE
-    assert removal(128, torch.bfloat16, True) == configs.ZEROS
+    assert removal(128, torch.bfloat16, False) == constants.CHAIN
+    assert removal(32, torch.bfloat16, False) == constants.CENTRE
+    assert removal(128, torch.float16, False) == constants.CENTRE
+    assert removal(128, torch.bfloat16, True) == constants.ZEROS
 
 
 def test_the_ring_is_no_longer_than_the_work() -> None:
-    assert STAGED.constants(512, 128, zeros=False).stages == 1
+    assert StagedConstants.of(STAGED, weights_without_memory(128, 512)).stages == 1
 
 
 SPECIALISED = Int4SpecialisedConfig(part_rows=64, split=1, slots=5, token_tile=128)
@@ -101,14 +103,14 @@ def test_every_part_of_k_of_a_specialised_product_has_a_unit() -> None:
     w = weights_without_memory(1024, 1280)  # ten units
     fitting = [split for split in range(1, 9) if replace(SPECIALISED, split=split).fits(w)]
     assert fitting == [1, 2, 3, 4, 5]  # six parts of two units would leave the last without one
-    assert replace(SPECIALISED, split=4).constants(1280, 128, zeros=False).units == 3
+    assert SpecialisedConstants.of(replace(SPECIALISED, split=4), w).units == 3
 
 
 def test_parts_of_k_of_a_specialised_product_meet_by_sums_and_a_counter_a_tile() -> None:
     w = weights_without_memory(1000, 1280)  # eight blocks of 128 rows
-    assert SPECIALISED.meeting_sizes(w, 300) == (0, 0)
+    assert SPECIALISED.exchange_sizes(w, 300) == (0, 0)
     tiles = 8 * 3 * 2  # of rows, of tokens, of the two warpgroups of a block
-    assert replace(SPECIALISED, split=5).meeting_sizes(w, 300) == (tiles * 5 * 64 * 128, tiles)
+    assert replace(SPECIALISED, split=5).exchange_sizes(w, 300) == (tiles * 5 * 64 * 128, tiles)
 
 
 def test_parts_of_k_of_a_tile_have_neighbouring_numbers() -> None:
@@ -132,11 +134,11 @@ def test_sums_are_stored_in_strips_that_registers_hold(
     part_rows: int, tokens: int, split: int, strips: int
 ) -> None:
     config = replace(SPECIALISED, part_rows=part_rows, token_tile=tokens, split=split)
-    assert config.constants(8192, 128, zeros=False).strips == strips
+    assert SpecialisedConstants.of(config, weights_without_memory(1024, 8192)).strips == strips
     assert tokens // strips >= 8  # wgmma has sums of eight tokens at least
 
 
-def test_a_word_has_a_bit_for_eight_parts_of_k_and_no_more() -> None:
+def test_a_specialised_product_has_eight_parts_of_k_at_most() -> None:
     with pytest.raises(AssertionError):
         replace(SPECIALISED, split=9)
 
@@ -144,7 +146,7 @@ def test_a_word_has_a_bit_for_eight_parts_of_k_and_no_more() -> None:
 def test_the_ring_of_a_specialised_product_fits_in_shared_memory() -> None:
     w = weights_without_memory(1024, 1280)
     assert SPECIALISED.fits(w)
-    needed = SPECIALISED.shared_bytes(1280, 128, zeros=False)
+    needed = SPECIALISED.shared_bytes(w)
     assert 0.85 * SHARED_MEMORY_LIMIT[90] < needed <= SHARED_MEMORY_LIMIT[90]
     assert not replace(SPECIALISED, slots=6).fits(w)
 

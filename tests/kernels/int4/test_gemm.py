@@ -8,17 +8,22 @@ import pytest
 import torch
 
 from kernels.int4 import gemm as int4
-from kernels.int4 import table as int4_table
-from kernels.int4.configs import (
+from kernels.int4 import rule as int4_rule
+from kernels.int4.constants import SpecialisedConstants
+from kernels.int4.gemm import default_config, int4_gemm, int4_gemm_reference
+from kernels.int4.packing import Int4Weights, pack, quantise
+from kernels.int4.rule import (
+    RULES,
     Int4Config,
     Int4DirectConfig,
     Int4PlainConfig,
     Int4SpecialisedConfig,
     Int4StagedConfig,
+    for_many_tokens,
 )
-from kernels.int4.gemm import default_config, int4_gemm, int4_gemm_reference
-from kernels.int4.packing import Int4Weights, pack, quantise
-from kernels.int4.table import SPECIALISED_COSTS, for_many_tokens
+from kernels.int4.rule import (
+    SPECIALISED as SPECIALISED_RULE,
+)
 from tests.kernels.int4.int4_cases import activations, error, weights, weights_without_memory
 
 # rounding to bf16 costs 1.7e-3 in norm, 4e-3 at most; the interpreter truncates instead
@@ -160,7 +165,7 @@ def test_bad_weights_are_named(device: torch.device) -> None:
 def test_more_tokens_than_a_grid_has_blocks_for_are_refused() -> None:
     w = weights_without_memory(64, 128)
     x = torch.empty(64 * 65536, 128, dtype=torch.bfloat16, device="meta")
-    config = int4_table.plain(64)
+    config = int4_rule.plain(64)
     with pytest.raises(ValueError, match=r"x: got 4194304 tokens .* split the product"):
         int4.check_config(config, x, w, chained=False)
     int4.check_config(config, x[: 64 * 65535], w, chained=False)
@@ -190,13 +195,19 @@ STAGED = Int4StagedConfig(
     rows=64, split=2, num_warps=4, stages=2, unroll=1, token_tile=16, matrix="sync"
 )
 SPECIALISED = Int4SpecialisedConfig(part_rows=64, split=1, slots=4, token_tile=64)
-# Of the table: the blocks of three and four parts, and the largest one. Three parts have a slot
+# Of the rule: the blocks of three and four parts, and the largest one. Three parts have a slot
 # less, which leaves room for scales of groups of 64.
+OF_THE_RULE = [
+    config
+    for row in RULES[SPECIALISED_RULE]
+    for config in row.configs
+    if isinstance(config, Int4SpecialisedConfig)
+]
 THREE_PARTS, FOUR_PARTS = (
-    next(c for c in SPECIALISED_COSTS if (c.parts, c.token_tile) == sides)
+    next(c for c in OF_THE_RULE if (c.parts, c.token_tile) == sides)
     for sides in ((3, 128), (4, 64))
 )
-MANY_TOKENS = max(SPECIALISED_COSTS, key=lambda config: config.block_rows * config.token_tile)
+MANY_TOKENS = max(OF_THE_RULE, key=lambda config: config.block_rows * config.token_tile)
 HOPPER: dict[str, Int4Config] = {
     "direct": replace(DIRECT, split=2),
     "direct in tiles": replace(DIRECT, row_tiles=4, depth=2, token_tile=16),
@@ -231,8 +242,8 @@ def test_larger_cases_fill_their_ring_again_in_several_blocks_of_rows_and_tokens
     assert isinstance(config, Int4SpecialisedConfig)
     w = weights_without_memory(rows, k)
     assert config.fits(w)
-    units_of_last_part = k // 128 - (config.split - 1) * config.constants(k, 128, zeros=False).units
-    assert units_of_last_part > config.slots
+    units_of_others = SpecialisedConstants.of(config, w).units
+    assert k // 128 - (config.split - 1) * units_of_others > config.slots
     _, across, down = config.grid(w, tokens)
     assert (across, down) == (3, 2)
     assert rows % config.block_rows  # the last blocks are not full

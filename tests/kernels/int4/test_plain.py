@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.int4.configs import Int4PlainConfig
 from kernels.int4.gemm import int4_gemm
-from kernels.int4.table import INT4_PLAIN
+from kernels.int4.rule import INT4_PLAIN, Int4PlainConfig
 from tests.kernels.int4.int4_cases import activations, error, weights
 
 

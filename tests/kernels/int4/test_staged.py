@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from kernels.int4 import operands
-from kernels.int4.configs import Int4StagedConfig
+from kernels.int4.constants import StagedConstants
 from kernels.int4.packing import unpack
+from kernels.int4.rule import Int4StagedConfig, WeightSizes
 from tests.kernels.int4.int4_cases import weights
 from tests.kernels.int4.operand_order import levels, permutations
 
@@ -46,7 +47,7 @@ def test_a_slot_of_weights_is_a_box_of_whole_units() -> None:
 
 @pytest.mark.parametrize(("group", "columns"), [(512, 64), (128, 64), (64, 64), (32, 32)])
 def test_a_slot_of_activations_is_cut_in_slices_of_one_product(group: int, columns: int) -> None:
-    constants = CONFIG.constants(512, group, zeros=False)
+    constants = StagedConstants.of(CONFIG, WeightSizes(rows=128, k=512, group=group))
     assert (constants.slice_columns, constants.slices) == (columns, 128 // columns)
     x = torch.zeros(5, 512, dtype=torch.bfloat16)
     descriptor = operands.activations_descriptor(x, 2 * constants.slices, 16, columns)

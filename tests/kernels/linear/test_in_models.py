@@ -102,6 +102,13 @@ def test_a_linear_under_two_names_is_one_and_stays_if_one_name_does() -> None:
     assert type(kept["out"]) is torch.nn.Linear
 
 
+def test_every_name_of_a_shared_parent_is_asked_for() -> None:
+    block = torch.nn.Sequential(torch.nn.Linear(32, 32))
+    model = torch.nn.ModuleDict({"a": block, "b": block, "c": block[0]})
+    convert_linears(model, should_convert=lambda name, _: name != "b.0")
+    assert type(block[0]) is torch.nn.Linear
+
+
 def test_what_a_linear_has_beside_parameters_stays() -> None:
     embedding, model = (
         torch.nn.Embedding(48, 32),

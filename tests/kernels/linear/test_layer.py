@@ -11,7 +11,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.nn import functional
 
-from kernels.cast import columns
+from kernels.cast import rule
 from kernels.linear import ops as linear_ops
 from kernels.linear import reference
 from kernels.linear.layer import SAVED, Float8Linear, check_features, linear, plan_of
@@ -156,9 +156,9 @@ def test_only_what_is_asked_for_is_cast(
     seen: list[tuple[str, str]] = []
     cast = linear_ops.cast
 
-    def watched(t: torch.Tensor, rows: str, columns: str, *more: Any) -> Any:
+    def watched(t: torch.Tensor, rows: str, columns: str, **more: Any) -> Any:
         seen.append((rows, columns))
-        return cast(t, rows, columns, *more)
+        return cast(t, rows, columns, **more)
 
     monkeypatch.setattr(linear_ops, "cast", watched)
     y = linear(x.requires_grad_(for_x), w.requires_grad_(for_w), None, plan_of(recipe))
@@ -178,9 +178,9 @@ def test_a_tensor_is_cast_once_for_all_its_products(
     calls = []
     cast = linear_ops.cast
 
-    def watched(t: torch.Tensor, *more: Any) -> Any:
+    def watched(t: torch.Tensor, *ends: str, **more: Any) -> Any:
         calls.append(t.shape)
-        return cast(t, *more)
+        return cast(t, *ends, **more)
 
     monkeypatch.setattr(linear_ops, "cast", watched)
     trained(recipe, *tensors(16, 32, 48))
@@ -192,7 +192,7 @@ def test_a_tensor_is_cast_once_for_all_its_products(
 def test_gradients_of_saved_inputs_are_those_of_saved_casts(
     recipe: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    monkeypatch.setattr(rule, "BOTH_LEAST_ELEMENTS", least)
     of = tensors(37, 144, 272)
     pairs = zip(trained(recipe, *of), trained(recipe, *of, saves="inputs"), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
@@ -286,7 +286,7 @@ def kept_of_x(module: torch.nn.Module) -> list[torch.dtype]:
 def test_a_compiled_layer_keeps_no_cast_of_an_x_that_it_computes_again_or_has_anyway(
     recipe: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(rule, "BOTH_LEAST_ELEMENTS", 0)
     assert kept_of_x(Gated(recipe, "casts")) == [torch.float8_e4m3fn]
     assert kept_of_x(Gated(recipe, "inputs")) == []
     without = kept_of_x(Attended("high_precision", "casts"))
@@ -301,7 +301,7 @@ def test_fused_casts_give_the_gradients_of_eager_calls(
     recipe: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for what Inductor leaves unrounded: 1 to 2 %, where fp8 casts of their own cost 5 %."""
-    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(rule, "BOTH_LEAST_ELEMENTS", 0)
     module = Gated(recipe, "inputs")
     x, grad = drawn(256, 128).requires_grad_(), drawn(256, 32)
     torch.compiler.reset()

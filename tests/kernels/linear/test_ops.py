@@ -1,14 +1,13 @@
 """The custom ops: kernels against the reference, shapes of their fakes, products by granularity."""
 
 import itertools
-from dataclasses import replace
 
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.library import opcheck
 
-from kernels.cast import columns
+from kernels.cast import rule
 from kernels.cast.fused import MOST_COLUMNS
 from kernels.common.operators import kernels_on_fakes
 from kernels.linear import fusable, reference
@@ -62,8 +61,8 @@ def test_columns_cast_later_are_those_cast_at_once(
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
-    monkeypatch.setattr(columns, "BOTH_ROWS", replace(columns.BOTH_ROWS, largest_block=widest))
+    monkeypatch.setattr(rule, "BOTH_LEAST_ELEMENTS", least)
+    monkeypatch.setattr(rule, "MOST_COLUMNS_OF_ROW", widest)
     x = drawn(*shape).to(device)
     first = linear_ops.rows_first_by_kernels(x, *ends)
     maxima = linear_ops.maxima_for_columns(first, *ends)
@@ -99,7 +98,7 @@ def test_a_known_amax_spares_a_read_and_changes_nothing(
 def test_columns_cast_by_plain_operations_are_those_of_the_kernels(
     columns: str, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr("kernels.cast.columns.BOTH_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr("kernels.cast.rule.BOTH_LEAST_ELEMENTS", 0)
     x = drawn(48, 130).to(device)
     first = linear_ops.rows_first_by_kernels(x, columns, columns)
     maxima = linear_ops.maxima_for_columns(first, columns, columns)
@@ -197,7 +196,7 @@ def test_fakes_say_what_the_ops_make(ends: tuple[str, str], shape: tuple[int, in
 def test_a_fake_knows_whether_maxima_are_taken_beside_rows(
     least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    monkeypatch.setattr(rule, "BOTH_LEAST_ELEMENTS", least)
     arguments = (drawn(33, 48), "axiswise", "axiswise")
     opcheck(linear_ops.cast_rows_first, arguments, test_utils=("test_schema", "test_faketensor"))
 

@@ -3,13 +3,12 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import pytest
 
 from roofcal.ask.advice_text import advise_csv, advise_point, measured_evidence, recommend
-from roofcal.ask.advise import Advice, Adviser, LinearQuestion, winners_by_m
+from roofcal.ask.advise import Advice, Adviser, LinearQuestion, Winner, winners_by_m
 from roofcal.ask.measured import choice_record, measured_points
 from roofcal.core.csv_files import CsvError
 from roofcal.core.devices import load_device
@@ -109,6 +108,15 @@ def test_what_a_provider_refuses_is_said_with_the_nearest_size() -> None:
     assert any("grad_weight" in why for why in backward.refused.values())
 
 
+def test_a_formula_ranks_what_some_provider_runs() -> None:
+    adviser = Adviser(model_named("datasheet"), Sources(spec=load_device(H200)))
+    (answer,) = adviser.advise([question(64, 100, 65)])
+    assert not any(ranked.option.recipe == "fp8_axiswise" for ranked in answer.ranked)
+    reason = answer.refused["fp8_axiswise by any, casts by any"]
+    assert reason.startswith("cublaslt takes fp8_axiswise with n in multiples of 16, k in ")
+    assert "; triton takes fp8_axiswise with k in multiples of 16, got k=65" in reason
+
+
 def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_question() -> None:
     winners = winners_by_m(ADVISER, question(300))
     assert winners[0].first_m == 1
@@ -117,6 +125,26 @@ def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_question() ->
     assert all(0.0 < (winner.least_probability or 0.0) <= 1.0 for winner in winners)
     (own,) = [winner for winner in winners if winner.first_m <= 300 <= winner.last_m]
     assert own.recipe == advice(300).ranked[0].option.recipe
+
+
+def test_a_measured_shape_splits_no_stretch() -> None:
+    asked = question(16, 3584, 8192)
+    answer, winners = advise_point(MEASURED, asked)
+    assert winners == winners_by_m(ADVISER, asked)
+    text = str(recommend(answer, EVIDENCE, winners, ORIGIN))
+    assert "by prediction, the fastest recipe by M (and the least probability" in text
+
+
+def test_a_single_stretch_of_another_recipe_than_the_first_is_named() -> None:
+    answer = advice(300)
+    first, other = answer.best_by_recipe[0].option.recipe, answer.best_by_recipe[1].option.recipe
+    for recipe, says in (
+        (first, "by prediction, no other M up to 131072 changes the recipe"),
+        (other, f"by prediction, the fastest recipe by M (and the least probability that it is): "
+         f"{other} 1 to 131072 (0.50)"),
+    ):  # fmt: skip
+        winner = Winner(recipe=recipe, equals=(), first_m=1, last_m=1 << 17, least_probability=0.5)
+        assert says in str(recommend(answer, EVIDENCE, [winner], ORIGIN))
 
 
 def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
@@ -141,7 +169,7 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
     for part in (
         "dB",
         "P(fastest)",
-        "the fastest recipe by M (and the least probability that it is): int4",
+        "by prediction, the fastest recipe by M (and the least probability that it is): int4",
         "measured at this shape: the product 16 x ",
     ):
         assert part in text
@@ -160,6 +188,18 @@ def test_forward_and_backward_is_held_against_measured_linears() -> None:
     ]
     assert measured["nearest_measured"][0]["op"] == "linear"
     assert record["recipe_choices"]["points"] == 6
+
+
+@pytest.mark.parametrize("passes", ["forward", "forward_backward"])
+def test_measured_points_beside_the_time_are_shown_once_and_of_what_is_asked(
+    passes: Passes,
+) -> None:
+    answer, winners = advise_point(MEASURED, question(8192, 8192, 8192, passes=passes))
+    text = str(recommend(answer, EVIDENCE, winners, ORIGIN))
+    lines = [line for line in text.splitlines() if line.startswith("measured ")]
+    assert len(lines) == 2
+    assert lines[0].startswith("measured at this shape: the product 8192 x 8192 x 8192 in 848.6 us")
+    assert " away: the product " in lines[1], "weights are cached, so no linear that casts them"
 
 
 def test_a_model_without_intervals_ranks_without_probabilities() -> None:
@@ -291,13 +331,11 @@ def test_a_linear_that_was_measured_as_a_whole_takes_that_time() -> None:
     (answer,) = MEASURED.advise([asked])
     name = "fp8_tensorwise by cublaslt, casts by triton"
     ranked = next(one for one in answer.ranked if one.option.name == name)
-    runs = [p for p in EVIDENCE.linears if p.shape == asked.shape
-            and (p.provider, p.recipe) == ("triton", "fp8_tensorwise")]  # fmt: skip
-    assert len(runs) > 1
+    (row,) = [p for p in EVIDENCE.linears if p.shape == asked.shape
+              and (p.provider, p.recipe) == ("triton", "fp8_tensorwise")]  # fmt: skip
+    assert row.repeat, "of sentinels alone"
     assert ranked.source == "measured"
-    assert ranked.total_s == median(run.median_s for run in runs)
-    assert ranked.low_s == min(run.low_s for run in runs)
-    assert ranked.high_s == max(run.high_s for run in runs)
+    assert (ranked.total_s, ranked.low_s, ranked.high_s) == (row.median_s, row.low_s, row.high_s)
 
 
 def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:

@@ -212,7 +212,7 @@ def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("linear", "n", "message"),
+    ("linear", "k", "message"),
     [
         (
             Linear(recipe="bf16", casts=FASTEST),
@@ -221,8 +221,13 @@ def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
         ),
         (Linear(recipe="fp8_axiswize", casts=FASTEST), 16, "did you mean 'fp8_axiswise'"),
         (Linear(recipe="nvfp9", casts=FASTEST), 16, "recipes to compare with bf16: fp8_axiswise"),
-        (ALONE, 100, "--n 100 is not a multiple of 16, .* the nearest: 96 or 112"),
-        (ALONE, 9, "the nearest: 16$"),
+        (
+            ALONE,
+            100,
+            "no provider runs fp8_axiswise with 16 x 100 .n x k. weights: cublaslt and "
+            "triton take .*got k=100; the nearest that works: k=96 or 112",
+        ),
+        (ALONE, 9, "the nearest that works: k=16$"),
         (ALONE, 1 << 31, "from 1 to 2\\^30"),
         (
             Linear(recipe="fp8_axiswise", casts=FASTEST),
@@ -233,12 +238,40 @@ def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
     ],
 )
 def test_a_linear_that_cannot_be_compared_says_which_can(
-    linear: Linear, n: int, message: str
+    linear: Linear, k: int, message: str
 ) -> None:
     model = crossing(1)
     model.products["int8"] = model.products["bf16"]
     with pytest.raises(PredictError, match=message):
-        breakeven(model, NO_TIME, linear, n, 16)
+        breakeven(model, NO_TIME, linear, 16, k)
+
+
+@pytest.mark.parametrize(("passes", "n", "k", "says"), [
+    ("forward", 28672, 8208, "weights: cublaslt and triton take .*got k=8208;"),
+    ("forward_backward", 28688, 8192, "weights: grad_input: .*got k=28688; .*k is n here"),
+])  # fmt: skip
+def test_weights_that_no_provider_runs_are_refused_with_the_reason(
+    passes: Passes, n: int, k: int, says: str
+) -> None:
+    linear = Linear(recipe="fp8_blockwise_128x128", passes=passes, casts=FASTEST, weights="cast")
+    with pytest.raises(PredictError, match=says):
+        breakeven(CALIBRATED, published_sources(), linear, n, k)
+    speedups = linear_speedups(CALIBRATED, published_sources(), linear, n, k)
+    with pytest.raises(ValueError, match="at any M"):
+        _ = speedups.best
+
+
+def test_weights_that_one_provider_runs_are_compared() -> None:
+    linear = Linear(recipe="fp8_axiswise", casts=FASTEST)
+    speedups = breakeven(CALIBRATED, published_sources(), linear, 28665, 8192).speedups
+    place = int(GRID.searchsorted(4096))
+    question = LinearQuestion(m=4096, n=28665, k=8192, passes="forward", weights="cached")
+    (advice,) = Adviser(CALIBRATED, published_sources()).advise([question])
+    best = {ranked.option.recipe: ranked for ranked in reversed(advice.ranked)}
+    assert speedups.by[place][0] == best["fp8_axiswise"].option
+    assert best["fp8_axiswise"].option.products_by == "triton"
+    advised = best["bf16"].total_s / best["fp8_axiswise"].total_s
+    assert speedups.value[place] == pytest.approx(advised)
 
 
 def test_products_that_are_not_fp8_take_any_size() -> None:

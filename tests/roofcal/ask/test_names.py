@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.names import device_choice, device_ids, device_named, recipe_named
+from roofcal.ask.names import device_choice, device_ids, recipe_named
 from roofcal.core import paths
 from roofcal.core.files import write_bytes
 from roofcal.models.errors import PredictError
@@ -24,11 +24,11 @@ from roofcal.models.errors import PredictError
     ],
 )
 def test_a_device_is_named_by_a_part_of_its_id(text: str, device: str) -> None:
-    assert device_named(text) == device
+    assert device_choice(text) == (device, "")
 
 
 def test_every_id_is_its_own_name() -> None:
-    assert [device_named(device) for device in device_ids()] == device_ids()
+    assert [device_choice(device)[0] for device in device_ids()] == device_ids()
 
 
 def test_of_several_devices_the_only_one_that_was_measured_is_meant_and_the_remark_says_so(
@@ -41,7 +41,7 @@ def test_of_several_devices_the_only_one_that_was_measured_is_meant_and_the_rema
     for folder in ("published/nvidia-h100-sxm", "results/nvidia-h100-sxm", "results/nvidia-h200"):
         write_bytes(tmp_path / folder / "environment/calibration.jsonl", b"")
     device, remark = device_choice("h100")
-    assert device == device_named("h100") == "nvidia-h100-sxm"
+    assert device == "nvidia-h100-sxm"
     assert remark == (
         "'h100' is taken as nvidia-h100-sxm, which was measured; not nvidia-h100-nvl, "
         "nvidia-h100-pcie"

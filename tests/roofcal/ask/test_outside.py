@@ -75,14 +75,16 @@ def test_burst_factors_are_of_the_library_with_cold_caches_and_normal_inputs(
         "environment_id": "here", "method": "graph", "status": "ok", "cache": "cold",
         "distribution": "normal", "world_size": 1, "provider": "cublaslt", "recipe": "bf16",
         "m": 4096, "n": 4096, "k": 4096, "median_s": 1.0, "ci95_low_s": 0.99,
-        "ci95_high_s": 1.01, "burst_median_s": 0.9,
+        "ci95_high_s": 1.01, "burst_median_s": 0.9, "repeat": 0,
     }  # fmt: skip
     others = (
         {"environment_id": "elsewhere"}, {"cache": "hot"}, {"distribution": "zeros"},
         {"world_size": 2}, {"provider": "triton"}, {"method": "eager"},
     )  # fmt: skip
-    rows = [steady] * 5 + [steady | {"recipe": "fp8_tensorwise"}] * 4
+    rows = [steady | {"k": 4096 - 128 * more} for more in range(5)]
+    rows += [steady | {"recipe": "fp8_tensorwise", "k": 4096 - 128 * more} for more in range(4)]
     rows += [steady | {"burst_median_s": 0.5} | other for other in others] * 9
+    rows += [steady | {"burst_median_s": 0.5, "repeat": 1 + repeat} for repeat in range(9)]
     run = RunFolder.at(tmp_path / "nvidia-h200/here")
     path = run.folder / "tables/nvidia-h200_gemm.csv"
     path.parent.mkdir(parents=True)

@@ -6,11 +6,13 @@ import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
-from roofcal.ask.measured import measured_points
+from roofcal.ask.advice_text import measured_evidence
+from roofcal.ask.measured import measured_points, point_key
 from roofcal.ask.names import recipe_named
 from roofcal.ask.points import PredictedTime, check_point, predict_csv, predict_point
 from roofcal.ask.shape_limits import joined_refusals
@@ -141,7 +143,13 @@ def test_what_all_rows_share_is_refused_once(
         ("gemm", "int4", r"did you mean 'int4_groupwise_g32' or .* \(with --op mixed_gemm\)"),
         ("gemm", "int4_groupwise_g256", r"did you mean 'int4_groupwise.* \(with --op mixed_gemm\)"),
         ("linear", "int8", "--op gemm has it"),
-        ("mixed_gemm", "mxfp8", "--op linear and --op norm_linear_sigmoid and"),
+        ("mixed_gemm", "mxfp8", "--op linear, --op norm_linear_sigmoid and 1 more have it"),
+        (
+            "cast",
+            "fp8_axiswise",
+            "did you mean 'fp8_rowwise_dim0' or 'fp8_rowwise_dim1' "
+            "or 'fp8_rowwise_both'.; --op gemm, --op mixed_gemm and 4 more have it",
+        ),
     ],
 )
 def test_an_unknown_recipe_names_those_that_may_be_meant_and_their_op(
@@ -465,3 +473,28 @@ def test_what_was_measured_at_the_shape_stands_beside_the_prediction() -> None:
     record = answer.answer
     assert record["measured_s"] is None
     assert "measured at this shape" not in str(answer)
+
+
+def test_what_was_measured_counts_whichever_sweep_measured_it() -> None:
+    point = product(256, 28672, 8192, provider="cublaslt")
+    answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
+    medians = [
+        one.median_s
+        for op in ("gemm", "mixed_gemm")
+        for one in measured_points(PUBLISHED, op)
+        if (one.provider, one.recipe, one.shape) == ("cublaslt", point.recipe, point.shape)
+    ]
+    assert len(set(medians)) == 2
+    assert answer.measured is not None
+    assert answer.measured.median_s == median(medians)
+    key = point_key("gemm", "cublaslt", point.recipe, point.shape)
+    assert answer.measured == measured_evidence(PUBLISHED).by_key[key]
+
+
+def test_a_formula_is_refused_by_providers_that_have_the_recipe() -> None:
+    point = PlanPoint(op="mixed_gemm", provider="", recipe="int4_groupwise_g128",
+                      shape={"m": 8, "n": 64, "k": 65}, device="nvidia-h200")  # fmt: skip
+    with pytest.raises(PredictError) as caught:
+        predict_point(point, "datasheet", Sources(spec=SPEC))
+    providers = str(caught.value).partition(" take int4")[0]
+    assert providers == "triton, triton_chained, triton_specialised, tinygemm and gemlite"

@@ -64,6 +64,17 @@ def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert len(list(sentences(ANSWER | nobody_knows))) == 5
 
 
+def test_only_the_fastest_casts_are_those_that_advise_predicts() -> None:
+    said = {
+        casts: any(
+            "as advise predicts" in line
+            for line in sentences(ANSWER | {"casts": casts, "products_by": "triton"})
+        )
+        for casts in ("fastest", "none", "triton")
+    }
+    assert said == {"fastest": True, "none": False, "triton": False}
+
+
 def test_a_person_reads_where_the_probes_end() -> None:
     outside = {"extrapolated": True, "best_extrapolated_doublings": 1.5}
     assert list(sentences(ANSWER | outside))[5] == (
@@ -120,7 +131,7 @@ def test_a_datasheet_answers_without_interval(capsys: pytest.CaptureFixture[str]
     ("arguments", "says"),
     [
         (["breakeven", "--device", "made-up"], "breakeven needs --recipe --n --k"),
-        ([*LINEAR, "--k", "64", "--n", "65"], "--n 65 is not a multiple of 16"),
+        ([*LINEAR, "--k", "65", "--n", "64"], "with k in multiples of 16, got k=65"),
         ([*LINEAR[:4], "fp8_tensorwize", *SIDES], "did you mean 'fp8_tensorwise'"),
         ([*LINEAR, *SIDES, "--model", "wishful"], "unknown model 'wishful'; there are"),
         ([*LINEAR, *SIDES, "--model", "datasheet"], "there is no config/devices/made-up.yaml"),

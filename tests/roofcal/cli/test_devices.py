@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from roofcal import api
+from roofcal.ask.sources import device_sources
 from roofcal.cli.main import main
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import write_records
@@ -51,14 +52,26 @@ def test_what_was_measured_here_comes_first_and_the_latest_of_it(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("results"))
-    for folder in ("results/made-up/e1", "results/made-up/e2", "reports/published/made-up/e1"):
+    for folder in (
+        "results/made-up/e1",
+        "results/made-up/e2",
+        "results/replay/made-up/e3",
+        "reports/published/made-up/e1",
+        "results/replay/other/e1",
+        "reports/published/other/e2",
+    ):
         write_bytes(checkout / folder / "environment.jsonl", b"")
-        write_records(checkout / folder / "calibration.jsonl", [calibration()])
+        own = calibration(Path(folder).parent.name, Path(folder).name)
+        write_records(checkout / folder / "calibration.jsonl", [own])
     assert main(["devices", "--json"]) == 0
     rows = {row["device"]: row for row in json.loads(capsys.readouterr().out)}
     environments = rows["made-up"]["environments"]
     names = [(run["environment"], run["published"]) for run in environments]
-    assert names == [("e2", False), ("e1", False), ("e1", True)]
+    assert names == [("e2", False), ("e1", False), ("e3", True), ("e1", True)]
+    for device, first in (("made-up", "e2"), ("other", "e1")):
+        _, answering = device_sources(device, None, "calibrated")
+        assert rows[device]["environments"][0]["folder"] == answering.as_posix()
+        assert api.devices()[device][0] == first == answering.name
     assert (rows["made-up"]["memory_bytes"], rows["made-up"]["models"]) == (None, ["calibrated"])
 
 

@@ -21,10 +21,9 @@ import pytest
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.machine import locks
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
-from roofcal.measure import process, rank_group
-from roofcal.measure.process import WorkerProcess
-from roofcal.measure.rank_group import RankGroup
+from roofcal.measure import workers
 from roofcal.measure.session import Job, measure
+from roofcal.measure.workers import RankGroup, WorkerProcess
 from roofcal.study.staleness import measure_hash
 from tests.made_once import make_once
 from tests.roofcal.measure import worker_server
@@ -142,7 +141,7 @@ def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
     """
     worker_server.server()
     forking = SimpleNamespace(Popen=worker_server.ForkedWorker, PIPE=subprocess.PIPE)
-    patch.setattr(process, "subprocess", forking)
+    patch.setattr(workers, "subprocess", forking)
     modules = {
         f"roofcal.{name}".replace("__", "."): str(STAND_INS / f) for name, f in files.items()
     }
@@ -209,12 +208,8 @@ def workers_here() -> list[psutil.Process]:
 
 
 def scripted(patch: pytest.MonkeyPatch, folder: Path) -> Run:
-    """A run whose worker is stand_ins/scripted_worker.py, and where nothing is compiled."""
-    stand_ins = {
-        "measure__worker": "scripted_worker.py",
-        "measure__compile_worker": "compile_stub.py",
-    }
-    return rig(patch, folder, **stand_ins)
+    """A run whose worker is stand_ins/scripted_worker.py."""
+    return rig(patch, folder, measure__worker="scripted_worker.py")
 
 
 @dataclass(frozen=True)
@@ -239,7 +234,7 @@ def sweep_once(factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanP
             (folder / "run").mkdir()
             run = rig(patch, folder / "run", ops__gemm__bench=bench)
             hangs_are_noted(patch, run)
-            patch.setattr(rank_group, "_GRACE_S", 20.0)  # it ends when all ranks have ended
+            patch.setattr(workers, "_GRACE_S", 20.0)  # it ends when all ranks have ended
             sweep = measure_sweep(run, plan)
         (folder / "sweep.pickle").write_bytes(pickle.dumps(sweep))
 

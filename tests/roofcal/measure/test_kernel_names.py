@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from roofcal.measure.kernel_names import graph_kernel_names
+from roofcal.measure.timing import graph_kernel_names
 
 
 class Result(Enum):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from roofcal.core.records import Protocol
-from roofcal.measure import kernel_names, rank_timing
+from roofcal.measure import rank_timing, timing
 from roofcal.measure.rank_timing import SharedTimer, make_rank_timer
 from roofcal.measure.ranks import SingleRank
 from roofcal.ops.spec import Unsupported
@@ -135,4 +135,4 @@ def test_memory_that_runs_out_in_a_capture_is_not_taken_for_a_refusal(
 def test_other_threads_may_call_cuda_while_a_rank_captures() -> None:
     """NCCL's watchdog does."""
     assert rank_timing._Graph.capture_mode == "thread_local"
-    assert kernel_names.graph_kernel_names.__defaults__ == ("global",)
+    assert timing.graph_kernel_names.__defaults__ == ("global",)

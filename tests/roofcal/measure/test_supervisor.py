@@ -8,7 +8,7 @@ import pytest
 
 from roofcal.core.machine import locks
 from roofcal.core.records import Measurement, PlanPoint
-from roofcal.measure import process, supervisor
+from roofcal.measure import supervisor, workers
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from tests.roofcal.made_up_records import session
 from tests.roofcal.measure.runs import (
@@ -178,7 +178,7 @@ def test_a_worker_that_hangs_at_its_start_did_not_run_out_of_memory(
 def test_a_worker_that_closes_its_pipe_and_stays_is_killed_and_the_row_says_so(
     shift: Shift, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_EXIT_S", 0.5)
+    monkeypatch.setattr(workers, "_EXIT_S", 0.5)
     found = shift.measure("stays_behind", "works")
     said = "the worker fell silent, did not end in 0.5 s, and was killed"
     assert (found["stays_behind"].status, found["stays_behind"].reason) == ("failed", said)

@@ -3,8 +3,6 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +10,23 @@ from typing import Any
 import pytest
 
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.records import VISITED_ONCE, Measurement, Method, PlanPoint, Protocol
+from roofcal.core.machine import locks
+from roofcal.core.records import (
+    VISITED_ONCE,
+    Measurement,
+    Method,
+    PlanPoint,
+    Protocol,
+    Record,
+)
 from roofcal.core.timing_protocol import Timing
 from roofcal.core.visits.order import SENTINEL, groups_of
-from roofcal.measure import session
+from roofcal.measure import journal, session
 from roofcal.measure.session import measure
 from roofcal.measure.visits import Visits, disagreement
 from roofcal.study.staleness import ROOT
-from tests.roofcal.measure.runs import Run, point, rig, scripted
+from tests.roofcal.measure.runs import Run, environment, point, rig, scripted
+from tests.roofcal.measure.test_session_devices import GPU, card
 
 TWO = {"visits": 2, "most_visits": 2}
 
@@ -288,30 +295,25 @@ def test_several_ranks_make_their_visits_together(
         assert len(row.rank_medians_s) == 2
 
 
-def test_compilers_are_paused_while_the_host_clock_times_a_group(
+def test_nothing_is_compiled_while_the_host_clock_times_a_group(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Pool:
-        """Compiles nothing, and writes pauses into the trace of the worker."""
+    monkeypatch.setattr(session, "visible_gpus", lambda: [card()])
+    held: list[bool] = []
+    append = journal.Journal.append
 
-        process_ids = ()
-        waited_s = 0.0
+    def note(self: journal.Journal, record: Record) -> None:
+        append(self, record)
+        if isinstance(record, Measurement):
+            held.append(locks.is_locked(locks.HOST_CLOCK))
 
-        def wait_for_any(self, _: list[list[PlanPoint]]) -> int:
-            return 0
-
-        @contextmanager
-        def paused(self) -> Iterator[None]:
-            with (run.folder / "trace").open("a") as trace:
-                trace.write("pause\n")
-            yield
-            with (run.folder / "trace").open("a") as trace:
-                trace.write("resume\n")
-
-    monkeypatch.setattr(session, "_compiling_ahead", lambda *_: nullcontext(Pool()))
+    monkeypatch.setattr(journal.Journal, "append", note)
     wall = Protocol(method="wall")
-    measure(run.job([point("graph"), point("wall", protocol=wall), point("b", repeat=1)]))
-    assert order(run) == ["graph", "pause", "wall", "resume", "b"]
+    plan = [point("graph"), point("wall", protocol=wall), point("b", repeat=1)]
+    measure(run.job(plan, environment=environment(**GPU)))
+    assert order(run) == ["graph", "wall", "b"]
+    assert held == [False, True, False]
+    assert not locks.is_locked(locks.HOST_CLOCK)
 
 
 def test_a_session_says_how_often_the_cpu_quota_stopped_it(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +18,10 @@ from roofcal.core.records import Environment, PlanPoint
 from tests.campaign.one_op_study import processes_of
 from tests.paths import ROOT
 from tests.roofcal.measure.runs import STAND_INS, Run, environment, point, scripted
-from tests.roofcal.measure.test_compile_pool import PATIENCE_S, wait_until, words
 from tests.roofcal.measure.test_session_devices import GPU
+from tests.waiting import wait_until
+
+PATIENCE_S = 60
 
 
 @dataclass
@@ -51,7 +54,7 @@ class Sessions:
         return Run(self.folder).trace
 
     def wait_for_point(self, name: str) -> None:
-        wait_until(lambda: any(line.startswith(name) for line in self.trace))
+        wait_until(lambda: any(line.startswith(name) for line in self.trace), name)
 
 
 @pytest.fixture
@@ -65,18 +68,21 @@ def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sessio
     for process in sessions.started:
         process.kill()
         process.wait()
-    wait_until(lambda: not processes_of(os.environ["ROOFCAL_LOCKS"]))
+    wait_until(lambda: not processes_of(os.environ["ROOFCAL_LOCKS"]), "the end of all processes")
 
 
 def worker_of(session: subprocess.Popen[bytes]) -> psutil.Process:
     """The worker of a session, once it is there."""
-    wait_until(lambda: bool(workers_of(session)))
+    wait_until(lambda: bool(workers_of(session)), "a worker")
     return workers_of(session)[0]
 
 
 def workers_of(session: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    children = psutil.Process(session.pid).children()
-    return [child for child in children if "roofcal.measure.worker" in words(child)]
+    workers = []
+    for child in psutil.Process(session.pid).children():
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            workers += [child] if "roofcal.measure.worker" in child.cmdline() else []
+    return workers
 
 
 def test_the_worker_is_there_before_the_card_is_free_and_holds_its_lock_afterwards(
@@ -86,7 +92,7 @@ def test_the_worker_is_there_before_the_card_is_free_and_holds_its_lock_afterwar
     assert lock is not None
     run, waiting = sessions.start("a", "tries_the_lock")
     worker = worker_of(waiting)
-    wait_until(lambda: b"waiting: another measurement uses GPU-1" in said(run))
+    wait_until(lambda: b"waiting: another measurement uses GPU-1" in said(run), "the session")
     assert sessions.trace == []
 
     lock.release()
@@ -131,7 +137,9 @@ def test_a_waiting_session_that_is_ended_leaves_no_process_and_measures_nothing(
     worker = worker_of(waiting)
     waiting.send_signal(end)
     waiting.wait(PATIENCE_S)
-    wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    wait_until(
+        lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "its end"
+    )
     lock.release()
     assert sessions.trace == []
     again = locks.try_lock("GPU-1")
@@ -144,7 +152,7 @@ def test_a_worker_that_is_killed_while_it_waits_is_replaced(sessions: Sessions) 
     assert lock is not None
     run, waiting = sessions.start("a", "tries_the_lock")
     worker_of(waiting).kill()
-    wait_until(lambda: b"waiting: another measurement uses GPU-1" in said(run))
+    wait_until(lambda: b"waiting: another measurement uses GPU-1" in said(run), "the session")
     lock.release()
     assert waiting.wait(PATIENCE_S) == 0, said(run)
     assert sessions.trace[-1] == "lock held, by this process too: True"
@@ -159,7 +167,7 @@ def test_on_a_cpu_nothing_is_imported_beside_a_measurement(
     job = run.job([point("a")])
     with (run.folder / "said").open("wb") as stream:
         waiting = subprocess.Popen([sys.executable, *run.program(job)], cwd=ROOT, stderr=stream)
-    wait_until(lambda: b"waiting: another measurement uses cpu" in said(run))
+    wait_until(lambda: b"waiting: another measurement uses cpu" in said(run), "the session")
     assert psutil.Process(waiting.pid).children() == []
     lock.release()
     assert waiting.wait(PATIENCE_S) == 0

@@ -70,7 +70,7 @@ def server() -> Server:
 
 
 class ForkedWorker:
-    """What roofcal.measure.process needs of subprocess.Popen; a child of this process."""
+    """What roofcal.measure.workers needs of subprocess.Popen; a child of this process."""
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
         descriptors, environment = options.pop("pass_fds"), dict(options.pop("env"))

@@ -14,13 +14,14 @@ import pytest
 from roofcal.ask.advice_text import measured_evidence
 from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.beyond_probes import beyond_probes
+from roofcal.ask.measured import by_key, measured_by_key
 from roofcal.ask.shape_limits import memory_refusal, refusal
 from roofcal.core.devices import DeviceSpec, load_device
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.registry import predict_points
-from roofcal.ops import BY_NAME
+from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.predict import parts_of_family
 from roofcal.ops.mixed_gemm import model as mixed_gemm
@@ -30,7 +31,7 @@ from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import tidy_frame
 from roofcal.report.kit.packing import packed_json
 from roofcal.report.kit.templates import FOLDER, render
-from roofcal.report.shape_box import family_record, shape_box_data
+from roofcal.report.shape_box import _points, family_record, shape_box_data
 from tests.browser import CHROMIUM, Browser
 from tests.paths import ROOT
 
@@ -361,6 +362,24 @@ def test_the_nearest_measured_point_stands_beside_an_answer(
     chromium.open(box_page, "m=4096&n=4096&k=4096&op=gemm")
     by_recipe = {row[1]: row[-1] for row in rows_of(chromium)}
     assert by_recipe["bf16"].startswith("this shape (predicted ")
+
+
+def test_measured_points_are_those_that_predict_and_advise_count_in() -> None:
+    run = load_run(PUBLISHED)
+    frames = {op.name: tidy_frame(run, op.name, None) for op in OPS if op.computes == "product"}
+    analysis = Analysis(run=run, spec=h200(), frames=frames, sessions={})
+    in_box = {
+        key: (point.median_s, point.low_s, point.high_s, point.predicted_s)
+        for key, point in by_key(_points(analysis)).items()
+    }
+    in_tables = {
+        key: (point.median_s, point.low_s, point.high_s, point.predicted_s)
+        for key, point in measured_by_key(RunFolder.at(PUBLISHED)).items()
+        if key[0] == "product"
+    }
+    assert in_box == in_tables
+    median_s = in_box["product", "cublaslt", "fp8_axiswise", 8192, 8192, 8192][0]
+    assert f"{1e6 * median_s:.1f}" == "848.6", "of the row, which holds its sentinels"
 
 
 @needs_chromium

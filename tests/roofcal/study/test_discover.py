@@ -16,6 +16,7 @@ from roofcal.study.discover import (
     device_id,
     discover,
     last_level_cache_bytes,
+    left_out,
     slug,
 )
 from tests.roofcal.core.machine.stand_in_nvml import plug_in
@@ -121,10 +122,16 @@ def test_a_missing_torch_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> No
         ("2.11.0+cpu", None, (11, 4), "is built without CUDA.*install driver 525 or newer"),
         ("2.11.0", "13.0", (12, 8), "needs CUDA 13, and driver 580.1.*TORCH=cuda12`.*driver 580 "),
         ("2.11.0+cu128", "12.8", (11, 4), "needs CUDA 12.*install driver 525 or newer"),
+        ("2.15.0", "14.0", (13, 0), "needs CUDA 14.*TORCH=cuda`.*, or install a newer driver;"),
+        ("2.11.0+cpu", None, None, "is built without CUDA.*`make env TORCH=cuda` installs a build"),
     ],
 )
 def test_a_torch_that_cannot_use_the_card_is_refused_with_the_way_out(
-    monkeypatch: pytest.MonkeyPatch, torch: str, cuda: str | None, runs: tuple[int, int], says: str
+    monkeypatch: pytest.MonkeyPatch,
+    torch: str,
+    cuda: str | None,
+    runs: tuple[int, int] | None,
+    says: str,
 ) -> None:
     seen(monkeypatch, replace(H200, cuda=runs))
     software = replace(CUDA_TORCH, torch=torch, cuda=cuda)
@@ -133,7 +140,9 @@ def test_a_torch_that_cannot_use_the_card_is_refused_with_the_way_out(
         discover(DEVICES)
 
 
-@pytest.mark.parametrize(("cuda", "runs"), [("12.8", (12, 2)), ("12.8", (13, 0)), ("13.0", None)])
+@pytest.mark.parametrize(
+    ("cuda", "runs"), [("12.8", (12, 2)), ("12.8", (13, 0)), ("13.0", None), ("14.0", None)]
+)
 def test_a_torch_of_the_same_or_an_older_cuda_may_be_used(
     monkeypatch: pytest.MonkeyPatch, cuda: str, runs: tuple[int, int] | None
 ) -> None:
@@ -144,16 +153,29 @@ def test_a_torch_of_the_same_or_an_older_cuda_may_be_used(
     assert discover(DEVICES)[0].device == "nvidia-h200"
 
 
-@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_NO_PERMISSION])
-def test_where_no_gpu_answers_the_cpu_is_not_measured_in_silence(
-    monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def refuse_all(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     nvml = plug_in(monkeypatch)
     nvml.errors = {("nvmlDeviceGetHandleByIndex", f"GPU-{name}"): code for name in "abc"}
+
+
+def test_where_no_gpu_answers_the_cpu_is_not_measured_in_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuse_all(monkeypatch, pynvml.NVML_ERROR_GPU_IS_LOST)
     with pytest.raises(DiscoverError, match=r"GPU 2 is left out.*CUDA_VISIBLE_DEVICES= make study"):
         discover(DEVICES)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert discover(DEVICES)[0].vendor == "cpu"
+
+
+def test_the_cpu_is_measured_where_gpus_are_of_other_jobs_and_they_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuse_all(monkeypatch, pynvml.NVML_ERROR_NO_PERMISSION)
+    assert [environment.vendor for environment in discover(DEVICES)] == ["cpu"]
+    assert [sentence.partition(":")[0] for sentence in left_out()] == [
+        f"GPU {number} is left out" for number in range(3)
+    ]
 
 
 def test_a_slice_is_an_environment_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """What the doctor says of cards it is shown."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from roofcal.core.machine.nvml import Gpu
 from roofcal.core.records import Environment
 from roofcal.study import doctor
 from roofcal.study.discover import DiscoverError, Software
+from roofcal.study.doctor import product_drift
 from tests.paths import ROOT
 from tests.roofcal.core.machine.stand_in_nvml import plug_in
 
@@ -212,3 +215,15 @@ def test_a_home_without_caches_is_named_with_the_variables_that_cure_it(
     assert "without it set XDG_CACHE_HOME=FOLDER" in said(monkeypatch, [], tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", "/tmp")
     assert "no caches can be kept" not in said(monkeypatch, [], tmp_path)
+
+
+def test_the_drift_is_the_slowest_turn_over_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = iter([9.0, 1.0, 1.1, 1.05, 1.0, 1.2])  # the first warms up
+    monkeypatch.setattr(doctor, "_median_seconds", lambda *_: next(turns))
+    assert product_drift() == pytest.approx(0.2)
+
+
+def test_a_turn_has_one_product_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock: Iterator[int] = count()
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(clock)))
+    assert product_drift(seconds=0.0) == 0.0

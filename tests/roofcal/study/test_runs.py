@@ -326,6 +326,21 @@ def test_what_needs_no_compiler_is_measured_first_and_what_is_composed_last() ->
     assert in_turn == ["gemm", "probe_math", "cast", "probe_launch", "linear"]
 
 
+def test_on_this_machines_gpu_an_op_with_kernels_of_no_library_is_compiled_by_a_job() -> None:
+    contenders = {"bf16": ["cublaslt"], "fp8_tensorwise": ["cublaslt", "triton"]}
+    every, library, shared = {"cubes": [1]}, {"providers": ["cublaslt"]}, {"world_sizes": [2]}
+    slices = {
+        "gemm": {"contenders": contenders, "sweeps": {"a": every, "b": library}},
+        "probe_math": {"contenders": contenders, "sweeps": {"b": library, "c": shared}},
+    }
+    run = Run(folder=RESULTS, derived=RESULTS, ops=tuple(slices), slices=slices, backend="cuda")
+    assert run.compiled("gemm") == [str(RESULTS / "compiled/gemm.jsonl")]
+    assert run.compiled("probe_math") == []
+    assert replace(run, backend="cpu").compiled("gemm") == []
+    assert replace(run, has_job_per_world_size=True).compiled("gemm") == []
+    assert [run.compiling_cores(cores) for cores in (2, 8, 16, 32, 128)] == [4, 4, 4, 12, 16]
+
+
 def test_the_csv_files_of_a_slice_are_inputs_of_its_plan() -> None:
     slices = {"gemm": {"sweeps": {"a": {"csv": "my.csv"}, "b": {"cubes": [1]}}}}
     run = Run(folder=RESULTS, derived=RESULTS, ops=("gemm",), slices=slices)

@@ -140,6 +140,15 @@ def test_a_stage_is_decided_by_the_parts_of_ops_that_it_loads_by_name(stage: str
     assert {f"roofcal/ops/{folder}/spec.py" for folder in FOLDERS} <= parts
 
 
+@pytest.mark.parametrize("stage", ["calibrate", "predict", "report"])
+def test_a_stage_is_decided_by_the_rules_of_our_kernels_and_no_more_of_them(stage: str) -> None:
+    of_kernels = {name for name in names(stage_sources(stage)) if name.startswith("kernels/")}
+    rules = {f"kernels/{family}/rule.py" for family in ("cast", "gemm", "int4")}
+
+    inits = {name for name in of_kernels if name.endswith("__init__.py")}
+    assert of_kernels - inits == rules | {"kernels/linear/recipes.py"}
+
+
 def test_fits_do_not_decide_predictions_nor_predictions_fits() -> None:
     for stage, other in (("calibrate", "predict"), ("predict", "fit")):
         assert f"roofcal/ops/gemm/{other}.py" not in names(stage_sources(stage))

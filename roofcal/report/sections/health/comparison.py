@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.environments import short_names, version_key
+from roofcal.core.records import TIMELESS
 from roofcal.core.statistics import summarise
 from roofcal.report.data.comparisons import (
     TIME,
@@ -35,7 +36,7 @@ _COMPARED: Final = (*TIME_COLUMNS, "sm_clock_hz", "power_w", "throttle_reasons")
 
 RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
 
-_FAULTS: Final = ("failed", "incorrect", "out_of_memory", "timeout")
+_FAULTS: Final = TIMELESS - {"unsupported"}
 
 State = Literal["healthy", "slower", "fails points", "cannot be told"]
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from kernels.common.fp8_scales import new_block_scales
-from kernels.gemm import blockwise, skinny
+from kernels.gemm import blockwise
 from kernels.gemm.hopper import staged_scales
 from kernels.gemm.hopper.staged_scales import StagedScalesConfig
+from kernels.gemm.rule import MOST_FEW_ROWS
 from tests.kernels.gemm.gemm_reference import (
     E4M3,
     E5M2,
@@ -89,7 +90,7 @@ def test_transposed_scales_alone_may_get_it(
         "launch",
         lambda _, config, rows_b: launched.append((rows_b, config)),
     )
-    rows = skinny.MOST_ROWS + 4  # fewer go another way
+    rows = MOST_FEW_ROWS + 4  # fewer go another way
     a, b = normal_fp8(rows, 272, device), normal_fp8(rows, 272, device)
     strips, squares = _transposed(rows, 272, device), random_scales(1, 3, device=device)
     blockwise.gemm(a, b, strips, squares)

@@ -38,6 +38,8 @@ def test_every_model_of_time_refuses_a_shard_and_names_the_largest_degree(
     message = str(caught.value)
     assert message.startswith(f"--tp 32 leaves 2048 x 24 (n x k) of expert_down of {QWEN}")
     assert f"largest --tp whose shards work: {largest};" in message
+    assert "torch_compile" not in message
+    assert recipe != "int4" or "cublaslt" not in message, "it has no int4"
     estimate(replace(refused, tensor=min(largest, 8)), sources_of(by), by)  # of links: 8 GPUs
     with pytest.raises(PredictError, match="--tp 32 leaves 2048 x 24"):
         estimates_by_batch(refused, sources_of(by), by)

@@ -1,11 +1,15 @@
 """The answer for people."""
 
+import re
 from dataclasses import replace
 
 from roofcal.ask.llm.calibrated_operators import CalibratedOperators
-from roofcal.ask.llm.estimate import estimate, estimates_by_batch
-from roofcal.ask.llm.sweep import Curve, notes_of_all, sweep
+from roofcal.ask.llm.estimate import estimate, estimates_by_batch, notes_of_all
+from roofcal.ask.llm.sweep import Curve, sweep
+from roofcal.ask.sources import datasheet
+from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
+from tests.roofcal.ask.published_run import published_calibration
 
 
 def text_of(
@@ -88,13 +92,34 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
         assert stated.startswith(link or "")
 
 
-def test_a_line_that_is_not_true_of_all_batches_says_whose_it_is() -> None:
-    answers = estimates_by_batch(deployment("llama3-8b", "int4"), SOURCES)
-    stated, first = notes_of_all(answers), answers[0].notes()
-    assert len(stated) == len(first)
-    for line, alone in zip(stated, first, strict=True):
-        is_common = all(alone in answer.notes() for answer in answers)
-        assert line == alone if is_common else line == f"{alone} (tp 1, pp 1, batch 1)"
+def test_every_line_of_any_batch_is_said_with_the_batches_that_it_holds_for() -> None:
+    published = Sources(calibration=published_calibration(), spec=datasheet("nvidia-h200"))
+    answers = estimates_by_batch(deployment("llama3-70b", "int4"), published)
+    stated = notes_of_all(answers)
+    own = {answer.deployment.workload.batch: answer.notes() for answer in answers}
+    assert len({line for lines in own.values() for line in lines if "products of" in line}) > 1
+    for line in (line for lines in own.values() for line in lines if "extrapolated" not in line):
+        batches = [batch for batch, lines in own.items() if line in lines]
+        of_all = len(batches) == len(own)
+        assert (line if of_all else f"{line} (batch {', '.join(map(str, batches))})") in stated
+
+
+def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase() -> None:
+    published = Sources(calibration=published_calibration(), spec=datasheet("nvidia-h200"))
+    swept = sweep(deployment("llama3-70b"), published, "calibrated", 2)
+    stated = [line for line in str(swept).splitlines() if line.startswith("extrapolated")]
+    assert [line.partition(" of ")[2].partition(",")[0] for line in stated] == ["prefill", "decode"]
+    of_any = {
+        operator.name
+        for answer in swept.answers
+        for operator in answer.prefill.operators
+        if operator.doublings
+    }
+    names = stated[0].removeprefix("extrapolated: ").partition(" of ")[0]
+    assert set(names.split(", ")) == of_any
+    assert re.search(
+        r"\d+% to \d+% of its time; .* probe \(tp x pp: 1 x 2, batch \d+\);", stated[0]
+    )
 
 
 def test_several_gpus_say_their_rate_per_gpu() -> None:

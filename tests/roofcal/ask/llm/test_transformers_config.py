@@ -1,7 +1,9 @@
 """config.json as transformers writes it: parameters against published counts, and what is refused.
 
-The sizes are those of the files that the models were published with (ai-dynamo/aiconfigurator at
-095f58a51 has most of them; DeepSeek-V2-Lite, Gemma and Phi-3 from their own repositories).
+The sizes are those of the files that the models were published with: ai-dynamo/aiconfigurator at
+095f58a51 has most of them; those of Gemma-7B and Phi-3-mini are the defaults of their classes in
+transformers 4.57.6, which say so; Qwen2-57B-A14B's stand in a test of NVIDIA's TensorRT-LLM
+(QWEN2_57B_A14B_CONFIG); of DeepSeek-V2-Lite's only the count below was checked.
 """
 
 import json
@@ -72,7 +74,7 @@ GPT_OSS = sizes(24, 2880, 64, 8, 201088) | {
 GEMMA = {k: v for k, v in sizes(28, 3072, 16, 16, 256000).items() if "tie_" not in k} | {
     "model_type": "gemma", "head_dim": 256, "intermediate_size": 24576,
 }  # fmt: skip
-VISION = {
+VISION: dict[str, Any] = {
     "model_type": "qwen3_vl", "tie_word_embeddings": True, "vision_config": {"depth": 24},
     "text_config": {k: v for k, v in sizes(36, 2560, 32, 8, 151936).items() if "tie_" not in k}
     | {"model_type": "qwen3_vl_text", "head_dim": 128, "intermediate_size": 9728},
@@ -121,6 +123,47 @@ def test_parameters_are_those_published(
     assert parameters(described) == pytest.approx(published, rel=0.01)
     if active:
         assert active_parameters(described) == pytest.approx(active, rel=0.015)
+
+
+def without(content: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key not in keys}
+
+
+@pytest.mark.parametrize(
+    ("content", "kv_heads", "head_dim"),
+    [
+        (without(LLAMA, "num_key_value_heads"), 32, 128),
+        (without(LLAMA, "num_key_value_heads") | {"model_type": "mistral"}, 8, 128),
+        (without(LLAMA, "num_key_value_heads") | {"model_type": "qwen2"}, 32, 128),
+        (LLAMA | {"num_key_value_heads": None, "model_type": "mistral"}, 32, 128),
+        (without(QWEN, "num_key_value_heads", "head_dim"), 4, 64),
+        (without(QWEN_2, "num_key_value_heads") | {"num_attention_heads": 32}, 16, 112),
+        (without(GPT_OSS, "num_key_value_heads", "head_dim"), 8, 64),
+        (without(GEMMA, "num_key_value_heads", "head_dim"), 16, 256),
+        (without(GEMMA, "num_key_value_heads", "head_dim") | {"model_type": "gemma2"}, 4, 256),
+        (VISION | {"text_config": without(VISION["text_config"], "head_dim")}, 8, 128),
+        (VISION | {"text_config": {"model_type": "gemma3_text", "hidden_size": 2560}}, 4, 256),
+    ],
+)
+def test_what_a_file_leaves_out_is_the_default_of_its_class(
+    content: dict[str, Any], kv_heads: int, head_dim: int, read: Any
+) -> None:
+    """By the configuration classes of transformers 4.57.6 and 5.24.0."""
+    architecture = read(content).architecture
+    assert (architecture.kv_heads, architecture.head_dim) == (kv_heads, head_dim)
+
+
+def test_a_text_config_that_leaves_sizes_out_has_those_of_its_class(read: Any) -> None:
+    described = read({"text_config": {"model_type": "gemma3_text"}})
+    architecture = described.architecture
+    assert (architecture.layers, architecture.heads, architecture.vocabulary) == (26, 8, 262208)
+    assert (described.matrices["down"].n, described.matrices["down"].k) == (2304, 9216)
+    assert architecture.tied_embeddings
+
+
+def test_experts_that_every_token_visits_are_those_of_the_class(read: Any) -> None:
+    keys = ("n_shared_experts", "first_k_dense_replace")
+    assert read(without(DEEPSEEK, *keys)).architecture == read(DEEPSEEK).architecture
 
 
 @pytest.mark.parametrize(
@@ -213,6 +256,7 @@ def test_dense_layers_before_the_experts_may_be_listed(read: Any) -> None:
             LLAMA | {"hidden_size": 4100},
             "head_dim: missing, and hidden_size 4100 is no multiple of",
         ),
+        (LLAMA | {"model_type": "mimo"}, "head_dim: missing, and required of a mimo"),
         (
             LLAMA | {"num_key_value_heads": 5},
             "num_attention_heads: 32 is no multiple of num_key_val",

@@ -1,17 +1,14 @@
-"""Which kernels a cast launches: as kernels.cast does, and as published probes recorded."""
+"""Which kernels a cast launches: as published probes recorded."""
 
 import csv
 
 import numpy as np
 import pytest
 
-from kernels.cast import columns, rows, short_columns, tensorwise, tiles
 from roofcal.ops.cast.launches import (
     Rule,
     further_launches,
-    has_long_columns,
     padded_row_columns,
-    passes,
     reduced_parts,
 )
 from tests.paths import ROOT
@@ -114,42 +111,3 @@ def test_inductor_cuts_columns_of_few_columns_alone() -> None:
     recorded = recorded_kernels("torch_compile", "fp8_rowwise_dim1")
     for sizes, kernels in recorded.items():
         assert (launches("inductor", "fp8_rowwise_dim1", sizes) == 2) == (kernels == 3), sizes
-
-
-def test_our_limits_are_those_of_the_kernels() -> None:
-    how = short_columns.SHORT_COLUMNS
-    for rows_of, most, ragged in (
-        (how.most_rows, how.most_elements, 0),
-        (how.most_ragged_rows - 1, how.most_ragged_elements, 1),
-    ):
-        last = most // rows_of
-        sizes = np.array([[rows_of, 8], [rows_of, last], [rows_of, last + 1]], dtype=float)
-        assert has_long_columns(*sizes.T).tolist() == [False, False, True], ragged
-    assert launches("ours", "fp8_tensorwise", (1, tensorwise.ONE_PROGRAM.block)) == 0
-    assert launches("ours", "fp8_tensorwise", (1, tensorwise.ONE_PROGRAM.block + 1)) == 1
-    row = rows.ROWS.largest_block
-    assert launches("ours", "fp8_rowwise_dim0", (8, row)) == 0
-    assert launches("ours", "fp8_rowwise_dim0", (8, row + 1)) == 1
-    beside = short_columns.ROWS_BESIDE_MOST_ELEMENTS
-    assert launches("ours", "fp8_rowwise_both", (1024, beside // 1024)) == 0
-    assert launches("ours", "fp8_rowwise_both", (1024, beside // 1024 + 1)) == 1
-    together = columns.BOTH_LEAST_ELEMENTS
-    sizes = np.array([[8192, together // 8192], [8192, together // 8192 - 1]], dtype=float)
-    assert np.argsort(
-        passes("ours", "fp8_rowwise_both", sizes[:, 0], sizes[:, 1], UNITS)
-    ).tolist() == [0, 1]
-
-
-def test_programs_of_short_columns_have_the_lanes_of_the_kernels() -> None:
-    draw = np.random.default_rng(4)
-    sizes = np.exp(draw.uniform(0, np.log([4000, 20000]), (300, 2))).round()
-    short = sizes[~has_long_columns(*sizes.T)]
-    lanes = passes("ours", "fp8_rowwise_dim1", short[:, 0], short[:, 1], UNITS)
-    for (m, n), own in zip(short.astype(int).tolist(), np.asarray(lanes), strict=True):
-        is_few = m <= tiles.FEW_ROWS
-        how = short_columns.SHORT_COLUMNS_OF_FEW_ROWS if is_few else short_columns.SHORT_COLUMNS
-        held, across, _ = short_columns.short_columns_tile(m, n, UNITS, how)
-        busiest = -(-n // across) // -UNITS * -held * across
-        assert own == pytest.approx(busiest * UNITS / (m * n))
-    long = np.array([[8192.0], [8192.0]])
-    assert np.asarray(passes("ours", "fp8_rowwise_dim1", long[0], long[1], UNITS)).tolist() == [1.0]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
+from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,
     FAMILIES,
@@ -11,6 +12,7 @@ from roofcal.ops.mixed_gemm.model import (
     constants_of,
     evaluate,
     least_bytes,
+    our_blocks,
 )
 from roofcal.ops.mixed_gemm.spec import OP
 
@@ -160,6 +162,21 @@ def test_unknown_names_and_missing_constants_are_refused() -> None:
     without_blocks = {name: value for name, value in RATES.items() if name != "block_columns"}
     with pytest.raises(KeyError, match="block_columns"):
         evaluate(without_blocks, TILED, UNITS, INT4, sizes)
+
+
+def test_another_rule_or_recipe_has_no_blocks() -> None:
+    one = np.ones(1)
+    with pytest.raises(KeyError, match="int8"):
+        our_blocks("int8", INT4, one, one, one, UNITS)
+    with pytest.raises(KeyError, match="bf16"):
+        our_blocks("int4", "bf16", one, one, one, UNITS)
+
+
+def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> None:
+    least = OP.least_sizes("triton_specialised", INT4)["m"]
+    weights = int4.WeightSizes(rows=4096, k=4096, group=128)
+    assert int4.for_many_tokens(weights, least - 1) is None
+    assert int4.for_many_tokens(weights, least) is not None
 
 
 def ours(tokens: float, n: float, k: float, family: str = "ours", **changes: float) -> Parts:

@@ -148,7 +148,7 @@ def test_the_pages_of_a_device_say_what_its_intervals_hold(site: Path) -> None:
         r"Of its ([\d,]+) times, ([\d,]+) have intervals that hold", page
     )[0]
     assert timed == holding
-    assert "hold this visit (one visit: interval of its samples alone)." in page
+    assert "hold this visit (one visit: of its samples and how they wander)." in page
 
 
 def test_the_history_of_a_device_links_each_environment_with_the_one_before(site: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_run_whose_sessions_share_nothing_says_that_nothing_is_known(analysis:
 
 def test_times_of_one_visit_are_named_as_that(analysis: Analysis) -> None:
     texts = [check.text for check in all_checks(analysis)]
-    assert any("are of one visit: interval of its samples alone" in text for text in texts)
+    assert any("are of one visit: of its samples and how they wander" in text for text in texts)
 
 
 def test_the_answer_says_that_intervals_of_one_visit_hold_no_other(analysis: Analysis) -> None:

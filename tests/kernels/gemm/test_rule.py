@@ -8,13 +8,21 @@ from typing import Any
 import pytest
 import torch
 
+from kernels.common import architecture
 from kernels.common.fp8_scales import new_block_scales
-from kernels.gemm import axiswise, blockwise, skinny, tile_choice
+from kernels.gemm import axiswise, blockwise
 from kernels.gemm.hopper.pingpong import PingpongConfig
 from kernels.gemm.hopper.staged_scales import StagedScalesConfig
-from kernels.gemm.tile_choice import GemmConfig, choose
+from kernels.gemm.rule import (
+    BLOCKS,
+    FAST,
+    MOST_FEW_ROWS,
+    SMALL_BLOCKS,
+    GemmConfig,
+    choose,
+)
 
-ROWS = skinny.MOST_ROWS + 1
+ROWS = MOST_FEW_ROWS + 1
 
 
 class ChosenError(Exception):
@@ -23,17 +31,17 @@ class ChosenError(Exception):
 
 @pytest.mark.parametrize("size", [2048, 4096, 8192, 16384])
 def test_large_products_get_the_largest_tiles(size: int) -> None:
-    chosen = choose(axiswise.FAST, size, size, 132)
+    chosen = choose(FAST, size, size, 132)
     assert chosen.m * chosen.n == 128 * 256
 
 
 def test_products_of_few_tiles_get_small_ones_so_that_all_units_work() -> None:
-    chosen = choose(axiswise.FAST, 1024, 1024, 132)
+    chosen = choose(FAST, 1024, 1024, 132)
     assert (1024 // chosen.m) * (1024 // chosen.n) >= 64
 
 
 def test_a_tile_of_blocks_lies_within_one_square() -> None:
-    for config in blockwise.LARGE + blockwise.SMALL:
+    for config in BLOCKS + SMALL_BLOCKS:
         assert 128 % config.m == 0
         assert 128 % config.n == 0
         assert config.k == 128
@@ -89,7 +97,7 @@ def test_a_product_of_blocks_gets(
 @pytest.mark.parametrize("wrong", [{"m": 100}, {"k": 8}, {"parts": 3}, {"n": 16, "parts": 2}])
 def test_sizes_that_no_kernel_takes_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(AssertionError):
-        replace(axiswise.FAST[0], **wrong)  # type: ignore[arg-type]
+        replace(FAST[0], **wrong)  # type: ignore[arg-type]
 
 
 class OnGpu:
@@ -108,7 +116,7 @@ def test_large_tiles_need_a_tensor_memory_unit_and_shared_memory(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     monkeypatch.setattr(torch.version, "hip", None)
-    monkeypatch.setattr(tile_choice, "shared_memory_bytes", lambda _: shared_bytes)
+    monkeypatch.setattr(architecture, "shared_memory_bytes", lambda _: shared_bytes)
     x: Any = OnGpu()
-    assert tile_choice.has_large_tiles(x) == large
-    assert tile_choice.has_large_tiles(torch.zeros(1))
+    assert architecture.has_large_tiles(x) == large
+    assert architecture.has_large_tiles(torch.zeros(1))

@@ -1,14 +1,22 @@
-"""What does not fit the cluster is said before a job waits for it."""
+"""What does not fit a cluster is said before a job waits for it; which nodes a fleet has."""
 
+import socket
 from pathlib import Path
 
 import pytest
 
 from roofcal.core.jsonl import write_records
+from roofcal.study.cluster import (
+    ClusterError,
+    Node,
+    cluster_nodes,
+    fleet_nodes,
+    parse_nodes,
+    preflight,
+)
 from roofcal.study.config import Study, load_study
 from roofcal.study.discover import DiscoverError
 from roofcal.study.doctor import write_environments
-from roofcal.study.preflight import Node, PreflightError, cluster_nodes, parse_nodes, preflight
 from tests.paths import ROOT
 from tests.roofcal.measure.runs import environment
 
@@ -104,6 +112,40 @@ def test_a_cluster_that_does_not_answer_is_said(
     (tmp_path / "sinfo").write_text("#!/bin/sh\nexec sleep 100\n")
     (tmp_path / "sinfo").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    monkeypatch.setattr("roofcal.study.preflight._ASK_S", 0.1)
-    with pytest.raises(PreflightError, match=r"sinfo: no answer for 0\.1 s"):
+    monkeypatch.setattr("roofcal.study.cluster._ASK_S", 0.1)
+    with pytest.raises(ClusterError, match=r"sinfo: no answer for 0\.1 s"):
         cluster_nodes()
+
+
+def test_without_names_the_fleet_is_this_machine() -> None:
+    assert fleet_nodes([]) == [socket.gethostname()]
+
+
+def test_every_node_is_named_once() -> None:
+    assert fleet_nodes(["n1", "n2", "n1"]) == ["n1", "n2"]
+
+
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is all of PATH."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path / "scontrol"
+
+
+def test_slurm_expands_a_list_of_nodes(scontrol: Path) -> None:
+    scontrol.write_text("#!/bin/sh\n[ \"$3\" = 'n[1-2]' ] && echo n1 && echo n2\n")
+    scontrol.chmod(0o755)
+    assert fleet_nodes(["n[1-2]", "c1"]) == ["n1", "n2", "c1"]
+    with pytest.raises(ClusterError, match=r"'n\[\]': scontrol: names no node"):
+        fleet_nodes(["n[]"])
+
+
+def test_without_slurm_a_list_of_nodes_cannot_be_expanded(scontrol: Path) -> None:
+    assert not scontrol.exists()
+    with pytest.raises(ClusterError, match="list every node"):
+        fleet_nodes(["n[1-2]"])
+
+
+def test_a_node_that_is_no_folder_is_refused() -> None:
+    with pytest.raises(ClusterError, match="no name of a node"):
+        fleet_nodes(["../n1"])

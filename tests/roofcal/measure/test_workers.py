@@ -1,6 +1,8 @@
-"""The processes of all ranks seen as one worker; with real workers: see test_ranks."""
+"""Which rank is at fault where several share a point, and how the end of a process is worded."""
 
+import faulthandler
 import json
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import PlanPoint
-from roofcal.measure.rank_group import RankGroup
+from roofcal.measure.workers import RankGroup, describe_exit, hanging_rank, innermost_call
 from tests.roofcal.measure.runs import point, scripted
 from tests.waiting import wait_until
 
@@ -80,3 +82,51 @@ def test_a_child_that_holds_a_pipe_does_not_hide_that_its_rank_died(group: RankG
     assert words(group, 1.0) in (["at"], [])
     wait_until(lambda: not group._workers[0].is_running(), "the end of rank 0")
     assert group.fault(1.0).reason == "rank 0: the worker died (exit code 5)"
+
+
+WAITS = """Thread 0x01 (most recent call first):
+  File "/usr/lib/python3.12/threading.py", line 359 in wait
+
+Current thread 0x02 (most recent call first):
+  File "/env/site-packages/torch/distributed/distributed_c10d.py", line 88 in barrier
+  File "/study/roofcal/measure/ranks.py", line 104 in align
+"""
+WORKS = """Current thread 0x02 (most recent call first):
+  File "/study/roofcal/ops/gemm/bench.py", line 7 in call
+  File "/study/roofcal/measure/rank_timing.py", line 80 in _one
+"""
+
+
+def test_the_rank_that_does_not_wait_is_the_one_that_hangs() -> None:
+    assert hanging_rank([WAITS, WORKS, WAITS]) == (1, "call at gemm/bench.py:7")
+
+
+def test_a_process_without_an_answer_hangs() -> None:
+    assert hanging_rank([WAITS, ""]) == (1, "gives no answer")
+
+
+def test_where_all_wait_nobody_is_blamed() -> None:
+    rank, where = hanging_rank([WAITS, WAITS])
+    assert rank is None
+    assert where.startswith("rank 0: barrier at distributed/distributed_c10d.py:88; rank 1: ")
+
+
+def test_a_stack_of_this_python_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "stack"
+    with path.open("w") as stream:
+        faulthandler.dump_traceback(stream)
+    where, waits = innermost_call(path.read_text())
+    assert where.startswith("test_a_stack_of_this_python_is_read at measure/test_workers.py:")
+    assert not waits
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (3, "exit code 3"),
+        (-signal.SIGSEGV, "signal SIGSEGV"),
+        (-signal.SIGKILL, "signal SIGKILL; the kernel sends it when memory runs out"),
+    ],
+)
+def test_an_exit_code_is_put_in_words(code: int, says: str) -> None:
+    assert describe_exit(code) == says

@@ -1,4 +1,4 @@
-"""Whether a profile for SLURM can work on this cluster, before anything waits in a queue.
+"""A study on a SLURM cluster: whether its profile fits, nodes of a fleet, the jobs of an op.
 
 A job that asks for more cores, memory or GPUs than any node of its partition has is not refused:
 it waits, and Snakemake says nothing for minutes. `sinfo` knows better.
@@ -7,15 +7,17 @@ it waits, and Snakemake says nothing for minutes. `sinfo` knows better.
 import importlib.util
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.core.jsonl import read_single_record
+from roofcal.core.jsonl import read_records, read_single_record, write_records
+from roofcal.core.names import is_name
 from roofcal.core.paths import RESULTS, RunFolder
-from roofcal.core.records import Environment
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.units import MEGA, format_bytes
 from roofcal.core.yaml_files import ConfigError, read_yaml
 from roofcal.study.config import Study
@@ -29,8 +31,8 @@ _GPUS: Final = re.compile(r"gpu:(?:[^:,()]+:)?(\d+)")
 _LOST: Final = ("down", "drain", "drng", "fail", "unk", "inval")
 
 
-class PreflightError(ValueError):
-    """A profile, or a cluster, that cannot be asked."""
+class ClusterError(ValueError):
+    """A profile, a cluster, nodes or results of jobs that are of no use; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +48,16 @@ class Node:
 
 
 def cluster_nodes() -> list[Node]:
-    """Every node of every partition; raises PreflightError where SLURM does not answer."""
+    """Every node of every partition; raises ClusterError where SLURM does not answer."""
     if shutil.which("sinfo") is None:
-        raise PreflightError("sinfo: not found; run this on a login node of the cluster")
+        raise ClusterError("sinfo: not found; run this on a login node of the cluster")
     command = ["sinfo", "--noheader", "--Node", f"--format={_FIELDS}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_ASK_S)
     except subprocess.TimeoutExpired:
-        raise PreflightError(f"sinfo: no answer for {_ASK_S:g} s; is slurmctld up?") from None
+        raise ClusterError(f"sinfo: no answer for {_ASK_S:g} s; is slurmctld up?") from None
     if done.returncode:
-        raise PreflightError(f"sinfo: {done.stderr.strip() or 'failed'}")
+        raise ClusterError(f"sinfo: {done.stderr.strip() or 'failed'}")
     return parse_nodes(done.stdout)
 
 
@@ -177,3 +179,59 @@ def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
     """A mapping of a profile; {} where all of it is commented out."""
     value = content.get(key)
     return dict(value) if isinstance(value, Mapping) else {}
+
+
+def fleet_nodes(entries: Sequence[str]) -> list[str]:
+    """The nodes that `fleet_nodes` of config/config.yaml names, each once; this machine for none.
+
+    SLURM itself expands n[01-16], because its rules are its own. Raises ClusterError where it is
+    not here, refuses an entry, or where a node has no name that a folder can have.
+    """
+    if not entries:
+        return [socket.gethostname()]
+    nodes: list[str] = []
+    for entry in entries:
+        nodes += _expanded(entry) if set("[,") & set(entry) else [entry]
+    bad = [node for node in nodes if not is_name(node)]
+    if bad:
+        raise ClusterError(
+            f"config/config.yaml: fleet_nodes: {bad[0]!r} is no name of a node: it becomes a "
+            "folder, with letters, digits and . _ + - alone"
+        )
+    return list(dict.fromkeys(nodes))
+
+
+def _expanded(entry: str) -> list[str]:
+    where = f"config/config.yaml: fleet_nodes: {entry!r}"
+    if shutil.which("scontrol") is None:
+        raise ClusterError(f"{where}: scontrol, which expands it, is not here; list every node")
+    command = ["scontrol", "show", "hostnames", entry]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode or not done.stdout.split():
+        raise ClusterError(f"{where}: scontrol: {done.stderr.strip() or 'names no node'}")
+    return done.stdout.split()
+
+
+def join_measurements(plan: Path, parts: Sequence[Path], out: Path) -> None:
+    """Write the results of jobs that shared out a plan as one job would have: sessions, then rows.
+
+    Rows are in the order of the plan. Raises ClusterError for points without a row, RecordsError
+    for bad files, OSError where `out` cannot be written.
+    """
+    points = read_records(plan, PlanPoint)
+    sessions: dict[str, Session] = {}
+    row_of_point: dict[str, Measurement] = {}
+    for part in parts:
+        for record in read_records(part, Session, Measurement):
+            if isinstance(record, Session):
+                sessions[record.session_id] = record
+            else:
+                row_of_point[record.point_id] = record
+    missing = [point for point in points if point.point_id not in row_of_point]
+    if missing:
+        files = ", ".join(map(str, parts))
+        raise ClusterError(
+            f"{plan}: {len(missing)} of its points are in none of {files}, the first of world size "
+            f"{missing[0].world_size}; delete these files and run the study again"
+        )
+    write_records(out, [*sessions.values(), *(row_of_point[point.point_id] for point in points)])

@@ -1,29 +1,30 @@
-"""What the table chooses, that everything it chooses fits, and that it is complete."""
+"""What the rules choose, that everything they choose fits, and that they are complete."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
-from kernels.int4.configs import (
+from kernels.int4 import rule
+from kernels.int4.packing import Int4Weights
+from kernels.int4.rule import (
+    CHAINED_LAUNCHES,
+    INT4_PLAIN,
+    PLAIN_LAUNCHES,
+    RULES,
+    SPECIALISED,
     Int4Config,
     Int4PlainConfig,
     Int4SpecialisedConfig,
     Int4StagedConfig,
-)
-from kernels.int4.table import (
-    COSTS,
-    HALVING_S,
-    INT4_PLAIN,
-    INT4_TABLE,
-    SPECIALISED_COSTS,
-    Int4Row,
-    candidates,
+    Row,
     choose,
     direct_or_staged,
-    estimate,
     for_many_tokens,
+    halvings,
     plain,
+    sizes_of,
 )
 from tests.kernels.int4.int4_cases import (
     direct_config,
@@ -32,7 +33,14 @@ from tests.kernels.int4.int4_cases import (
 )
 
 LAYERS = [(3584, 8192), (28672, 8192), (8192, 28672), (4096, 14336), (8192, 3584), (5120, 25600)]
-ROWS = [row for table in INT4_TABLE.values() for row in table]
+ROWS = [*RULES[PLAIN_LAUNCHES], *RULES[CHAINED_LAUNCHES]]
+STAGED = [
+    config
+    for row in ROWS
+    for config in row.configs + row.otherwise
+    if isinstance(config, Int4StagedConfig)
+]
+SPECIALISED_CONFIGS = dict.fromkeys(config for row in RULES[SPECIALISED] for config in row.configs)
 
 
 def test_no_row_of_the_int4_table_prefers_the_same_twice() -> None:
@@ -42,20 +50,20 @@ def test_no_row_of_the_int4_table_prefers_the_same_twice() -> None:
         assert len(set(configs)) == len(configs)
 
 
-@pytest.mark.parametrize("chained", [False, True])
-def test_the_int4_table_covers_any_number_of_tokens_of_any_weights(chained: bool) -> None:
-    last = INT4_TABLE[chained][-1]
-    assert (last.most_tokens, last.least_group, last.most_weights) == (1 << 30, 0, 1 << 62)
+@pytest.mark.parametrize("name", [PLAIN_LAUNCHES, CHAINED_LAUNCHES])
+def test_the_int4_table_covers_any_number_of_tokens_of_any_weights(name: str) -> None:
+    last = RULES[name][-1]
+    assert (last.most_tokens, last.least_group, last.most_weights) == (1 << 62, 0, 1 << 62)
 
 
 def test_no_row_of_the_int4_table_is_hidden_by_one_above() -> None:
-    def covers(above: Int4Row, row: Int4Row) -> bool:
+    def covers(above: Row, row: Row) -> bool:
         wider = above.least_group <= row.least_group and above.most_weights >= row.most_weights
         return wider and above.most_tokens >= row.most_tokens
 
-    for table in INT4_TABLE.values():
-        for i, row in enumerate(table):
-            assert not any(covers(above, row) for above in table[:i])
+    for rows in RULES.values():
+        for i, row in enumerate(rows):
+            assert not any(covers(above, row) for above in rows[:i])
 
 
 def test_a_block_has_room_for_the_tokens_that_lead_to_it() -> None:
@@ -201,26 +209,53 @@ def test_where_no_ring_of_more_units_divides_k_one_of_single_units_runs() -> Non
     assert (config.unroll, config.split) == (1, 3)
 
 
+def estimate(config: Int4Config, w: Int4Weights, tokens: int, units: int = 132) -> float:
+    """Microseconds by which the rule ranks a configuration."""
+    kernel, table, sizes = type(config), rule._table((config,)), sizes_of(w, tokens)
+    held = rule._resident(kernel, table, sizes)
+    return float(rule._costs(kernel, table, sizes, units, held, at_once=False).item())
+
+
 def test_the_estimate_counts_turns_columns_and_halvings_of_k() -> None:
-    config = long(1, 64)
-    cost = COSTS[config]
+    config = next(c for c in STAGED if c == long(1, 64))
+    start, unit, _ = config.cost
     w = weights_without_memory(64 * 132, 8192)  # a block for each of 132 units
-    once = cost.start_s + 64 * cost.unit_s
+    once = start + 64 * unit
     assert estimate(config, w, 64) == pytest.approx(once)
     assert estimate(config, w, 64, units=131) == pytest.approx(2 * once)  # no room for two
     assert estimate(config, w, 65) == pytest.approx(2 * once)
-    halves = 2 * (cost.start_s + 32 * cost.unit_s) + HALVING_S
+    halves = 2 * (start + 32 * unit) + rule._HALVING_US
     assert estimate(replace(config, split=2), w, 64) == pytest.approx(halves)
     # blocks of half as many stages and units run two at a time
-    small = COSTS[short(1, 64)]
-    assert estimate(short(1, 64), w, 65) == pytest.approx(small.start_s + 64 * small.unit_s)
+    small = next(c for c in STAGED if c == short(1, 64))
+    wanted = small.cost.start_us + 64 * small.cost.unit_us
+    assert estimate(small, w, 65) == pytest.approx(wanted)
+
+
+def test_halvings_are_logarithms() -> None:
+    parts = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    assert halvings(parts).tolist() == pytest.approx(np.log2(parts).tolist(), rel=1e-15)
 
 
 def test_a_row_is_for_weights_of_its_size_and_group() -> None:
-    row = Int4Row(most_tokens=8, least_group=64, most_weights=1024 * 2048, configs=(R1,))
-    assert row.covers(weights_without_memory(1024, 2048, 64), 8)
-    assert not row.covers(weights_without_memory(1024, 2048, 32), 8)
-    assert not row.covers(weights_without_memory(1088, 2048, 64), 8)
+    row = Row(most_tokens=8, least_group=64, most_weights=1024 * 2048, configs=(R1,))
+    assert row.covers(sizes_of(weights_without_memory(1024, 2048, 64), 8)).all()
+    assert not row.covers(sizes_of(weights_without_memory(1024, 2048, 64), 9)).any()
+    assert not row.covers(sizes_of(weights_without_memory(1024, 2048, 32), 8)).any()
+    assert not row.covers(sizes_of(weights_without_memory(1088, 2048, 64), 8)).any()
+
+
+def test_many_products_are_asked_for_in_parts_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(3)
+    tokens, n, k = np.exp(draw.uniform(0, np.log([[400], [60000], [270]]), (3, 250))).round()
+    sizes = rule.Sizes(tokens, n, 128 * k, np.full(250, 64.0), np.ones(250))
+    whole = rule.chosen_blocks(CHAINED_LAUNCHES, sizes, 132)
+    monkeypatch.setattr(rule, "_AT_ONCE", 7)
+    cut = rule.chosen_blocks(CHAINED_LAUNCHES, sizes, 132)
+    for part in fields(whole):
+        assert np.array_equal(getattr(whole, part.name), getattr(cut, part.name))
+    assert set(whole.direct) == {0, 1}
+    assert whole.resident.max() > 1
 
 
 @pytest.mark.parametrize(("tokens", "tile"), [(1, 16), (16, 16), (17, 32), (64, 64), (1000, 64)])
@@ -228,23 +263,16 @@ def test_the_plain_kernel_takes_the_smallest_tile_that_suffices(tokens: int, til
     assert plain(tokens).token_tile == tile
 
 
-def test_every_staged_configuration_of_the_table_has_costs_and_no_other_does() -> None:
-    rows = [row for table in INT4_TABLE.values() for row in table]
-    configs = [config for row in rows for config in row.configs + row.otherwise]
-    staged = {replace(c, split=1) for c in configs if isinstance(c, Int4StagedConfig)}
-    assert staged == set(COSTS)
-
-
-def test_costs_are_microseconds() -> None:
-    for cost in COSTS.values():
-        assert 1e-6 < cost.start_s < 1e-5
-        assert 1e-7 < cost.unit_s < 1e-6
+def test_costs_of_staged_blocks_are_microseconds() -> None:
+    for config in STAGED:
+        assert 1 < config.cost.start_us < 10
+        assert 0.1 < config.cost.unit_us < 1
 
 
 def test_a_block_of_more_rows_takes_longer_per_column_but_not_in_proportion() -> None:
     for tile in (8, 16):
         one, two = (
-            min(c.unit_s for k, c in COSTS.items() if (k.rows, k.token_tile) == (rows, tile))
+            min(c.cost.unit_us for c in STAGED if (c.rows, c.token_tile) == (rows, tile))
             for rows in (64, 128)
         )
         assert one < two < 2 * one
@@ -259,7 +287,7 @@ def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
     weights = weights_without_memory(rows, k, group)
     config = for_many_tokens(weights, tokens)
     assert config is not None
-    assert replace(config, split=1) in SPECIALISED_COSTS
+    assert config in SPECIALISED_CONFIGS
     assert config.fits(weights)
     if tokens <= 64:
         assert config.token_tile == (32 if tokens <= 32 else 64)
@@ -314,9 +342,14 @@ def test_a_specialised_product_is_cut_where_that_fills_the_multiprocessors(
     assert blocks / (units * math.ceil(blocks / units)) > 0.75
 
 
-def test_no_part_of_k_of_a_candidate_is_without_units() -> None:
-    short = weights_without_memory(4096, 640)  # five units
-    splits = {config.split for config in candidates(short, 128)}
-    assert splits == {1, 2, 3, 5}
-    assert all(config.fits(short) for config in candidates(short, 128))
-    assert candidates(weights_without_memory(4096, 4096, 32), 128) == []
+def test_a_specialised_configuration_has_a_unit_for_each_part_of_k() -> None:
+    w = weights_without_memory(4096, 640)  # five units
+    assert {c.split for c in SPECIALISED_CONFIGS if c.fits(w)} == {1, 2, 3, 5}
+    narrow = weights_without_memory(4096, 4096, 32)
+    assert not any(config.fits(narrow) for config in SPECIALISED_CONFIGS)
+
+
+def test_a_specialised_block_fills_a_multiprocessor() -> None:
+    w = weights_without_memory(4096, 4096)
+    for config in SPECIALISED_CONFIGS:
+        assert 2 * config.shared_bytes(w) > rule._BYTES_OF_MULTIPROCESSOR
