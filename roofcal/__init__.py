@@ -9,7 +9,9 @@ from typing import Any, Final
 
 __version__ = "0.1.0"
 
-_API: Final = ("predict", "advise", "breakeven", "llm", "load", "devices")
+_API: Final = (
+    *("predict", "advise", "breakeven", "llm", "llm_curve", "llm_sweep", "load", "devices"),
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,24 +10,27 @@ out. docs/package.md has a walk through.
 
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
-from roofcal.ask.advice_text import advise_point, measured_evidence
-from roofcal.ask.advice_text import as_dict as advice_as_dict
-from roofcal.ask.advice_text import as_text as advice_as_text
+from roofcal.ask.advice_text import (
+    Recommendation,
+    advise_point,
+    cost_by_recipe,
+    measured_evidence,
+    recommend,
+)
 from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
+from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
-from roofcal.ask.llm.deployment import Deployment, Workload
-from roofcal.ask.llm.estimate import Estimate, estimate
-from roofcal.ask.llm.sweep import with_smallest_cut
+from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
+from roofcal.ask.llm.estimate import Estimate, cost_by_phase, estimate, estimates_by_batch
+from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.ask.names import device_choice, device_ids, recipe_named
-from roofcal.ask.point_text import as_text as point_as_text
-from roofcal.ask.points import as_dict as point_as_dict
-from roofcal.ask.points import check_point, predict_point
+from roofcal.ask.points import PredictedTime, check_point, predict_point
 from roofcal.ask.sources import device_sources
 from roofcal.core import paths
 from roofcal.core.names import did_you_mean_or_all
@@ -36,6 +39,7 @@ from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.calibrations import calibrated_runs
 from roofcal.models.errors import PredictError, checked_sizes
+from roofcal.models.link import Source
 from roofcal.models.registry import model_named
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
@@ -50,116 +54,10 @@ from roofcal.ops.linear.model import (
 )
 from roofcal.ops.time_models import Sources
 
+OperatorModel = Literal["calibrated", "wave", "torchao", "datasheet"]
+
 if TYPE_CHECKING:
-    import pandas as pd
-
     from roofcal.export.frames import RunFrames
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictedTime:
-    """The predicted time of one point, and how sure it is.
-
-    Attributes:
-        seconds: predicted time of one call.
-        low_s, high_s: 95 % interval; None for a model of time that states none.
-        provider: whose kernels the time is for; "any" for a model that knows no providers.
-        bound_by: what limits the time: dram, tiles, launch, ...
-        flops_per_s, bytes_per_s: rates at that time.
-        environment: id of the calibrated environment; None for a model that reads no calibration.
-        extrapolated_doublings: how far outside of its probes the shape lies; 0 within, None where
-            nobody knows.
-        unprobed: what no probe is like, as rows off 16 bytes, in words.
-        fastest_probability: that the provider is the fastest; None without others.
-        refused: provider -> why it does not run the shape.
-        answer: everything as `roofcal predict --json` prints it.
-    """
-
-    device: str
-    op: str
-    recipe: str
-    shape: Mapping[str, int]
-    model: str
-    provider: str
-    environment: str | None
-    seconds: float
-    low_s: float | None
-    high_s: float | None
-    bound_by: str
-    flops_per_s: float
-    bytes_per_s: float
-    extrapolated_doublings: float | None
-    unprobed: tuple[str, ...]
-    fastest_probability: float | None
-    refused: Mapping[str, str]
-    answer: Mapping[str, Any] = field(repr=False)
-
-    def __str__(self) -> str:
-        return point_as_text(self.answer)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeTime:
-    """A linear in one recipe by one pair of providers; times in seconds, as in PredictedTime.
-
-    Attributes:
-        seconds, low_s, high_s: the time that counts: measured at this very shape where it was,
-            else predicted.
-        source: measured, predicted, or which parts of the sum are measured.
-        predicted_s, predicted_low_s, predicted_high_s: by the model of time.
-        probability: that it is the fastest of all options.
-        output_db: signal to noise measured at the nearest point; None where nobody measured it.
-    """
-
-    recipe: str
-    products_by: str
-    casts_by: str
-    seconds: float
-    low_s: float | None
-    high_s: float | None
-    source: str
-    predicted_s: float
-    predicted_low_s: float | None
-    predicted_high_s: float | None
-    bound_by: str
-    probability: float | None
-    speedup_over_bf16: float | None
-    output_db: float | None
-    extrapolated_doublings: float
-    unprobed: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recommendation:
-    """Recipes and providers for a linear, the fastest first.
-
-    Attributes:
-        options: all that the model of time can answer, the fastest first.
-        refused: name of another option -> the reason.
-        answer: everything as `roofcal advise --json` prints it.
-    """
-
-    device: str
-    model: str
-    environment: str | None
-    options: tuple[RecipeTime, ...]
-    refused: Mapping[str, str]
-    answer: Mapping[str, Any] = field(repr=False)
-    text: str = field(repr=False)
-
-    @property
-    def best(self) -> RecipeTime:
-        """The fastest option."""
-        return self.options[0]
-
-    def frame(self) -> "pd.DataFrame":
-        """The options as rows of a pandas frame."""
-        import pandas as pd  # noqa: PLC0415 (0.25 s that only frames need)
-
-        return pd.DataFrame([vars(option) for option in self.options])
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def devices() -> dict[str, tuple[str, ...]]:
@@ -188,15 +86,17 @@ def predict(
     """The time of one point of an op.
 
     Args:
-        device: an id as `nvidia-h200`, or a part of one, as `h200`; where several devices have
-            it, the only one that was measured, with a warning that says so.
+        device: an id as nvidia-h200, or a part of one, as h200; `devices` lists them. Where several
+            have that part: the only one that was measured, with a warning that says so.
         op: gemm, cast, mixed_gemm, linear, norm_linear_sigmoid, transformer_block or
-            all_gather_matmul.
-        recipe: a name of docs/ops.md; rowwise, tensorwise and blockwise are understood.
-        provider: whose kernels; "" is the one that is predicted to be the fastest.
-        model: calibrated, wave, torchao or datasheet.
-        environment: id of a calibrated environment; None is the latest.
-        world_size: devices of the op.
+            all_gather_matmul; default: gemm.
+        recipe: a name of docs/ops.md; rowwise, tensorwise and blockwise are understood; default:
+            bf16.
+        provider: whose kernels; default: the one that is predicted to be the fastest.
+        model: the model of time: calibrated (default), wave, torchao or datasheet; all but the
+            first answer for cards that nobody measured.
+        environment: id of a calibrated environment; default: the latest.
+        world_size: devices of an all_gather_matmul.
         **shape: every axis of the op by name: m, n, k; rows, cols for casts.
 
     Returns:
@@ -221,27 +121,7 @@ def predict(
     check_point(point)
     point = replace(point, shape=_sizes(op, shape))
     check_point(point)
-    answer = point_as_dict(point, predict_point(point, model, sources, run), sources)
-    return PredictedTime(
-        device=device,
-        op=op,
-        recipe=point.recipe,
-        shape=point.shape,
-        model=model,
-        provider=answer["provider"],
-        environment=answer["environment"],
-        seconds=answer["predicted_s"],
-        low_s=answer["predicted_low_s"],
-        high_s=answer["predicted_high_s"],
-        bound_by=answer["bound_by"],
-        flops_per_s=answer["predicted_flops_per_s"],
-        bytes_per_s=answer["predicted_bytes_per_s"],
-        extrapolated_doublings=answer["extrapolated_doublings"],
-        unprobed=tuple(answer["unprobed"]),
-        fastest_probability=answer["fastest_probability"],
-        refused=answer["refused_providers"],
-        answer=answer,
-    )
+    return predict_point(point, model, sources, run)
 
 
 def advise(
@@ -254,14 +134,21 @@ def advise(
     weights: Weights | None = None,
     model: str = "calibrated",
     environment: str | None = None,
+    energy: bool = False,
+    price_per_kwh: float | None = None,
+    price_per_hour: float | None = None,
 ) -> Recommendation:
     """Which recipe, and whose kernels, for a linear y[M,N] = x[M,K] @ w[N,K].T.
 
     Args:
         device, model, environment: as in `predict`.
         m, n, k: tokens, rows of w, columns of w.
-        passes: forward, or forward_backward for a training step.
-        weights: cached (cast beforehand) or cast (each time); None is what is usual for passes.
+        passes: forward: inference (default); forward_backward: a training step.
+        weights: cached (cast beforehand) or cast (each time); default: cached forward, cast with
+            backward.
+        energy: joules per token too: board power by NVML, not the wall.
+        price_per_kwh, price_per_hour: dollars per kWh of the boards and per hour of one GPU, for
+            dollars per token.
 
     Returns:
         Recipes and providers ranked by their time, casts included.
@@ -278,35 +165,10 @@ def advise(
     adviser = Adviser(model_named(model), sources, evidence.by_key)
     advice, winners = advise_point(adviser, question)
     environment = sources.calibration.environment_id if sources.calibration else None
-    origin: dict[str, Any] = {"model": model, "device": device, "environment": environment}
-    answer = advice_as_dict(advice, evidence, winners, origin)
-    return Recommendation(
-        **origin,
-        options=tuple(
-            RecipeTime(
-                recipe=option["recipe"],
-                products_by=option["products_by"],
-                casts_by=option["casts_by"],
-                seconds=option["time_s"],
-                low_s=option["time_low_s"],
-                high_s=option["time_high_s"],
-                source=option["source"],
-                predicted_s=option["predicted_s"],
-                predicted_low_s=option["predicted_low_s"],
-                predicted_high_s=option["predicted_high_s"],
-                bound_by=option["bound_by"],
-                probability=option["fastest_probability"],
-                speedup_over_bf16=option["speedup_over_bf16"],
-                output_db=option["output_db"],
-                extrapolated_doublings=option["extrapolated_doublings"],
-                unprobed=tuple(option["unprobed"]),
-            )
-            for option in answer["options"]
-        ),
-        refused=answer["refused"],
-        answer=answer,
-        text=advice_as_text(advice, evidence, winners, origin),
-    )
+    origin = {"model": model, "device": device, "environment": environment}
+    prices = asked_prices(energy, price_per_kwh, price_per_hour)
+    costs = cost_by_recipe(advice, sources, prices, model) if prices else None
+    return recommend(advice, evidence, winners, origin, costs)
 
 
 def breakeven(
@@ -327,7 +189,9 @@ def breakeven(
     fastest there, of bf16 too.
 
     Args:
-        casts: who casts, instead of the fastest; "none" compares the products alone.
+        recipe: the narrow recipe, as fp8_axiswise.
+        casts: who casts, by default whoever is the fastest at each M, as in `advise`; none compares
+            the products alone.
         device, passes, weights, model, environment: as in `advise`.
 
     Raises:
@@ -346,43 +210,126 @@ def llm(
     model: str,
     *,
     recipe: str = "bf16",
-    by: str = "calibrated",
+    by: OperatorModel = "calibrated",
     tp: int | None = None,
     pp: int | None = None,
     batch: int = 1,
     prompt: int = 2048,
     output: int = 256,
+    chunk: int = CHUNK,
+    link: Source = "auto",
     environment: str | None = None,
+    energy: bool = False,
+    price_per_kwh: float | None = None,
+    price_per_hour: float | None = None,
 ) -> Estimate:
     """Prefill, decode and memory of a language model.
 
     Args:
-        model: a file of config/models, as `llama3-70b`, or the path of one like it or of a
+        model: a file of config/models, as llama3-70b, or the path of one like it or of a
             config.json of transformers.
-        by: the model of time: calibrated, wave, torchao or datasheet.
-        tp, pp: tensor-parallel degree and pipeline stages; None for both: the fewest GPUs that fit.
+        recipe: bf16 (default), fp8_tensorwise, fp8_axiswise or int4.
+        tp: tensor-parallel degree; default: the fewest GPUs that fit.
+        pp: pipeline stages; default: as tp.
         batch: requests served together.
-        prompt, output: tokens of each request.
-        device, recipe, environment: as in `predict`.
+        prompt: tokens of each prompt (2048).
+        output: tokens of each answer (256).
+        chunk: most tokens of a prefill pass (8192).
+        link: where the time of collectives comes from: calibrated, datasheet, or auto, which is
+            calibrated where it is.
+        device, environment, energy, price_per_kwh, price_per_hour: as in `predict` and `advise`; by
+            is the model of time there.
 
     Raises:
         PredictError: the model of time cannot answer, or the language model does not fit.
         ConfigError: there is no such language model.
     """
-    device = _device(device)
-    sources, _ = _sources(device, environment, by)
-    given = {name: size for name, size in (("tp", tp), ("pp", pp)) if size is not None}
-    degrees = checked_sizes(**given)
-    deployment = Deployment(
+    sources, _ = _sources(_device(device), environment, by)
+    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
+    deployment = _deployment(model, recipe, by, link, load, tp, pp)
+    if tp is None and pp is None:
+        deployment = with_smallest_cut(deployment, sources, by)
+    answer = estimate(deployment, sources, by)
+    if prices := asked_prices(energy, price_per_kwh, price_per_hour):
+        answer = replace(answer, costs=cost_by_phase(answer, sources, prices))
+    return answer
+
+
+def llm_curve(
+    device: str,
+    model: str,
+    *,
+    recipe: str = "bf16",
+    by: OperatorModel = "calibrated",
+    tp: int | None = None,
+    pp: int | None = None,
+    batch: int = 1,
+    prompt: int = 2048,
+    output: int = 256,
+    chunk: int = CHUNK,
+    link: Source = "auto",
+    environment: str | None = None,
+) -> Curve:
+    """Throughput against latency of a language model, from one request to all that fit.
+
+    Args:
+        batch: without tp and pp: the requests for which the fewest GPUs are chosen.
+        device, model, recipe, by, tp, pp, prompt, output, chunk, link, environment: as in `llm`.
+    """
+    sources, _ = _sources(_device(device), environment, by)
+    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
+    deployment = _deployment(model, recipe, by, link, load, tp, pp)
+    if tp is None and pp is None:
+        deployment = with_smallest_cut(deployment, sources, by)
+    return Curve(estimates=estimates_by_batch(deployment, sources, by))
+
+
+def llm_sweep(
+    device: str,
+    model: str,
+    *,
+    recipe: str = "bf16",
+    by: OperatorModel = "calibrated",
+    gpus: int = SWEPT_GPUS,
+    prompt: int = 2048,
+    output: int = 256,
+    chunk: int = CHUNK,
+    link: Source = "auto",
+    environment: str | None = None,
+) -> Sweep:
+    """Every cut of a language model over tensor- and pipeline-parallel GPUs, and batches on each.
+
+    Args:
+        gpus: with --sweep: the most GPUs (8).
+        device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
+    """
+    sources, _ = _sources(_device(device), environment, by)
+    load = checked_sizes(batch=1, prompt=prompt, output=output, chunk=chunk)
+    deployment = _deployment(model, recipe, by, link, load)
+    return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
+
+
+def _deployment(
+    model: str,
+    recipe: str,
+    by: str,
+    link: Source,
+    load: Mapping[str, int],
+    tp: int | None = None,
+    pp: int | None = None,
+) -> Deployment:
+    """A language model on its GPUs; on one where no degrees are given."""
+    if link != "auto" and by != calibrated.MODEL:
+        raise PredictError(f"--link {link} is for --by calibrated; {by} has its own")
+    degrees = checked_sizes(tp=1 if tp is None else tp, pp=1 if pp is None else pp)
+    return Deployment(
         model=asked_model(paths.MODELS, model),
         recipe=recipe_named(recipe, RECIPES),
-        tensor=degrees.get("tp", 1),
-        pipeline=degrees.get("pp", 1),
-        workload=Workload(**checked_sizes(batch=batch, prompt=prompt, output=output)),
+        tensor=degrees["tp"],
+        pipeline=degrees["pp"],
+        workload=Workload(**load),
+        link=link,
     )
-    if not degrees:
-        deployment = with_smallest_cut(deployment, sources, by)
-    return estimate(deployment, sources, by)
 
 
 def load(device: str, environment: str | None = None) -> "RunFrames":

@@ -75,24 +75,6 @@ def beyond_parts(calibration: Calibration, parts: Iterable[Part]) -> Beyond:
     return farthest
 
 
-def extrapolation_text(doublings: float) -> str:
-    """One line on an answer that lies so many doublings outside of its probes."""
-    if doublings > FAR:
-        return (
-            f"extrapolated far outside: {doublings:.1f} doublings beyond every probe; nothing "
-            "measured says how wide an interval should be there, and this one is a guess"
-        )
-    return f"extrapolated: {doublings:.1f} doublings beyond every probe, with a wider interval"
-
-
-def unprobed_text(unprobed: Sequence[str]) -> str:
-    """One line on what no probe is like."""
-    return (
-        f"no probe is of this kind: {'; '.join(unprobed)}; "
-        "its interval is the widest that such shapes have with any provider"
-    )
-
-
 def _one_group(_recipe: str, sizes: Sequence[Any]) -> list[str]:
     return ["all"] * len(sizes[0])
 

@@ -15,15 +15,18 @@ is evaluated. What models say beyond the largest probes moves no break-even that
 never called the best.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofcal.ask.answers import Answer, Record, filled
+from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, Option, Part, fastest_times, linear_options
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
+from roofcal.ask.words import WEIGHTS_WORDS, origin_words
 from roofcal.core.names import did_you_mean
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
@@ -98,8 +101,8 @@ class Speedups:
         return classes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breakeven:
+@dataclass(frozen=True, kw_only=True)
+class Breakeven(Answer):
     """Smallest M of GRID from which on a recipe is faster than bf16; None: never up to LARGEST_M.
 
     Attributes:
@@ -108,18 +111,127 @@ class Breakeven:
         m_high: from here on it is faster: the low end stays above 1. It lies beyond the probes
             where the low end is not above 1 at the largest M within them.
         speedups: on GRID; m_low and m_high are None for a model without intervals.
+        answer: everything as `roofcal breakeven --json` prints it.
     """
 
+    device: str
+    model: str
+    environment: str | None
+    linear: Linear = field(repr=False)
+    n: int
+    k: int
     m: int | None
     m_low: int | None
     m_high: int | None
     speedups: Speedups = field(repr=False)
 
-    def __str__(self) -> str:
-        if self.m is None:
-            return f"at no M up to {LARGEST_M}"
-        span = f" (95 %: {self.m_low} to {self.m_high or f'beyond {LARGEST_M}'})"
-        return f"from M = {self.m} on{'' if self.speedups.low is None else span}"
+    @property
+    def answer(self) -> dict[str, Any]:
+        """JSON values. m, m_low, m_high: None for never up to largest_m.
+
+        products_by, casts_by: who is timed at m, or at best_m where that is None.
+        probed_m: the smallest and the largest M whose products and casts all lie within the probes;
+            as all that says how far the answer lies beyond them, None where nobody knows.
+        """
+        ratios, best = self.speedups, self.speedups.best
+        places = {
+            name: int(GRID.searchsorted(m))
+            for name, m in (("m", self.m), ("m_low", self.m_low), ("m_high", self.m_high))
+            if m is not None
+        } | {"best": best}
+        (own, _), (best_own, _) = ratios.by[places.get("m", best)], ratios.by[best]
+        probed, unprobed, doublings = None, None, dict[str, float | None]()
+        if ratios.beyond is not None and ratios.doublings is not None:
+            doublings = {name: float(ratios.doublings[place]) for name, place in places.items()}
+            within = GRID[ratios.doublings == 0]
+            probed = [int(within[0]), int(within[-1])] if len(within) else None
+            unprobed = bool(ratios.beyond.is_unprobed[places.get("m", best)])
+        return {
+            "model": self.model,
+            "device": self.device,
+            "environment": self.environment,
+            "n": self.n,
+            "k": self.k,
+            "recipe": self.linear.recipe,
+            "baseline": BASELINE,
+            "pass": self.linear.passes,
+            "casts": self.linear.casts,
+            "weights": None if self.linear.casts == "none" else self.linear.weights,
+            "m": self.m,
+            "m_low": self.m_low,
+            "m_high": self.m_high,
+            "largest_m": LARGEST_M,
+            "best_m": int(GRID[best]),
+            "best_speedup": float(ratios.value[best]),
+            "best_speedup_low": None if ratios.low is None else float(ratios.low[best]),
+            "best_speedup_high": None if ratios.high is None else float(ratios.high[best]),
+            "products_by": own.products_by,
+            "casts_by": own.casts_by,
+            "best_products_by": best_own.products_by,
+            "best_casts_by": best_own.casts_by,
+            "extrapolated": None if unprobed is None else any(doublings.values()),
+            "extrapolated_doublings": doublings.get("m"),
+            "m_low_extrapolated_doublings": doublings.get("m_low"),
+            "m_high_extrapolated_doublings": doublings.get("m_high"),
+            "best_extrapolated_doublings": doublings.get("best"),
+            "probed_m": probed,
+            "unprobed": unprobed,
+        }
+
+    def parts(self) -> Iterator[str]:
+        """Five sentences, and what makes them less sure."""
+        return sentences(self.answer)
+
+
+def sentences(answer: Record) -> Iterator[str]:
+    """The `answer` of a break-even for a person."""
+    pair = f"{answer['recipe']} is faster than {answer['baseline']}"
+    most = answer["largest_m"]
+    if answer["m"] is None:
+        never = "{recipe} is at no M up to {largest_m} faster than {baseline} from there on"
+        yield filled(never, answer) + filled(" (95 %: perhaps from M = {m_low} on)", answer)
+    elif answer["best_speedup_low"] is None:
+        yield f"{pair} from M = {answer['m']} on (no interval: this model states none)"
+    else:
+        high = answer["m_high"] or f"beyond {most}"
+        yield f"{pair} from M = {answer['m']} on (95 %: {answer['m_low']} to {high})"
+    casts = "no casts"
+    if answer["casts"] != "none":
+        whose = "whoever is fastest" if answer["casts"] == FASTEST else answer["casts"]
+        casts = f"casts by {whose}, weights {WEIGHTS_WORDS[answer['weights']]}"
+    linear = filled("y[M,{n}] = x[M,{k}] @ w[{n},{k}].T", answer)
+    yield f"{answer['pass'].replace('_', ' and ')} of {linear}, {casts}"
+    span = filled(" (95 %: {best_speedup_low:.2f}x to {best_speedup_high:.2f}x)", answer)
+    yield filled("at best {best_speedup:.2f}x", answer) + f"{span}, at M = {answer['best_m']}"
+    if answer["products_by"] == "any":
+        yield "products and casts by any provider: this model knows none"
+    else:
+        at = {answer["best_m"]: (answer["best_products_by"], answer["best_casts_by"])}
+        if answer["m"] is not None:
+            at = {answer["m"]: (answer["products_by"], answer["casts_by"])} | at
+        listed = "; ".join(
+            f"{products}{'' if casts == 'none' else f', casts by {casts}'} (M = {m})"
+            for m, (products, casts) in at.items()
+        )
+        as_advise = ", as advise predicts" if answer["casts"] == FASTEST else ""
+        yield f"products by whoever is fastest at each M{as_advise}: {listed}"
+    yield origin_words(answer)
+    names = {"m": "", "m_low": "m_low_", "m_high": "m_high_", "best_m": "best_"}
+    at_m = {answer[m]: answer[f"{name}extrapolated_doublings"] for m, name in names.items()}
+    outside = {m: doublings for m, doublings in at_m.items() if doublings}
+    probed = answer["probed_m"]
+    within = f"M from {probed[0]} to {probed[1]} is within" if probed else "no M is within"
+    if probed and not outside and answer["m"] is not None and probed[1] < most:
+        yield f"{within} the probes; what lies beyond is not counted"
+    if outside:
+        places = ", ".join(f"{doublings:.1f} at M = {m}" for m, doublings in outside.items())
+        guess = ", so far outside a guess" if max(outside.values()) > FAR else ""
+        yield (
+            f"extrapolated: doublings beyond every probe: {places} ({within}); intervals are "
+            f"wider there{guess}"
+        )
+    if answer["unprobed"]:
+        yield "no probe is like a product or a cast in it: its interval is a guess"
 
 
 def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Breakeven:
@@ -140,17 +252,29 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
             f"no provider runs {linear.recipe} with {n} x {k} (n x k) weights: "
             f"{_side_refusals(model, sources, linear, n, k)}"
         )
-    return breakeven_of(speedups)
-
-
-def breakeven_of(speedups: Speedups) -> Breakeven:
-    """The break-even M of speed-ups on GRID."""
+    m, m_low, m_high = breakeven_of(speedups)
+    calibration = sources.calibration
     return Breakeven(
-        m=first_lasting_m(speedups.value, speedups.doublings),
-        m_low=first_lasting_m(speedups.high, speedups.doublings),
-        m_high=first_lasting_m(speedups.low, speedups.doublings),
+        device=next((s.device for s in (calibration, sources.spec) if s is not None), ""),
+        model=model.MODEL,
+        environment=calibration.environment_id if calibration else None,
+        linear=linear,
+        n=n,
+        k=k,
+        m=m,
+        m_low=m_low,
+        m_high=m_high,
         speedups=speedups,
     )
+
+
+def breakeven_of(speedups: Speedups) -> tuple[int | None, int | None, int | None]:
+    """The break-even M of speed-ups on GRID, from where on it may be, and from where it is."""
+    value, low, high = (
+        first_lasting_m(ratio, speedups.doublings)
+        for ratio in (speedups.value, speedups.high, speedups.low)
+    )
+    return value, low, high
 
 
 def linear_speedups(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Speedups:

@@ -8,21 +8,21 @@ Rows of linears outside of the probes say how many doublings; 0 is within, and e
 calibration that states no probes. All of it is predicted: measured linears are in no row.
 """
 
-import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from io import StringIO
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofcal.ask.answers import csv_text
 from roofcal.ask.breakeven import (
     GRID,
     STEP,
-    Breakeven,
+    Speedups,
     breakeven_of,
     comparable_recipes,
     linear_speedups,
@@ -71,15 +71,15 @@ def run_map(run: Path, calibration: Path) -> str:
 def map_csv(model: Model, sources: Sources) -> str:
     """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
     cached = _CachedModel(model)
-    text = StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for linear in mapped_linears(model, sources):
-        for side in SIDES:
-            answer = breakeven_of(linear_speedups(cached, sources, linear, side, side))
-            labels = (linear.recipe, linear.passes, linear.casts)
-            table.writerows((*labels, *cells) for cells in _rows_by_tokens(side, answer))
-    return text.getvalue()
+    rows = (
+        row
+        for linear in mapped_linears(model, sources)
+        for side in SIDES
+        for row in _rows_by_tokens(
+            linear, side, linear_speedups(cached, sources, linear, side, side)
+        )
+    )
+    return csv_text(COLUMNS, rows)
 
 
 def mapped_linears(model: Model, sources: Sources) -> list[Linear]:
@@ -100,20 +100,25 @@ def mapped_linears(model: Model, sources: Sources) -> list[Linear]:
     return linears
 
 
-def _rows_by_tokens(side: int, answer: Breakeven) -> Iterator[list[str]]:
-    """The row of a weight at each of TOKENS that runs, without its labels; empty cells for None."""
-    speedups = answer.speedups
-    ratios = [
-        [""] * len(TOKENS) if ratio is None else [f"{value:.4g}" for value in ratio[_AT_TOKENS]]
-        for ratio in (speedups.value, speedups.low, speedups.high)
-    ]
-    ends = ["" if m is None else str(m) for m in (answer.m, answer.m_low, answer.m_high)]
+def _rows_by_tokens(linear: Linear, side: int, speedups: Speedups) -> Iterator[dict[str, Any]]:
+    """The row of a weight at each of TOKENS that runs."""
+    m, m_low, m_high = breakeven_of(speedups)
+    of_weight = {
+        "recipe": linear.recipe, "pass": linear.passes, "casts": linear.casts, "n": side, "k": side,
+        "breakeven_m": m, "breakeven_m_low": m_low, "breakeven_m_high": m_high,
+    }  # fmt: skip
+    ratios = {"speedup": speedups.value, "low": speedups.low, "high": speedups.high}
     classes, doublings = speedups.classes(), speedups.doublings
-    for m, place, *values in zip(TOKENS, _AT_TOKENS, *ratios, strict=True):
-        if values[0] == "nan":
+    for tokens, place in zip(TOKENS, _AT_TOKENS, strict=True):
+        if np.isnan(speedups.value[place]):
             continue
-        beyond = "" if doublings is None else f"{doublings[place]:.3g}"
-        yield [str(m), str(side), str(side), *values, classes[place], *ends, beyond]
+        yield {
+            **of_weight,
+            "m": tokens,
+            **{name: f"{ratio[place]:.4g}" for name, ratio in ratios.items() if ratio is not None},
+            "class": classes[place],
+            "extrapolated_doublings": None if doublings is None else f"{doublings[place]:.3g}",
+        }
 
 
 class _CachedModel:
@@ -132,23 +137,23 @@ class _CachedModel:
     def product_times(
         self, sources: Sources, recipe: str, m: Array, n: Array, k: Array, /
     ) -> Times:
-        key = (recipe, m.tobytes(), n.tobytes(), k.tobytes())
-        if key not in self._times:
-            self._times[key] = self._model.product_times(sources, recipe, m, n, k)
-        return self._times[key]
+        return self._once(self._model.product_times, sources, recipe, m, n, k)
 
     def products_by(
         self, sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array, /
     ) -> Times:
-        key = (provider, recipe, m.tobytes(), n.tobytes(), k.tobytes())
-        if key not in self._times:
-            self._times[key] = product_times(self._model, sources, provider, recipe, (m, n, k))
-        return self._times[key]
+        return self._once(
+            lambda *_: product_times(self._model, sources, provider, recipe, (m, n, k)),
+            sources, provider, recipe, m, n, k,
+        )  # fmt: skip
 
     def cast_times(
         self, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array, /
     ) -> Times:
-        key = (provider, recipe, rows.tobytes(), cols.tobytes())
+        return self._once(partial(cast_times, self._model), sources, provider, recipe, rows, cols)
+
+    def _once(self, times: Callable[..., Times], sources: Sources, *asked: str | Array) -> Times:
+        key = tuple(word if isinstance(word, str) else word.tobytes() for word in asked)
         if key not in self._times:
-            self._times[key] = cast_times(self._model, sources, provider, recipe, rows, cols)
+            self._times[key] = times(sources, *asked)
         return self._times[key]

@@ -1,13 +1,14 @@
 """The devices that can be asked about: measured ones, and those with a datasheet alone."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
+from roofcal.ask.answers import Answer, filled
 from roofcal.ask.names import device_ids
 from roofcal.core import paths
 from roofcal.core.devices import load_devices
 from roofcal.core.paths import RunFolder
-from roofcal.core.units import GB
 from roofcal.models import calibrated, datasheet
 from roofcal.models.calibrations import calibrated_runs
 from roofcal.models.torchao import model as torchao
@@ -61,15 +62,27 @@ def _studied_ops(run: RunFolder) -> list[str]:
     return [name for name, op in BY_NAME.items() if op.role == "study" and name in names]
 
 
-def as_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows of `device_rows` for people: measured devices first."""
-    width = max((len(row["device"]) for row in rows), default=0)
-    measured, described = ["measured:"], ["described by a datasheet alone:"]
-    for row in rows:
-        memory = f"{row['memory_bytes'] / GB:.0f} GB" if row["memory_bytes"] else ""
-        line = f"  {row['device']:{width}}  {memory:>6}  --model {', '.join(row['models'])}"
-        (measured if row["environments"] else described).append(line)
-        for run in row["environments"]:
-            place = "published" if run["published"] else "measured here"
-            measured.append(f"    {run['environment']} ({place}): {', '.join(run['ops'])}")
-    return "\n".join(line for lines in (measured, described) if lines[1:] for line in lines)
+class Devices(Answer):
+    """The devices that can be asked about."""
+
+    @cached_property
+    def answer(self) -> list[dict[str, Any]]:
+        """The rows of `device_rows`."""
+        return device_rows()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per device."""
+        return self.answer
+
+    def parts(self) -> Iterator[str | list[str]]:
+        """Measured devices with their environments first."""
+        width = max((len(row["device"]) for row in self.answer), default=0)
+        measured, described = ["measured:"], ["described by a datasheet alone:"]
+        for row in self.answer:
+            memory = filled("{memory_bytes:GB.0f} GB", row)
+            line = f"  {row['device']:{width}}  {memory:>6}  --model {', '.join(row['models'])}"
+            (measured if row["environments"] else described).append(line)
+            for run in row["environments"]:
+                place = "published" if run["published"] else "measured here"
+                measured.append(f"    {run['environment']} ({place}): {', '.join(run['ops'])}")
+        yield from (lines for lines in (measured, described) if lines[1:])

@@ -7,8 +7,8 @@ this is no bound. Datasheet and wave state a least time, whose energy is the lea
 Host, network, cooling and losses of power supplies, which a meter at the wall sees, are not in it.
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
@@ -28,6 +28,12 @@ class Prices:
     per_hour: float | None = None
 
 
+def asked_prices(energy: bool, per_kwh: float | None, per_hour: float | None) -> Prices | None:
+    """The prices; None where nobody asked for energy or gave one."""
+    prices = Prices(per_kwh=per_kwh, per_hour=per_hour)
+    return prices if energy or prices != Prices() else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCost:
     """What one token takes.
@@ -44,17 +50,18 @@ class TokenCost:
     label: str
 
     @property
+    def basis(self) -> str:
+        """What the figures are of."""
+        return f"{self.label}: {self.watts:.0f} W, {self.watts_by}"
+
+    @property
     def text(self) -> str:
         """The cost in one line."""
         words = f"{self.joules:.3g} J per token"
         if self.dollars is not None and self.tokens_per_dollar is not None:
             words += f", {1e6 * self.dollars:.3g} $ per million tokens"
             words += f", {self.tokens_per_dollar:.3g} tokens per $"
-        return f"{words} ({self.label}: {self.watts:.0f} W, {self.watts_by})"
-
-    def record(self) -> dict[str, Any]:
-        """The cost as JSON values."""
-        return asdict(self)
+        return f"{words} ({self.basis})"
 
 
 def token_cost(sources: Sources, gpu_seconds: float, prices: Prices, model: str) -> TokenCost:

@@ -12,18 +12,16 @@ with fewer than FEWEST points has no answer. Intervals are wider outside of the 
 ops.predictions.
 """
 
-import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from statistics import median
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
-from roofcal.ask.aligned import aligned
+from roofcal.ask.answers import Answer, Column, ManyAnswers, record_of, table
 from roofcal.ask.measured import measured_points
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.csv_files import Cells, read_rows, size_errors
@@ -68,12 +66,57 @@ class OutsideProduct:
         return self.predicted_s / self.seconds - 1
 
 
+_ERRORS: Final = (
+    Column("recipe", "{recipe}", left=True),
+    Column("casts", "{casts_by}", left=True),
+    Column("regime", "{regime}", left=True),
+    Column("products", "{products}"),
+    Column("MAPE", "{mape:.1%}"),
+    Column("median", "{median_error:+.1%}"),
+    Column("95th", "{p95:.1%}"),
+    Column("inside", "{inside:.0%}"),
+    Column("beyond", "{extrapolated}"),
+)
+_KEYS: Final = {"low_s": "predicted_low_s", "high_s": "predicted_high_s"}
+_CSV: Final = (
+    *("recipe", "casts_by", "m", "n", "k", "regime", "seconds", "predicted_s"),
+    *("predicted_low_s", "predicted_high_s", "error", "extrapolated"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutsideEvidence:
+class OutsideEvidence(Answer):
     """All products that the model answers, and how many it has no answer for by reason."""
 
+    title: str
     products: Sequence[OutsideProduct]
     unanswered: Mapping[str, int]
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """Errors by recipe and regime."""
+        return {"errors": errors_by_regime(self.products), "unanswered": dict(self.unanswered)}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every product with its prediction and error."""
+        words = {True: "yes", False: "no", None: None}
+        return [
+            record_of(product, _KEYS)
+            | {"error": product.error, "extrapolated": words[product.extrapolated]}
+            for product in self.products
+        ]
+
+    def products_csv(self) -> ManyAnswers:
+        """The rows, as a file."""
+        return ManyAnswers(_CSV, self.rows())
+
+    def parts(self) -> Iterator[str | list[str]]:
+        """A line per recipe and regime."""
+        yield table(errors_by_regime(self.products), _ERRORS)
+        yield ""
+        yield self.title
+        yield "inside: share within the 95 % interval; beyond: products outside of the probes"
+        yield from (f"no answer for {count}: {why}" for why, count in self.unanswered.items())
 
 
 def hold_against(
@@ -144,7 +187,13 @@ def hold_against(
                     extrapolated=None if beyond is None else bool(beyond.doublings[place] > 0),
                 )
             )
-    return OutsideEvidence(products=products, unanswered=unanswered)
+    calibration = sources.calibration
+    device = next((s.device for s in (calibration, sources.spec) if s is not None), "")
+    title = (
+        f"{path} ({clock}) against model {model.MODEL}, products by the library, "
+        f"{device}, {calibration.environment_id if calibration else 'its file'}"
+    )
+    return OutsideEvidence(title=title, products=products, unanswered=unanswered)
 
 
 def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
@@ -190,23 +239,8 @@ def _row_errors(cells: Cells, recipes: Sequence[str]) -> Iterator[str]:
         yield f"seconds={cells['seconds'][:40]!r} is no time above 0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorsOfGroup:
-    """Errors of the products of a recipe (with its casts) and regime; "all" stands for each."""
-
-    recipe: str
-    casts_by: str
-    regime: str
-    products: int
-    mape: float
-    median_error: float
-    p95: float
-    inside: float | None
-    extrapolated: int | None
-
-
-def errors_by_regime(products: Sequence[OutsideProduct]) -> list[ErrorsOfGroup]:
-    """Errors of every recipe by regime, of every recipe, and of all."""
+def errors_by_regime(products: Sequence[OutsideProduct]) -> list[dict[str, Any]]:
+    """Errors of every recipe (with its casts) by regime, of every recipe, and of "all"."""
     groups: dict[tuple[str, str, str], list[OutsideProduct]] = {}
     for product in products:
         for key in (
@@ -215,72 +249,29 @@ def errors_by_regime(products: Sequence[OutsideProduct]) -> list[ErrorsOfGroup]:
             ("all", "", "all"),
         ):
             groups.setdefault(key, []).append(product)
-    return [
-        _errors(*key, groups[key])
-        for key in sorted(groups, key=lambda key: (key[0] == "all", key[:2], key[2] == "all", key))
-    ]
-
-
-def _errors(
-    recipe: str, casts_by: str, regime: str, products: Sequence[OutsideProduct]
-) -> ErrorsOfGroup:
-    errors = np.array([product.error for product in products])
-    inside = [
-        product.low_s <= product.seconds <= product.high_s
-        for product in products
-        if product.low_s is not None and product.high_s is not None
-    ]
-    outside_flags = [p.extrapolated for p in products if p.extrapolated is not None]
-    return ErrorsOfGroup(
-        recipe=recipe,
-        casts_by=casts_by,
-        regime=regime,
-        products=len(products),
-        mape=float(np.abs(errors).mean()),
-        median_error=float(np.median(errors)),
-        p95=float(np.percentile(np.abs(errors), 95)),
-        inside=sum(inside) / len(inside) if inside else None,
-        extrapolated=sum(outside_flags) if outside_flags else None,
-    )
-
-
-def as_text(evidence: OutsideEvidence, title: str) -> str:
-    """The page of errors: a line per recipe and regime."""
-    rows = [("recipe", "casts", "regime", "products", "MAPE", "median", "95th", "inside", "beyond")]
-    rows += [
-        (
-            group.recipe,
-            group.casts_by,
-            group.regime,
-            str(group.products),
-            f"{group.mape:.1%}",
-            f"{group.median_error:+.1%}",
-            f"{group.p95:.1%}",
-            "" if group.inside is None else f"{group.inside:.0%}",
-            "" if group.extrapolated is None else str(group.extrapolated),
+    rows = []
+    for recipe, casts_by, regime in sorted(
+        groups, key=lambda key: (key[0] == "all", key[:2], key[2] == "all", key)
+    ):
+        members = groups[recipe, casts_by, regime]
+        errors = np.array([product.error for product in members])
+        inside = [
+            product.low_s <= product.seconds <= product.high_s
+            for product in members
+            if product.low_s is not None and product.high_s is not None
+        ]
+        outside_flags = [p.extrapolated for p in members if p.extrapolated is not None]
+        rows.append(
+            {
+                "recipe": recipe,
+                "casts_by": casts_by,
+                "regime": regime,
+                "products": len(members),
+                "mape": float(np.abs(errors).mean()),
+                "median_error": float(np.median(errors)),
+                "p95": float(np.percentile(np.abs(errors), 95)),
+                "inside": sum(inside) / len(inside) if inside else None,
+                "extrapolated": sum(outside_flags) if outside_flags else None,
+            }
         )
-        for group in errors_by_regime(evidence.products)
-    ]
-    lines = aligned(rows, left=range(3))
-    lines += [
-        "",
-        title,
-        "inside: share within the 95 % interval; beyond: products outside of the probes",
-        *(f"no answer for {count}: {why}" for why, count in evidence.unanswered.items()),
-    ]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
-
-
-def as_csv(products: Iterable[OutsideProduct]) -> str:
-    """Every product with its prediction and error."""
-    text = StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    names = ("recipe", "casts_by", "m", "n", "k", "regime", "seconds", "predicted_s")
-    table.writerow((*names, "predicted_low_s", "predicted_high_s", "error", "extrapolated"))
-    for product in products:
-        ends = (product.low_s, product.high_s)
-        written = [getattr(product, name) for name in names]
-        written += ["" if end is None else f"{end:.6g}" for end in ends]
-        extrapolated = {True: "yes", False: "no", None: ""}[product.extrapolated]
-        table.writerow((*written, f"{product.error:.6g}", extrapolated))
-    return text.getvalue()
+    return rows

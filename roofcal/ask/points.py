@@ -6,14 +6,13 @@ choices were on measured points. Providers that refuse the shape are left out. M
 know no providers answer for any of them.
 """
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.beyond_probes import Beyond, beyond_probes
+from roofcal.ask.answers import Answer, ManyAnswers, filled, record_of
+from roofcal.ask.beyond_probes import FAR, beyond_probes
 from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import (
     ChoiceRecord,
@@ -31,6 +30,7 @@ from roofcal.ask.shape_limits import (
     too_small,
     whole_providers,
 )
+from roofcal.ask.words import choices_words, extrapolation_words, origin_words, unprobed_words
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_part
 from roofcal.core.paths import RunFolder
@@ -49,36 +49,114 @@ _ANSWERS: Final = (
     "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by", "provider",
     "extrapolated_doublings", "unprobed", "refused",
 )  # fmt: skip
+# Attribute of PredictedTime -> its key in JSON, and key -> attribute of what it holds.
+_KEYS: Final = {
+    "seconds": "predicted_s",
+    "low_s": "predicted_low_s",
+    "high_s": "predicted_high_s",
+    "flops_per_s": "predicted_flops_per_s",
+    "bytes_per_s": "predicted_bytes_per_s",
+    "slower": "slower_providers",
+    "refused": "refused_providers",
+}
+_MEASURED: Final = {
+    "measured_s": "median_s", "measured_low_s": "low_s", "measured_high_s": "high_s",
+}  # fmt: skip
+_CHOICES: Final = {
+    "choices_measured": "points", "choices_right": "right",
+    "mean_regret": "mean_regret", "worst_regret": "worst_regret",
+}  # fmt: skip
 _STUDIED: Final = tuple(op for op in OPS if op.role == "study")
 ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointAnswer:
-    """A prediction, whose it is, and how sure.
+@dataclass(frozen=True, kw_only=True)
+class PredictedTime(Answer):
+    """The predicted time of one point, and how sure it is.
 
-    provider     ANY_PROVIDER for a model that knows none
-    others       providers that are predicted to be slower
-    probability  that none of them is faster; None where there are no others
-    refused      provider -> why it does not run the shape
-    beyond       how far outside of its probes the shape lies
-    record       how good choices among providers were on measured points
-    measured     what the provider was measured to take at this very shape
+    Attributes:
+        seconds: predicted time of one call.
+        low_s, high_s: 95 % interval; None for a model of time that states none.
+        provider: whose kernels the time is for; "any" for a model that knows no providers.
+        bound_by: what limits the time: dram, tiles, launch, ...
+        flops_per_s, bytes_per_s: rates at that time.
+        environment: id of the calibrated environment; None for a model that reads no calibration.
+        extrapolated_doublings: how far outside of its probes the shape lies; 0 within, None where
+            nobody knows.
+        unprobed: what no probe is like, as rows off 16 bytes, in words.
+        slower: providers that are predicted to be slower.
+        fastest_probability: that the provider is the fastest; None without others.
+        refused: provider -> why it does not run the shape.
+        choices: how good choices among providers were on measured points; None without others.
+        measured: what the provider was measured to take at this very shape.
+        answer: everything as `roofcal predict --json` prints it.
     """
 
-    prediction: Prediction
+    device: str
+    op: str
+    recipe: str
+    shape: Mapping[str, int]
+    world_size: int
+    model: str
     provider: str
-    others: tuple[str, ...] = ()
-    probability: float | None = None
+    environment: str | None
+    seconds: float
+    low_s: float | None
+    high_s: float | None
+    bound_by: str
+    flops_per_s: float
+    bytes_per_s: float
+    extrapolated_doublings: float | None
+    unprobed: tuple[str, ...]
+    slower: tuple[str, ...]
+    fastest_probability: float | None
     refused: Mapping[str, str]
-    beyond: Beyond
-    record: ChoiceRecord | None = None
+    choices: ChoiceRecord | None = None
     measured: MeasuredPoint | None = None
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The answer with its point and its rates, as JSON values in SI units."""
+        nested = ("shape", "choices", "measured", *["world_size"] * (self.world_size == 1))
+        return {
+            **record_of(self, _KEYS, without=nested),
+            **self.shape,
+            "extrapolated": bool(self.extrapolated_doublings),
+            **{key: getattr(self.measured, name, None) for key, name in _MEASURED.items()},
+            **{key: getattr(self.choices, name, None) for key, name in _CHOICES.items()},
+        }
+
+    def parts(self) -> Iterator[str]:
+        """Time, rates, whose they are, and what makes them less sure."""
+        record = self.answer
+        is_guess = (self.extrapolated_doublings or 0.0) > FAR
+        span = "{predicted_low_s:time} to {predicted_high_s:time}"
+        interval = filled(f" ({'perhaps' if is_guess else '95 %:'} {span})", record)
+        yield filled("{predicted_s:time}", record) + f"{interval}, bound by {self.bound_by}"
+        flops = "{predicted_flops_per_s:T.4g} TFLOP/s, " if self.flops_per_s else ""  # 0 of a cast
+        yield filled(flops + "{predicted_bytes_per_s:T.4g} TB/s", record)
+        yield origin_words(record)
+        if self.measured is not None:
+            span = "{measured_s:time} (95 %: {measured_low_s:time} to {measured_high_s:time})"
+            off = self.seconds / self.measured.median_s - 1
+            yield filled(f"measured at this shape: {span}, predicted {off:+.1%}", record)
+        if self.extrapolated_doublings:
+            yield extrapolation_words(self.extrapolated_doublings)
+        if self.unprobed:
+            yield unprobed_words(self.unprobed)
+        if self.slower:
+            sure = filled(" with probability {fastest_probability:.2f}", record)
+            record_words = "no measured points tell how often this choice is right"
+            if self.choices:
+                record_words = choices_words(self.choices, "provider", "points")
+            slower = ", ".join(self.slower)
+            yield f"{self.provider} is the fastest{sure}, before {slower}; {record_words}"
+        yield from (f"refused: {reason}" for reason in joined_refusals(self.refused))
 
 
 def predict_point(
     point: PlanPoint, model: str, sources: Sources, run: RunFolder | None = None
-) -> PointAnswer:
+) -> PredictedTime:
     """Predict one point and name its provider.
 
     run: the folder of the calibration, which has measured points. Without it the answer has no
@@ -94,14 +172,14 @@ def predict_point(
         return answer
     return replace(
         answer,
-        record=choice_record(measured_points(run, op.name)) if answer.others else None,
+        choices=choice_record(measured_points(run, op.name)) if answer.slower else None,
         measured=measured_by_key(run).get(
             point_key(op.name, answer.provider, point.recipe, point.shape)
         ),
     )
 
 
-def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
+def _fastest(point: PlanPoint, model: str, sources: Sources) -> PredictedTime:
     op, time_model = BY_NAME[point.op], model_named(model)
     if (problem := op.shape_problem(point.shape)) is not None:
         raise PredictError(f"no {op.name} has these sizes: {problem}")
@@ -126,17 +204,32 @@ def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
     if is_composed and model == calibrated.MODEL:
         name = _provider_of(prediction, point, allowed, sources)
     calibration = sources.calibration if model == calibrated.MODEL else None
-    return PointAnswer(
-        prediction=prediction,
+    beyond = beyond_probes(calibration, replace(point, provider=name))
+    work = op.work(point.recipe, point.shape)
+    return PredictedTime(
+        device=point.device,
+        op=op.name,
+        recipe=point.recipe,
+        shape=point.shape,
+        world_size=point.world_size,
+        model=model,
         provider=name or ANY_PROVIDER,
-        others=tuple(order[1:]),
-        probability=probability_of_first([answers[provider] for provider in order]),
+        environment=sources.calibration.environment_id if sources.calibration else None,
+        seconds=prediction.total_s,
+        low_s=prediction.low_s,
+        high_s=prediction.high_s,
+        bound_by=prediction.bound_by,
+        flops_per_s=work.flops / prediction.total_s,
+        bytes_per_s=work.dram_bytes / prediction.total_s,
+        extrapolated_doublings=beyond.doublings,
+        unprobed=beyond.unprobed,
+        slower=tuple(order[1:]),
+        fastest_probability=probability_of_first([answers[provider] for provider in order]),
         refused={  # a kernel for large shapes is no choice for a small one: not worth a line
             other: reason
             for other, reason in refused.items()
             if too_small(op, other, point.recipe, point.shape) is None
         },
-        beyond=beyond_probes(calibration, replace(point, provider=name)),
     )
 
 
@@ -256,44 +349,6 @@ def _check_world_size(point: PlanPoint, axis: str | None) -> None:
         )
 
 
-def as_dict(point: PlanPoint, answer: PointAnswer, sources: Sources) -> dict[str, Any]:
-    """An answer with its point and its rates, as JSON values in SI units.
-
-    `environment` is that of the calibration; None for a model that reads none.
-    """
-    work = BY_NAME[point.op].work(point.recipe, point.shape)
-    prediction, record, measured = answer.prediction, answer.record, answer.measured
-    return {
-        "device": point.device,
-        "environment": sources.calibration.environment_id if sources.calibration else None,
-        "op": point.op,
-        "recipe": point.recipe,
-        **point.shape,
-        **({"world_size": point.world_size} if point.world_size > 1 else {}),
-        "model": prediction.model,
-        "provider": answer.provider,
-        "predicted_s": prediction.total_s,
-        "predicted_low_s": prediction.low_s,
-        "predicted_high_s": prediction.high_s,
-        "measured_s": measured.median_s if measured else None,
-        "measured_low_s": measured.low_s if measured else None,
-        "measured_high_s": measured.high_s if measured else None,
-        "bound_by": prediction.bound_by,
-        "predicted_flops_per_s": work.flops / prediction.total_s,
-        "predicted_bytes_per_s": work.dram_bytes / prediction.total_s,
-        "extrapolated": bool(answer.beyond.doublings),
-        "extrapolated_doublings": answer.beyond.doublings,
-        "unprobed": list(answer.beyond.unprobed),
-        "slower_providers": list(answer.others),
-        "fastest_probability": answer.probability,
-        "refused_providers": dict(answer.refused),
-        "choices_measured": record.points if record else None,
-        "choices_right": record.right if record else None,
-        "mean_regret": record.mean_regret if record else None,
-        "worst_regret": record.worst_regret if record else None,
-    }
-
-
 def predict_csv(
     path: Path,
     model: str,
@@ -302,8 +357,8 @@ def predict_csv(
     *,
     op: str = "gemm",
     world_size: int = 1,
-) -> str:
-    """CSV text with the columns of _ANSWERS added to each row; each row as predict_point.
+) -> ManyAnswers:
+    """The rows of a file with the columns of _ANSWERS; each row as predict_point.
 
     The file has the columns recipe and the axes of the op, and may have op and world_size, which
     have to be those that are asked for; others are dropped. Rows without an answer, as those that
@@ -320,44 +375,27 @@ def predict_csv(
     _check_op(asked)
     spec = BY_NAME[op]
     _check_world_size(asked, spec.shared_axis)
-    rows = read_rows(
-        path,
-        ("recipe", *spec.axes),
-        lambda cells: _row_errors(cells, asked),
-        optional=("op", "world_size"),
-    )
-    text = StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("recipe", *spec.axes, *_ANSWERS))
-    for _, cells in rows:
+
+    def row_errors(cells: Cells) -> Iterator[str]:
+        for column, value in (("op", op), ("world_size", str(world_size))):
+            if (cell := cells.get(column, value)) != value:
+                option = f"--{column.replace('_', '-')}"
+                yield f"{column}={cell!r}, and the file is answered for {option} {value}"
+        problem = _recipe_problem(spec, recipe_named(cells["recipe"], spec.recipes))
+        if problem is not None:
+            yield problem
+        yield from size_errors(cells, spec.axes)
+
+    rows: list[dict[str, Any]] = []
+    columns = ("recipe", *spec.axes)
+    for _, cells in read_rows(path, columns, row_errors, optional=("op", "world_size")):
         shape = {axis: int(cells[axis]) for axis in spec.axes}
         recipe = recipe_named(cells["recipe"], spec.recipes)
-        point = replace(asked, recipe=recipe, shape=shape)
+        rows.append({"recipe": recipe, **shape})
         try:
-            answer = predict_point(point, model, sources)
+            answer = predict_point(replace(asked, recipe=recipe, shape=shape), model, sources)
         except PredictError as error:
-            written = ["", "", "", "", provider, "", "", str(error)]
+            rows[-1] |= {"provider": provider, "refused": str(error)}
         else:
-            prediction = answer.prediction
-            seconds = (prediction.total_s, prediction.low_s, prediction.high_s)
-            beyond = answer.beyond
-            doublings = "" if beyond.doublings is None else f"{beyond.doublings:.3g}"
-            unprobed = "; ".join(beyond.unprobed)
-            refused = "; ".join(joined_refusals(answer.refused))
-            written = ["" if second is None else f"{second:.6g}" for second in seconds]
-            written += [prediction.bound_by, answer.provider, doublings, unprobed, refused]
-        table.writerow((recipe, *shape.values(), *written))
-    return text.getvalue()
-
-
-def _row_errors(cells: Cells, asked: PlanPoint) -> Iterator[str]:
-    """What is wrong with a row: a recipe that the op has not, a bad size, another op."""
-    op = BY_NAME[asked.op]
-    for column, value in (("op", asked.op), ("world_size", str(asked.world_size))):
-        if (cell := cells.get(column, value)) != value:
-            option = f"--{column.replace('_', '-')}"
-            yield f"{column}={cell!r}, and the file is answered for {option} {value}"
-    problem = _recipe_problem(op, recipe_named(cells["recipe"], op.recipes))
-    if problem is not None:
-        yield problem
-    yield from size_errors(cells, op.axes)
+            rows[-1] |= answer.answer | {"refused": "; ".join(joined_refusals(answer.refused))}
+    return ManyAnswers((*columns, *_ANSWERS), rows)

@@ -1,1 +1,1 @@
-"""The command line: one module per command."""
+"""The command line: commands are functions, read from their signatures and docstrings."""

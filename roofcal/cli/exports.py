@@ -1,11 +1,11 @@
 """What other programs read: `table`, the tidy frame of an op; `export`, calibrated constants."""
 
-import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
-from roofcal.cli.arguments import Commands, add_device, write_or_print
+from roofcal.cli.arguments import write_or_print
+from roofcal.cli.commands import Command
 from roofcal.core import paths
 from roofcal.core.environments import version_key
 from roofcal.core.paths import RunFolder, run_folders
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def add_table(commands: Commands) -> None:
-    """Declare `table` and its arguments."""
-    parser = commands.add_parser("table", help="the tidy frame of an op, one row per point")
-    parser.add_argument("--device", required=True, help="e.g. h200")
-    parser.add_argument("--op", required=True, help="e.g. gemm")
-    parser.add_argument("--environment", help="default: the latest calibrated one")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--format", choices=("csv", "json", "markdown", "latex"), default="csv")
-    form.add_argument("--json", action="store_const", dest="format", const="json")
-    parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="rows that fit alone, as 'm = 4096' or 'provider != triton'; may be given again",
-    )
-    parser.add_argument("--columns", metavar="NAMES", help="these columns, with commas between")
-    parser.set_defaults(run=_table)
+def table(
+    *,
+    device: str,
+    op: str,
+    environment: str | None = None,
+    format: Literal["csv", "json", "markdown", "latex"] = "csv",
+    json: bool = False,
+    where: list[str] | None = None,
+    columns: str = "",
+) -> None:
+    """Print the tidy frame of an op.
 
-
-def _table(options: argparse.Namespace) -> None:
+    Args:
+        op: e.g. gemm
+        environment: default: the latest calibrated one
+        format: how it is written; default: csv
+        json: as --format json
+        where (CONDITION): rows that fit alone, as 'm = 4096' or 'provider != triton'; may be given
+            again
+        columns (NAMES): these columns, with commas between
+    """
     from roofcal.report.data.table_files import table_text
 
-    columns = [name.strip() for name in (options.columns or "").split(",") if name.strip()]
-    text = table_text(_frame(options), options.format, options.where, columns)
-    sys.stdout.write(text)
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    form = "json" if json else format
+    sys.stdout.write(table_text(_frame(device, op, environment), form, where or [], names))
 
 
-def _frame(options: argparse.Namespace) -> "pd.DataFrame":
+def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
     """The tidy frame by the records; that of the publication where it is without its samples."""
     from roofcal.export.frames import RunFrames
     from roofcal.report.data.table_files import tidy_table
@@ -50,13 +50,13 @@ def _frame(options: argparse.Namespace) -> "pd.DataFrame":
     from roofcal.study.runs import RunsError
 
     try:
-        run = find_run(options.device, options.environment)
+        run = find_run(device, environment)
     except RunsError:
-        published = published_without_samples(options.device, options.environment)
+        published = published_without_samples(device, environment)
         if published is None:
             raise
-        return RunFrames(options.device, published.environment_id, published).table(options.op)
-    return tidy_table(run.folder, run.derived, options.op, paths.DEVICES)
+        return RunFrames(device, published.environment_id, published).table(op)
+    return tidy_table(run.folder, run.derived, op, paths.DEVICES)
 
 
 def published_without_samples(device: str, environment: str | None) -> RunFolder | None:
@@ -72,32 +72,34 @@ def published_without_samples(device: str, environment: str | None) -> RunFolder
     return max(runs, key=lambda run: version_key(run.environment_id), default=None)
 
 
-def add_export(commands: Commands) -> None:
-    """Declare `export` and its arguments."""
-    parser = commands.add_parser("export", help="calibrated constants for other tools")
-    add_device(parser, required=True)
-    form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument("--json", action="store_const", dest="format", const="json")
-    form.add_argument(
-        "--format",
-        help="torchao, aiconfigurator, calculon, llm-analysis, genz, csv, json, yaml, markdown "
-        "or latex",
-    )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="default: print it")
-    parser.set_defaults(run=_export)
+def export(
+    *,
+    device: str,
+    environment: str | None = None,
+    format: str = "json",
+    json: bool = False,  # noqa: ARG001 (the default of --format)
+    out: Path | None = None,
+) -> None:
+    """Print calibrated constants for another tool, and say where they come from.
 
-
-def _export(options: argparse.Namespace) -> None:
-    """Print the file, or write it to --out, and say where the constants come from."""
+    Args:
+        format: torchao, aiconfigurator, calculon, llm-analysis, genz, csv, json, yaml, markdown or
+            latex
+        json: as --format json
+        out (FILE): default: print it
+    """
     from roofcal.ask.sources import datasheet
-    from roofcal.export.formats import check_format, export
+    from roofcal.export.formats import check_format
+    from roofcal.export.formats import export as exported
     from roofcal.export.subject import Subject
     from roofcal.models.calibrations import find_calibration
 
-    check_format(options.format)
-    folder, calibration = find_calibration(
-        options.device, options.environment, paths.PUBLISHED, paths.RESULTS
-    )
+    check_format(format)
+    folder, calibration = find_calibration(device, environment, paths.PUBLISHED, paths.RESULTS)
     subject = Subject.of_run(RunFolder.at(folder), calibration, datasheet(calibration.device))
-    write_or_print(export(options.format, subject), options.out)
+    write_or_print(exported(format, subject), out)
     print(f"from: {folder}", file=sys.stderr)
+
+
+TABLE: Final = Command({"": table}, either=("format", "json"))
+EXPORT: Final = Command({"": export}, either=("format", "json"), is_needed=True)

@@ -1,70 +1,85 @@
 """The command line: `python -m roofcal doctor | plan | measure | calibrate | predict | ...`.
 
-Each command calls one function of its stage and imports it only then, so that --help and predict
-stay fast. A mistake of the user ends in one message and exit code 2, never in a traceback.
+The module of a command is imported only when it is asked for, so that --help and predict stay fast.
+A mistake of the user ends in one message and exit code 2, never in a traceback.
 """
 
 import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import shtab
 
 import roofcal
-from roofcal.cli import (
-    advise,
-    breakeven,
-    comparisons,
-    devices,
-    exports,
-    health,
-    judge,
-    llm,
-    predict,
-    publications,
-    stages,
-)
-from roofcal.cli.arguments import named_device
 from roofcal.cli.parser import Parser
 from roofcal.core.names import printable
 from roofcal.core.paths import BUNDLED, CHECKOUT
+from roofcal.models.errors import CalibrationWarning
 
+if TYPE_CHECKING:
+    from roofcal.cli.commands import Command
+
+# Heading of --help -> command -> (its module and name there, what it is for).
 GROUPS: Final = {
     "ask, from what is calibrated": {
-        "advise": advise.add_advise,
-        "predict": predict.add_predict,
-        "breakeven": breakeven.add_breakeven,
-        "llm": llm.add_llm,
-        "devices": devices.add_devices,
-        "judge": judge.add_judge,
-        "compare": comparisons.add_compare,
-        "claims": comparisons.add_claims,
-        "table": exports.add_table,
-        "export": exports.add_export,
+        "advise": ("questions.ADVISE", "which recipe, and whose kernels, for a linear"),
+        "predict": ("predict.PREDICT", "seconds of a point, of a CSV, or of a run"),
+        "breakeven": (
+            "questions.BREAKEVEN",
+            "smallest M from which a linear in fp8, casts included, is faster than in bf16",
+        ),
+        "llm": ("questions.LLM", "prefill and decode of a language model"),
+        "devices": ("questions.DEVICES", "the devices there are, and what was measured"),
+        "judge": (
+            "questions.JUDGE",
+            "errors of a model on products that somebody else measured, by regime",
+        ),
+        "compare": (
+            "comparisons.COMPARE",
+            "what moved from run A to run B: 1 where it became slower or broke",
+        ),
+        "claims": ("comparisons.CLAIMS", "whether published claims hold on these records"),
+        "table": ("exports.TABLE", "the tidy frame of an op, one row per point"),
+        "export": ("exports.EXPORT", "calibrated constants for other tools"),
     },
     "study this machine, in a checkout": {
-        "doctor": stages.add_doctor,
-        "plan": stages.add_plan,
-        "compile": stages.add_compile,
-        "measure": stages.add_measure,
-        "join": stages.add_join,
-        "calibrate": stages.add_calibrate,
-        "learning": stages.add_learning,
-        "report": stages.add_report,
-        "health": health.add_health,
-        "fleet": health.add_fleet,
+        "doctor": ("stages.DOCTOR", "what is here, and what a study here can do"),
+        "plan": ("stages.PLAN", "the points of a study: a summary, or one op's file"),
+        "compile": (
+            "stages.COMPILE",
+            "compile the kernels of a plan for a GPU, before it is measured",
+        ),
+        "measure": ("stages.MEASURE", "measure a plan; goes on where it was interrupted"),
+        "join": (
+            "stages.JOIN",
+            "what jobs of `measure --world-sizes` measured -> the measurements of their op",
+        ),
+        "calibrate": ("stages.CALIBRATE", "probe measurements of a run -> its constants"),
+        "learning": (
+            "stages.LEARNING",
+            "error of predictions by the number of probes they were fitted on, as CSV",
+        ),
+        "report": ("stages.REPORT", "the HTML page of one or more runs"),
+        "health": (
+            "health.HEALTH",
+            "whether this card is slower than its kind or fails: 0, 1, or 2 for unknown",
+        ),
+        "fleet": ("health.FLEET", "which cards of a cluster are slow, worst first"),
     },
     "publish, in a checkout": {
-        "publish": publications.add_publish,
-        "verify": publications.add_verify,
-        "site": publications.add_site,
+        "publish": ("publications.PUBLISH", "freeze a finished run under reports/published"),
+        "verify": ("publications.VERIFY", "whether publications hold, without a GPU"),
+        "site": ("publications.SITE", "write the pages over all publications"),
     },
 }
-COMMANDS: Final = {name: add for group in GROUPS.values() for name, add in group.items()}
+COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 # Module -> the extra of pyproject.toml that brings it; all others come with roofcal itself.
 _EXTRAS: Final = {
     **dict.fromkeys(("torch", "triton", "snakemake", "pynvml", "tqdm"), "measure"),
@@ -103,18 +118,21 @@ def _run(arguments: Sequence[str] | None) -> int:
     if list(words) == ["--version"]:  # a third of the time: no options of ops
         print(_VERSION)
         return 0
-    parser = command_parser()
     if list(words[:1]) == ["--print-completion"]:
+        parser = command_parser(COMMANDS)
         _offer_names(parser)
-    options = parser.parse_args(words)
+    else:
+        parser = command_parser([word for word in words if word in COMMANDS][:1])
+    given = vars(parser.parse_args(words))
+    command, spelling = given.pop("command"), given.pop("spelling")
+    given.pop("print_completion")
     try:
-        if getattr(options, "device", None):
-            options.device = named_device(options.device)
-        code = options.run(options)
+        with _warnings_in_one_line():
+            code = command_named(command).run(command, given, spelling)
     except BrokenPipeError:
         raise
     except ModuleNotFoundError as error:
-        print(f"error: {_missing_module(str(error.name), options.command)}", file=sys.stderr)
+        print(f"error: {_missing_module(str(error.name), command)}", file=sys.stderr)
         return 2
     except (ValueError, OSError) as error:
         print(f"error: {printable(_message(error))}", file=sys.stderr)
@@ -126,6 +144,23 @@ def _run(arguments: Sequence[str] | None) -> int:
         )
         return INTERRUPTED
     return int(code or 0)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Shows what answers warn of as notes and mistakes are shown; others as Python does."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_in_one_line(message: Any, category: Any, *place: Any, **rest: Any) -> None:
+            if category is CalibrationWarning:
+                print(f"warning: {message}", file=sys.stderr)
+            else:
+                show(message, category, *place, **rest)
+
+        warnings.showwarning = show_in_one_line
+        warnings.simplefilter("always", CalibrationWarning)
+        yield
 
 
 def _message(error: Exception) -> str:
@@ -146,8 +181,15 @@ def _missing_module(name: str, command: str) -> str:
     return f"this needs the module {module}: pip install '.{extra}'{where}"
 
 
-def command_parser() -> Parser:
-    """The parser of all commands."""
+def command_named(name: str) -> "Command":
+    """A command, whose module is imported now."""
+    module, _, place = COMMANDS[name][0].partition(".")
+    command: Command = getattr(import_module(f"roofcal.cli.{module}"), place)
+    return command
+
+
+def command_parser(names: Collection[str] = tuple(COMMANDS)) -> Parser:
+    """The parser of all commands; arguments, which import modules, have those of `names` alone."""
     prog = "roofcal" if Path(sys.argv[0]).name == "roofcal" else "python -m roofcal"
     parser = Parser(
         prog=prog,
@@ -163,8 +205,10 @@ def command_parser() -> Parser:
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", dest="command", parser_class=Parser
     )
-    for add in COMMANDS.values():
-        add(commands)
+    for name, (_, text) in COMMANDS.items():
+        own = commands.add_parser(name, help=text)
+        if name in names:
+            command_named(name).declare(own)
     return parser
 
 
@@ -178,6 +222,6 @@ def _offer_names(parser: Parser) -> None:
     (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     for action in (action for command in commands.choices.values() for action in command._actions):
         action.choices = action.choices or names.get(action.dest)
-        if action.type is Path or action.dest == "folders":
+        if action.type is Path:
             action.complete = shtab.FILE
     parser.prog = "roofcal"  # what the shell completes, however this was started

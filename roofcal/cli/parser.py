@@ -13,8 +13,8 @@ class Parser(argparse.ArgumentParser):
 
     groups: heading of --help -> names of the commands below it, for a parser with commands.
 
-    The namespace of a command has `given`: name of each argument that was given, were it with the
-    value of its default -> how a person writes it. roofcal.cli.arguments.check_mode reads it.
+    The namespace of a command has the arguments that were given, and `spelling`: name of each of
+    them -> how a person writes it.
     """
 
     def __init__(
@@ -22,7 +22,6 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         super().__init__(*args, **kwargs)
         self._groups = groups or {}
-        self._given: dict[str, str] = {}
 
     def error(self, message: str) -> NoReturn:
         """Print one line, without the usage, which --help prints; exit code 2."""
@@ -56,22 +55,17 @@ class Parser(argparse.ArgumentParser):
             if word == "--" or (self._subparsers is not None and not word.startswith("-")):
                 break
             self._check_option(word.partition("=")[0])
-        self._given = {}
         found, extras = super().parse_known_args(words, namespace)
         if extras:
             together = [action for action in self._actions if action.nargs == "*"]
             forms = [f"; {one.metavar} stand together: {one.help}" for one in together]
             self.error(f"does not take {' '.join(extras)[:80]!r}{''.join(forms)}")
         if self._subparsers is None:
-            found.given = self._given
+            found.spelling = {
+                action.dest: action.option_strings[-1] if action.option_strings else action.metavar
+                for action in self._actions
+            }
         return found, extras
-
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """As argparse, which calls it for each argument; notes those that were given."""
-        if action.option_strings or arg_strings:  # an optional positional comes without a word too
-            name = action.option_strings[-1] if action.option_strings else action.metavar
-            self._given[action.dest] = str(name or action.dest)
-        return super()._get_values(action, arg_strings)
 
     def _check_option(self, option: str) -> None:
         """Refuse an option that no option of this parser starts with."""

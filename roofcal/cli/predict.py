@@ -1,169 +1,186 @@
-"""`predict`: seconds of one point, of a CSV of points, or of the plan of a run; formulas."""
+"""`predict`: seconds of one point, of a CSV or of a run; torchao's formulas in M, K, N."""
 
-import argparse
-import json
 import sys
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from roofcal.cli import symbolic
+from roofcal.ask.answers import Answer
 from roofcal.cli.arguments import (
-    Commands,
-    add_device,
-    add_model,
-    add_sizes,
-    asked_sources,
-    calibration_file,
-    check_mode,
     checked_folder,
-    csv_as_json,
     fill_axes,
     option_of,
-    refuse_given,
+    refuse,
     require,
-    study_axes,
-    whole_number,
-    write_or_print,
+    show,
 )
+from roofcal.cli.commands import Command, MxNxK, question
 from roofcal.core.paths import RunFolder
-
-if TYPE_CHECKING:
-    from roofcal.ops.time_models import Sources
-
+from roofcal.ops import BY_NAME, OPS
 
 _DEFAULT_RECIPE: Final = "bf16"
+_STUDIED: Final = tuple(op for op in OPS if op.role == "study")
+_AXES: Final = tuple(dict.fromkeys(axis for op in _STUDIED for axis in op.axes))
 
 
-def add_predict(commands: Commands) -> None:
-    """Declare `predict` and its arguments."""
-    from roofcal.ops import OPS
+def _complete(asked: dict[str, Any], words: Sequence[tuple[int, ...]]) -> None:
+    """Gives the axes of the op their sizes; raises ValueError for those of others."""
+    from roofcal.ask.sources import device_sources
 
-    parser = commands.add_parser("predict", help="seconds of a point, of a CSV, or of a run")
-    add_sizes(parser, "MxNxK")
-    add_device(parser)
-    parser.add_argument(
-        "--op",
-        default="gemm",
-        help=f"{', '.join(op.name for op in OPS if op.role == 'study')}; default: gemm",
-    )
-    parser.add_argument("--recipe", help=f"default: {_DEFAULT_RECIPE}")
-    parser.add_argument("--provider", default="", help="whose kernels; default: the fastest known")
-    parser.add_argument(
-        "--world-size", type=whole_number, default=1, help="devices of an all_gather_matmul"
-    )
-    for axis in study_axes():
-        parser.add_argument(option_of(axis), type=whole_number, help="a size, instead of one word")
-    add_model(parser)
-    parser.add_argument("--json", action="store_true", help="SI units, for programs")
-    parser.add_argument(
-        "--points", type=Path, metavar="CSV", help="columns recipe and the axes of --op: m,n,k"
-    )
-    parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
-    parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
-    parser.add_argument(
-        "--also",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="with --run: calibrations of the same device in other environments",
-    )
-    parser.add_argument("--out", type=Path, help="with --run or --points: write here")
-    symbolic.add_options(parser)
-    parser.set_defaults(run=_predict)
+    require(asked, "predict", ["device"])
+    name = asked.get("op", "gemm")
+    if name not in BY_NAME:
+        return  # the answer names those there are
+    op = BY_NAME[name]
+    if "recipe" not in asked and _DEFAULT_RECIPE not in op.recipes:
+        raise ValueError(f"op {name} needs --recipe, one of: {', '.join(op.recipes)}")
+    foreign = [option_of(axis) for axis in asked if axis in _AXES and axis not in op.axes]
+    refuse(foreign, f"--op {name}")
+    fill_axes(asked, op.axes, words)
+    if any(axis not in asked for axis in op.axes):  # a mistake of the device comes first
+        sources = {"environment": None, "model": "calibrated"} | asked
+        device_sources(asked["device"], sources["environment"], sources["model"])
+    require(asked, f"op {name}", op.axes)
 
 
-def _predict(options: argparse.Namespace) -> None:
-    """Answer one point, a CSV or a run folder, or print a formula."""
-    _check_arguments(options)
-    if options.folder:
-        _predict_run(options)
-        return
+def points(
+    *,
+    points: Path,
+    device: str,
+    environment: str | None = None,
+    op: str = "gemm",
+    provider: str = "",
+    world_size: int = 1,
+    model: str = "calibrated",
+    json: bool = False,
+    out: Path | None = None,
+) -> None:
+    """Answer a CSV of points.
+
+    Args:
+        points (CSV): columns recipe and the axes of --op: m,n,k
+        out: with --run or --points: write here
+    """
     from roofcal.ask.points import predict_csv
+    from roofcal.ask.sources import device_sources
 
-    if not options.device:
-        raise ValueError("predict needs --device, e.g. --device nvidia-h200")
-    if options.symbolic:
-        symbolic.check_options(options)
-        fill_axes(options, "mnk")
-        options.recipe = options.recipe or _DEFAULT_RECIPE
-        symbolic.print_expression(options)
-        return
-    sources, folder = asked_sources(options, options.model)
-    run = RunFolder.at(folder) if sources.calibration else None
-    if not options.points:
-        _predict_point(options, sources, run)
-        return
-    text = predict_csv(
-        options.points,
-        options.model,
-        sources,
-        options.provider,
-        op=options.op,
-        world_size=options.world_size,
-    )
-    write_or_print(csv_as_json(text) if options.json else text, options.out)
+    sources, folder = device_sources(device, environment, model)
+    answer = predict_csv(points, model, sources, provider, op=op, world_size=world_size)
+    show(answer, as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
 
-def _check_arguments(options: argparse.Namespace) -> None:
-    """Raises ValueError naming the arguments that what is asked for does not read."""
-    asked = ("device", "environment", "op", "provider", "world_size", "model", "json")
-    modes = {
-        "--symbolic": (*symbolic.READ, "device", "recipe", "sizes", *"mnk", "model", "json", "out"),
-        "--run": ("folder", "op", "calibration", "also", "out"),
-        "--points": (*asked, "points", "out"),
-        "": (*asked, "recipe", "sizes", *study_axes()),
-    }
-    check_mode(options, modes)
+def plan_of_run(
+    *,
+    run: Path,
+    op: str = "gemm",
+    calibration: Path | None = None,
+    also: tuple[Path, ...] = (),
+    out: Path | None = None,
+) -> None:
+    """Predict the plan of a run folder.
 
-
-def _predict_run(options: argparse.Namespace) -> None:
+    Args:
+        run (FOLDER): predict the plan of a run folder
+        also (FILE): with --run: calibrations of the same device in other environments
+    """
     from roofcal.ask.sources import datasheet
     from roofcal.core.jsonl import write_records
     from roofcal.models.run import predict_run
 
-    run = RunFolder.at(checked_folder(options))
-    predictions = predict_run(
-        run.folder,
-        calibration_file(options),
-        options.op,
-        datasheet(run.device),
-        also=options.also,
+    folder = RunFolder.at(checked_folder(run))
+    fitted = calibration or folder.calibration_file
+    predictions = predict_run(run, fitted, op, datasheet(folder.device), also=also)
+    write_records(out or folder.predictions_file(op), predictions)
+
+
+@dataclass(frozen=True)
+class Expression(Answer):
+    """An expression and, where all sizes are given, its value."""
+
+    answer: dict[str, Any]
+
+    def parts(self) -> Iterator[str]:
+        """The expression, and its value in a line."""
+        yield self.answer["expression"]
+        if self.answer["seconds"] is not None:
+            yield "{seconds:.6g} s at M={m}, K={k}, N={n}".format(**self.answer)
+
+
+def symbolic(
+    *sizes: MxNxK,
+    symbolic: bool,  # noqa: ARG001 (it chose this mode)
+    device: str,
+    recipe: str = "bf16",
+    m: int | None = None,
+    n: int | None = None,
+    k: int | None = None,
+    model: str = "calibrated",
+    linear: bool = False,
+    inference: bool = False,
+    role: str | None = None,
+    fused: bool = False,
+    constants: str | None = None,
+    json: bool = False,
+    out: Path | None = None,
+) -> None:
+    """Print torchao's seconds as an expression, with their value where all sizes are given.
+
+    Args:
+        symbolic: with --model torchao: print seconds as an expression in M, K, N
+        linear: with --symbolic: forward + backward with casts, not one product
+        inference: with --symbolic: the activation's cast and one product
+        role: with --symbolic: the cast of this tensor alone: input, weight, grad_output
+        fused: with --symbolic: the op before hands activations over in registers
+        constants: with --symbolic: torchao-2025, torchao-0.18.0 or datasheet; default: the first
+            that has the device
+        out: with --symbolic, --run or --points: write here
+    """
+    if model != "torchao":
+        raise ValueError(f"model {model} has no expression: use --model torchao")
+    flags = {"linear": linear, "inference": inference, "role": role}
+    parts = [name for name, value in flags.items() if value]
+    if len(parts) > 1:
+        raise ValueError(f"give one of --linear, --inference and --role, not --{parts[1]} too")
+    if fused and parts not in (["linear"], ["role"]):
+        raise ValueError("--fused needs --linear or --role: nothing else has a cast to fuse")
+    from roofcal.ask.sources import datasheet
+    from roofcal.models.torchao import symbolic as formulas
+    from roofcal.models.torchao.constants import choose_constants
+
+    axes = {axis: size for axis, size in {"m": m, "n": n, "k": k}.items() if size is not None}
+    fill_axes(axes, "mnk", sizes)
+    if missing := [f"--{axis}" for axis in "mkn" if axes and axis not in axes]:
+        raise ValueError(f"a value of the expression needs {' '.join(missing)} too")
+    chosen = choose_constants(device, constants, datasheet(device))
+    if linear:
+        expression = formulas.linear_expression(chosen, recipe, fused)
+    elif inference:
+        expression = formulas.inference_expression(chosen, recipe)
+    elif role:
+        expression = formulas.cast_expression(chosen, recipe, role, fused)
+    else:
+        expression = formulas.product_expression(chosen, recipe)
+    seconds = formulas.evaluate(expression, axes["m"], axes["k"], axes["n"]) if axes else None
+    answer = Expression(
+        {
+            "expression": str(expression),
+            **{axis: axes.get(axis) for axis in "mkn"},
+            "seconds": seconds,
+            "constants": chosen.name,
+            "device": chosen.device,
+        }
     )
-    write_records(options.out or run.predictions_file(options.op), predictions)
+    show(answer, as_json=json, out=out)
+    print(f"from: constants {chosen.name} of {chosen.device}", file=sys.stderr)
 
 
-def _predict_point(options: argparse.Namespace, sources: "Sources", run: RunFolder | None) -> None:
-    from roofcal.ask.names import recipe_named
-    from roofcal.ask.point_text import as_text
-    from roofcal.ask.points import as_dict, check_point, predict_point
-    from roofcal.core.records import PlanPoint
-    from roofcal.ops import BY_NAME
-
-    recipes = BY_NAME[options.op].recipes if options.op in BY_NAME else ()
-    if options.recipe is None and recipes and _DEFAULT_RECIPE not in recipes:
-        raise ValueError(f"op {options.op} needs --recipe, one of: {', '.join(recipes)}")
-    point = PlanPoint(
-        op=options.op,
-        provider=options.provider,
-        recipe=recipe_named(options.recipe or _DEFAULT_RECIPE, recipes),
-        shape={},
-        device=options.device,
-        world_size=options.world_size,
-    )
-    check_point(point)
-    point = replace(point, shape=_shape(options))
-    answer = as_dict(point, predict_point(point, options.model, sources, run), sources)
-    print(json.dumps(answer) if options.json else as_text(answer))
-
-
-def _shape(options: argparse.Namespace) -> dict[str, int]:
-    from roofcal.ops import BY_NAME
-
-    axes = BY_NAME[options.op].axes
-    refuse_given(options, {*study_axes()} - {*axes}, f"--op {options.op}")
-    fill_axes(options, axes)
-    require(options, f"op {options.op}", *axes)
-    return {axis: getattr(options, axis) for axis in axes}
+PREDICT: Final = Command(
+    {
+        "--symbolic": symbolic,
+        "--run": plan_of_run,
+        "--points": points,
+        "": question("predict", MxNxK, axes=_AXES, prepare=_complete),
+    }
+)

@@ -25,3 +25,7 @@ def checked_sizes(**sizes: Any) -> dict[str, int]:
         if not 0 < checked[name] <= LARGEST_SIZE:
             raise PredictError(f"{name}={value!r} is not a whole number from 1 to 2^30")
     return checked
+
+
+class CalibrationWarning(UserWarning):
+    """The calibration that answers was fitted on a disturbed machine."""

@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
-    "roofcal.api": {"pandas"},  # of frames alone
+    "roofcal.ask.answers": {"pandas"},  # of frames alone
     "roofcal.cli.main": {"shtab"},
     "roofcal.cli.exports": {"pandas"},  # for types
     "roofcal.export.frames": {"pandas"},

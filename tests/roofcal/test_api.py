@@ -42,6 +42,11 @@ def test_it_says_what_the_commands_say(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(json.dumps(advice.answer)) == json.loads(
         printed(capsys, "advise", *point, "--json")
     )
+    break_even = roofcal.breakeven("h200", "rowwise", n=4096, k=4096)
+    assert " from M = 1 on (95 %: 1 to 1056)" in str(break_even)
+    linear = ["4096x4096", "--device", "h200", "--recipe", "rowwise"]
+    assert str(break_even) == printed(capsys, "breakeven", *linear)
+    assert break_even.answer == json.loads(printed(capsys, "breakeven", *linear, "--json"))
 
 
 def test_sizes_may_come_from_numpy() -> None:
@@ -185,9 +190,6 @@ def test_what_no_probe_is_like_stands_in_the_answer() -> None:
 
 
 def test_answers_print_what_a_person_reads() -> None:
-    break_even = str(roofcal.breakeven("h200", "rowwise", n=4096, k=4096))
-    assert break_even.startswith("from M = ")
-    assert "(95 %: " in break_even
     estimate = str(roofcal.llm("h200", "llama3-8b"))
     assert estimate.startswith("llama3-8b (8.0e9 parameters) in bf16 on 1 x nvidia-h200")
     assert "products by cublaslt" in estimate

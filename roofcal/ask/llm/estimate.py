@@ -1,11 +1,5 @@
-"""Prefill, decode and throughput of a model from the operators of one GPU.
+"""Times, rates and memory of a model that is deployed.
 
-prefill  passes of at most `chunk` tokens run one after another; with p pipeline stages, m passes
-         take m + p - 1 turns of the longest stage: a bubble of (p - 1) / (m + p - 1)
-         (GPipe, 2018-11)
-decode   the batch is divided into min(p, batch) groups that follow one another through the stages;
-         a token takes p turns, and stages without a group idle: a bubble of 1 - groups / p. The
-         context is the mean one, prompt + output / 2
 A request's first token comes from prefill, the others from output - 1 steps of decode.
 
 The ends of intervals add up (roofcal.core.times). They hold the errors of the calibrated
@@ -13,57 +7,66 @@ model, of its constants and of the stated assumptions on link and attention, but
 engine adds.
 """
 
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any, Final
 
+from roofcal.ask.answers import Answer, Column, filled, table
 from roofcal.ask.energy import Prices, TokenCost, token_cost
-from roofcal.ask.llm.architecture import check_parallel, longest_stage
-from roofcal.ask.llm.deployment import Deployment, Memory, checked_memory, with_batch
+from roofcal.ask.llm.architecture import (
+    active_parameters,
+    check_parallel,
+    longest_stage,
+    parameters,
+)
+from roofcal.ask.llm.deployment import RESERVE, Deployment, Memory, checked_memory, with_batch
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
-from roofcal.ask.llm.operators import Operator, Pass, Shard
+from roofcal.ask.llm.operators import Operator, Shard
+from roofcal.ask.llm.phases import PhaseTime, decode, prefill
 from roofcal.ask.llm.shard_limits import check_shards, runnable_degrees
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.times import NO_TIME, Duration, Rate
+from roofcal.core.times import Duration, Rate
+from roofcal.core.units import GB
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 
-BUBBLE: Final = "pipeline bubble"
+# Of one batch on one deployment; curves and sweeps add columns.
+BATCH_COLUMNS: Final = (
+    Column("batch", "{batch}"),
+    Column("GB per GPU", "{needed_bytes_per_gpu:GB.1f}"),
+    Column("first token", "{first_token_s:time}"),
+    Column("per token", "{decode_step_s:time}"),
+    Column("tokens/s each", "{request_tokens_per_s:.4g}"),
+    Column("tokens/s", "{decode_tokens_per_s:.0f}"),
+)
+_OPERATOR_COLUMNS: Final = (
+    Column("operator", "{operator}", left=True),
+    *(
+        column
+        for phase, head in (("prefill", "prefill"), ("decode", "per token"))
+        for column in (
+            Column(f"{head}\nms", f"{{{phase}_s:ms three}}"),
+            Column("95 %", f"{{{phase}_low_s:ms three}} to {{{phase}_high_s:ms three}}"),
+            Column("share", f"{{{phase}_share:.1%}}"),
+            Column("bound by", f"{{{phase}_bound_by}}", left=True),
+        )
+    ),
+)
+_ONE_HOST: Final = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseTime:
-    """Prefill of the whole batch, or one step of decode: the sum of its operators.
-
-    bubble  share of the time in which a pipeline stage idles
-    """
-
-    operators: tuple[Operator, ...]
-    bubble: float
-
-    @property
-    def total(self) -> Duration:
-        """Seconds from start to end."""
-        return sum((operator.total for operator in self.operators), NO_TIME)
-
-    @property
-    def bound_by(self) -> str:
-        """The part that takes most of the time."""
-        shares: dict[str, float] = {}
-        for operator in self.operators:
-            shares[operator.bound_by] = shares.get(operator.bound_by, 0) + operator.total.value_s
-        return max(shares, key=lambda name: shares[name])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Answer):
     """Times and memory of a deployment by a model of time.
 
     Attributes:
         environment: of the calibration; None for a model that reads none.
         link: where the times of collectives come from; None where no GPUs are joined.
         assumed: what the model assumes of operators, one line each.
+        costs: what a token costs while requests decode, and with prefill; where asked for.
+        answer: everything as `roofcal llm --json` prints it.
     """
 
     deployment: Deployment
@@ -75,18 +78,13 @@ class Estimate:
     decode: PhaseTime
     link: str | None
     assumed: tuple[str, ...]
-
-    def __str__(self) -> str:
-        from roofcal.ask.llm.text_report import estimate_text  # noqa: PLC0415 (it imports this)
-
-        return estimate_text(self)
+    costs: Mapping[str, TokenCost] = field(default_factory=dict)
 
     @property
     def products_by(self) -> str:
         """The providers of the products; any: the model knows no providers."""
-        phases = (self.prefill, self.decode)
-        providers = [operator.provider for phase in phases for operator in phase.operators]
-        return ", ".join(dict.fromkeys(filter(None, providers))) or "any"
+        names = f"{self.prefill.products_by}, {self.decode.products_by}".split(", ")
+        return ", ".join(dict.fromkeys(filter(None, names))) or "any"
 
     @property
     def doublings(self) -> float:
@@ -130,6 +128,261 @@ class Estimate:
         load = self.deployment.workload
         return self.all_tokens.rate(load.batch * load.output)
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """JSON values in SI units, without operators; None for ends that are not stated."""
+        deployment = self.deployment
+        return {
+            **deployment_record(deployment, self.memory),
+            "parameters": parameters(deployment.model),
+            "active_parameters": active_parameters(deployment.model),
+            "device": self.device,
+            "by": self.by,
+            "environment": self.environment,
+            "products_by": self.products_by,
+            "chunk_tokens": deployment.workload.chunk,
+            "kv_cache_bytes_per_gpu": self.memory.kv_bytes,
+            "activation_bytes_per_gpu": self.memory.activation_bytes,
+            **self._interval("first_token", self.first_token),
+            **self._interval("decode_step", self.decode.total),
+            **self._interval("request_tokens_per_s", self.request_tokens_per_s),
+            **self._interval("decode_tokens_per_s", self.decode_tokens_per_s),
+            **self._interval("output_tokens_per_s", self.output_tokens_per_s),
+            "extrapolated": self.doublings > 0,
+            "extrapolated_doublings": self.doublings,
+            "prefill_bound_by": self.prefill.bound_by,
+            "decode_bound_by": self.decode.bound_by,
+            "prefill_bubble": self.prefill.bubble,
+            "decode_bubble": self.decode.bubble,
+            "notes": self.notes(),
+        }
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """JSON values in SI units, with the operators of both phases."""
+        costs = {name: asdict(cost) for name, cost in self.costs.items()}
+        return {
+            **self.record,
+            "prefill": self._operators(self.prefill),
+            "decode": self._operators(self.decode),
+            **({"energy": costs} if costs else {}),
+        }
+
+    def _interval(self, name: str, of: Duration | Rate) -> dict[str, float | None]:
+        value, *ends = astuple(of)
+        low, high = ends if self.has_interval else (None, None)
+        unit = "_s" if isinstance(of, Duration) else ""
+        return {f"{name}{unit}": value, f"{name}_low{unit}": low, f"{name}_high{unit}": high}
+
+    def _operators(self, phase: PhaseTime) -> list[dict[str, Any]]:
+        return [
+            {
+                "operator": operator.name,
+                "calls": operator.calls,
+                **self._interval("call", operator.duration),
+                **self._interval("total", operator.total),
+                "bound_by": operator.bound_by,
+                "provider": operator.provider or None,
+                "extrapolated_doublings": operator.doublings,
+                "unprobed": operator.is_unprobed,
+            }
+            for operator in phase.operators
+        ]
+
+    def parts(self) -> Iterator[str | list[str]]:
+        """Deployment, memory, times, rates, operators, assumptions."""
+        deployment, memory, record = self.deployment, self.memory, self.record
+        load = deployment.workload
+        yield self.where
+        yield f"batch {load.batch}, {self.load}"
+        yield ""
+        yield filled(
+            "memory       {needed_bytes_per_gpu:GB.1f} of {usable_bytes_per_gpu:GB.1f} GB per GPU "
+            f"({memory.parts}); largest batch {memory.largest_batch}",
+            record,
+        )
+        between = " (95 %: {{{0}_low_s:time}} to {{{0}_high_s:time}})".format
+        yield (
+            filled("first token  {first_token_s:time}", record)
+            + filled(between("first_token"), record)
+            + f", mostly {self.prefill.bound_by}"
+        )
+        yield (
+            filled("per token    {decode_step_s:time}", record)
+            + filled(between("decode_step"), record)
+            + f", mostly {self.decode.bound_by}, at {load.mean_context:.0f} tokens of context"
+        )
+        rates = ", ".join(
+            filled(f"{{{name}:.4g}}", record)
+            + filled(f" ({{{name}_low:.4g}} to {{{name}_high:.4g}})", record)
+            + f" {when}"
+            for name, when in (
+                ("request_tokens_per_s", "per request"),
+                ("decode_tokens_per_s", "in decode"),
+                ("output_tokens_per_s", "with prefill"),
+            )
+        )
+        several = f"; {self.tokens_per_s_per_gpu:.4g} per GPU in decode"
+        yield f"tokens/s     {rates}{several if deployment.gpus > 1 else ''}"
+        if deployment.pipeline > 1:
+            bubbles = self.prefill.bubble, self.decode.bubble
+            yield "bubble       {:.1%} of prefill, {:.1%} of decode".format(*bubbles)
+        yield ""
+        yield table(self._operator_rows(), _OPERATOR_COLUMNS)
+        yield ""
+        yield from self.notes()
+        yield from (f"{name}: {cost.text}" for name, cost in self.costs.items())
+
+    @property
+    def where(self) -> str:
+        """The model in its recipe, and the GPUs."""
+        cut = f"(tp {self.deployment.tensor}, pp {self.deployment.pipeline})"
+        return f"{self.what} on {self.deployment.gpus} x {self.device} {cut}"
+
+    @property
+    def what(self) -> str:
+        """The model with its size, and the recipe."""
+        model = self.deployment.model
+        size = f"{parameters(model) / GB:.1f}e9 parameters"
+        if model.architecture and model.architecture.experts:
+            size += f", {active_parameters(model) / GB:.1f}e9 per token"
+        return f"{model.model} ({size}) in {self.deployment.recipe}"
+
+    @property
+    def load(self) -> str:
+        """The tokens of a request, and whose times they are."""
+        load, origin = self.deployment.workload, f"by {self.by}, which states no interval"
+        if self.environment:
+            origin = f"calibrated {self.environment}"
+        return f"prompt {load.prompt}, output {load.output}; {origin}"
+
+    def _operator_rows(self) -> list[dict[str, Any]]:
+        """A row per operator: prefill on the left, one step of decode on the right."""
+        rows: dict[str, dict[str, Any]] = {}
+        names = [f"{phase}_{key}" for phase in ("prefill", "decode")
+                 for key in ("s", "low_s", "high_s", "share", "bound_by")]  # fmt: skip
+        for phase, time in (("prefill", self.prefill), ("decode", self.decode)):
+            total = Operator(name="total", calls=1, duration=time.total, bound_by="")
+            for one in (*time.operators, total):
+                row = rows.setdefault(one.name, dict.fromkeys(names) | {"operator": one.name})
+                row |= self._interval(phase, one.total)
+                row[f"{phase}_share"] = one.total.value_s / time.total.value_s
+                row[f"{phase}_bound_by"] = one.bound_by
+        total_row = rows.pop("total")  # operators of decode alone come behind that of prefill
+        return [*rows.values(), total_row]
+
+    def notes(self) -> list[str]:
+        """What the answer assumes, one line each."""
+        return notes_of_all([self])
+
+    def own_notes(self) -> list[str]:
+        """What differs between the cuts and batches of a model, but for what is extrapolated."""
+        gpus = self.deployment.gpus
+        lines = [] if self.link is None else [self.link]
+        if gpus > _ONE_HOST:
+            lines.append(
+                "link: assumed to be as fast between hosts as within one, where "
+                f"{gpus} GPUs take several hosts"
+            )
+        first, then = self.prefill.products_by, self.decode.products_by
+        if first and first == then:
+            lines.append(f"products by {first}")
+        elif first:
+            lines.append(f"products of prefill by {first}; of decode by {then}")
+        return [*lines, *self.assumed]
+
+
+def notes_of_all(answers: Sequence[Estimate]) -> list[str]:
+    """What any of several answers of one model assumes, one line each, links first.
+
+    A line that is not true of all ends with the cuts or batches that it holds for. What is
+    extrapolated differs from answer to answer, and is summed up.
+    """
+    holding: dict[str, list[Estimate]] = {}
+    for answer in answers:
+        for line in answer.own_notes():
+            holding.setdefault(line, []).append(answer)
+    linked = [answer for answer in answers if answer.link is not None]
+    lines = [
+        line + _whose(own, linked if own[0].link == line else answers)
+        for line, own in holding.items()
+    ]
+    return [
+        *sorted(lines, key=lambda line: not line.startswith("link:")),
+        *_extrapolated_notes(answers),
+        *(f"left out: {line}" for line in answers[0].deployment.model.left_out),
+        f"{RESERVE:.0%} of the memory kept in reserve; "
+        "kernels in graphs, none fused or overlapped; what a serving engine adds is left out",
+    ]
+
+
+def _whose(own: Sequence[Estimate], answers: Sequence[Estimate]) -> str:
+    """The cuts or batches of some among several answers, in brackets; "" where it is all."""
+    if len(own) == len(answers):
+        return ""
+    batches, every = _batches_by_cut(own), _batches_by_cut(answers)
+    if all(batches[cut] == every[cut] for cut in batches):
+        return f" (tp x pp: {', '.join(batches)})"
+    listed = {cut: f"batch {', '.join(map(str, of_cut))}" for cut, of_cut in batches.items()}
+    if len(every) == 1:
+        return f" ({', '.join(listed.values())})"
+    return f" (tp x pp: {'; '.join(f'{cut}, {text}' for cut, text in listed.items())})"
+
+
+def _batches_by_cut(answers: Sequence[Estimate]) -> dict[str, list[int]]:
+    batches: dict[str, list[int]] = {}
+    for deployment in (answer.deployment for answer in answers):
+        cut = f"{deployment.tensor} x {deployment.pipeline}"
+        batches.setdefault(cut, []).append(deployment.workload.batch)
+    return batches
+
+
+def _extrapolated_notes(answers: Sequence[Estimate]) -> Iterator[str]:
+    """Which operators of any answer lie beyond the probes of the calibration."""
+    for name in ("prefill", "decode"):
+        phases = [(answer, getattr(answer, name)) for answer in answers]
+        beyond = [(answer, o) for answer, phase in phases for o in phase.operators if o.doublings]
+        if beyond:
+            farthest_of, farthest = max(beyond, key=lambda pair: pair[1].doublings)
+            shares = [
+                sum(o.total.value_s for o in phase.operators if o.doublings) / phase.total.value_s
+                for _, phase in phases
+            ]
+            ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
+            yield (
+                f"extrapolated: {', '.join(dict.fromkeys(o.name for _, o in beyond))} of {name}, "
+                f"{' to '.join(ends)} of its time; {farthest.name} lies {farthest.doublings:.1f} "
+                f"doublings beyond every probe{_whose([farthest_of], answers)}; their intervals "
+                "are wider"
+            )
+        unprobed = [
+            (answer, o) for answer, phase in phases for o in phase.operators if o.is_unprobed
+        ]
+        if unprobed:
+            own = list({id(answer): answer for answer, _ in unprobed}.values())
+            yield (
+                f"no probe is like {', '.join(dict.fromkeys(o.name for _, o in unprobed))} of "
+                f"{name}; intervals there are the widest that such shapes have with any provider"
+                f"{_whose(own, answers)}"
+            )
+
+
+def deployment_record(deployment: Deployment, memory: Memory) -> dict[str, Any]:
+    """What is deployed, and what its fullest GPU holds, as JSON values."""
+    return {
+        "model": deployment.model.model,
+        "recipe": deployment.recipe,
+        "tensor_parallel": deployment.tensor,
+        "pipeline_parallel": deployment.pipeline,
+        "prompt_tokens": deployment.workload.prompt,
+        "output_tokens": deployment.workload.output,
+        "batch": deployment.workload.batch,
+        "largest_batch": memory.largest_batch,
+        "weight_bytes_per_gpu": memory.weight_bytes,
+        "needed_bytes_per_gpu": memory.needed_bytes,
+        "usable_bytes_per_gpu": memory.usable_bytes,
+    }
+
 
 def estimate(
     deployment: Deployment,
@@ -168,8 +421,8 @@ def estimate(
         by=by,
         environment=calibration.environment_id if calibration else None,
         memory=memory,
-        prefill=_prefill(deployment, shard),
-        decode=_decode(deployment, shard),
+        prefill=prefill(deployment, shard),
+        decode=decode(deployment, shard),
         link=link.provenance,
         assumed=tuple(times.assumptions(recipe)),
     )
@@ -218,46 +471,3 @@ def batches_up_to(largest: int, factor: int) -> list[int]:
         batches.append(batch)
         batch *= factor
     return [*batches, largest]
-
-
-def _prefill(deployment: Deployment, shard: Shard) -> PhaseTime:
-    load, stages = deployment.workload, deployment.pipeline
-    passes = load.prefill_passes
-    tokens = load.batch * load.prompt / passes
-    forward = Pass(
-        phase="prefill",
-        tokens=tokens,
-        requests=max(1.0, load.batch / passes),  # a chunk of a prompt runs the head, too
-        context=(load.prompt + 1) / 2,
-        query=min(float(load.prompt), tokens),
-    )
-    turn = _stage_turn(shard, forward, stages)
-    operators = [replace(operator, calls=operator.calls * passes) for operator in turn]
-    if stages > 1:
-        stage = sum((operator.total for operator in turn), NO_TIME)
-        operators.append(
-            Operator(name=BUBBLE, calls=stages - 1, duration=stage, bound_by="pipeline")
-        )
-    bubble = (stages - 1) / (passes + stages - 1)
-    return PhaseTime(operators=tuple(operators), bubble=bubble)
-
-
-def _decode(deployment: Deployment, shard: Shard) -> PhaseTime:
-    load, stages = deployment.workload, deployment.pipeline
-    groups = min(stages, load.batch)
-    requests = -(-load.batch // groups)
-    forward = Pass(phase="decode", tokens=requests, requests=requests, context=load.mean_context)
-    turn = _stage_turn(shard, forward, stages)
-    operators = (replace(operator, calls=operator.calls * stages) for operator in turn)
-    return PhaseTime(operators=tuple(operators), bubble=1 - groups / stages)
-
-
-def _stage_turn(shard: Shard, forward: Pass, stages: int) -> list[Operator]:
-    """What the longest stage does with one pass, the send to the next stage included."""
-    operators = shard.operators(forward)
-    if stages > 1:
-        sent = shard.link.send(shard.residual_bytes(forward))
-        operators.append(
-            Operator(name="send", calls=1, duration=sent.duration, bound_by=sent.bound_by)
-        )
-    return operators

@@ -4,13 +4,20 @@ A cut is (tensor-parallel degree, pipeline stages). Tensor parallelism stays wit
 MOST_TENSOR GPUs; stages are powers of two, at most one per layer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
+from roofcal.ask.answers import Answer, Column, filled, table
 from roofcal.ask.llm.architecture import architecture_of, tensor_degrees
 from roofcal.ask.llm.deployment import Deployment, Memory, memory_of, with_batch
-from roofcal.ask.llm.estimate import Estimate, datasheet_of, estimates_by_batch
+from roofcal.ask.llm.estimate import (
+    BATCH_COLUMNS,
+    Estimate,
+    datasheet_of,
+    estimates_by_batch,
+    notes_of_all,
+)
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.shard_limits import check_shards, runnable_degrees, why_refused
 from roofcal.core.language_models import LanguageModel
@@ -27,7 +34,43 @@ Cut = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Curve(Answer):
+    """Throughput against latency of one deployment, by batch."""
+
+    estimates: list[Estimate]
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """A record per batch, without operators."""
+        return {"curve": self.rows()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per batch."""
+        return [estimate.record for estimate in self.estimates]
+
+    def parts(self) -> Iterator[str | list[str]]:
+        """One line per batch."""
+        yield self.estimates[0].where
+        yield f"batch from 1 to the largest that fits, {self.estimates[0].load}"
+        yield ""
+        interval = Column("95 %", "{decode_tokens_per_s_low:.0f} to {decode_tokens_per_s_high:.0f}")
+        yield table(self.rows(), (*BATCH_COLUMNS, interval))
+        yield ""
+        yield from notes_of_all(self.estimates)
+
+
+_SWEEP_COLUMNS: Final = (
+    Column("tp", "{tensor_parallel}"),
+    Column("pp", "{pipeline_parallel}"),
+    Column("GPUs", lambda row: str(row["tensor_parallel"] * row["pipeline_parallel"])),
+    *BATCH_COLUMNS,
+    Column("per GPU", "{tokens_per_s_per_gpu:.0f}"),
+    Column("", lambda row: "*" if row["frontier"] else ""),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep(Answer):
     """All cuts of a model up to some number of GPUs.
 
     estimates  by cut, batches from 1 to the largest that fits
@@ -43,6 +86,53 @@ class Sweep:
     def answers(self) -> list[Estimate]:
         """The estimates of all cuts."""
         return [answer for answers in self.estimates.values() for answer in answers]
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """JSON values: the answers, and the cuts that do not hold one request or run."""
+        return {
+            "sweep": self.rows(),
+            "too_large": [
+                {
+                    "tensor_parallel": tensor,
+                    "pipeline_parallel": pipeline,
+                    "needed_bytes_per_gpu": memory.needed_bytes,
+                    "usable_bytes_per_gpu": memory.usable_bytes,
+                }
+                for (tensor, pipeline), memory in self.too_large.items()
+            ],
+            "refused": [
+                {"tensor_parallel": tensor, "reason": reason}
+                for tensor, reason in self.refused.items()
+            ],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per cut and batch; frontier: whether no other is better in latency and rate."""
+        best = {id(answer) for answer in frontier(self.answers)}
+        return [
+            answer.record
+            | {"tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu, "frontier": id(answer) in best}
+            for answer in self.answers
+        ]
+
+    def parts(self) -> Iterator[str | list[str]]:
+        """One line per cut and batch; a star for those of the frontier."""
+        first, answer = self.answers[0], self.answer
+        yield f"{first.what} on {first.device}"
+        yield first.load
+        yield ""
+        yield table(answer["sweep"], _SWEEP_COLUMNS)
+        for cut in answer["too_large"]:
+            yield filled(
+                "tp {tensor_parallel} pp {pipeline_parallel}: does not fit, one request needs "
+                "{needed_bytes_per_gpu:GB.1f} of {usable_bytes_per_gpu:GB.1f} GB per GPU",
+                cut,
+            )
+        yield from (f"not timed: {reason}" for reason in self.refused.values())
+        yield ""
+        yield "* no other line has both more tokens/s per GPU and less time per token"
+        yield from notes_of_all(self.answers)
 
 
 def cuts_of(model: LanguageModel, degrees: Sequence[int], most_gpus: int) -> list[Cut]:

@@ -7,13 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofcal.ask.advice_text import (
-    advise_csv,
-    advise_point,
-    as_dict,
-    as_text,
-    measured_evidence,
-)
+from roofcal.ask.advice_text import advise_csv, advise_point, measured_evidence, recommend
 from roofcal.ask.advise import Advice, Adviser, LinearQuestion, Winner, winners_by_m
 from roofcal.ask.measured import choice_record, measured_points
 from roofcal.core.csv_files import CsvError
@@ -137,7 +131,7 @@ def test_a_measured_shape_splits_no_stretch() -> None:
     asked = question(16, 3584, 8192)
     answer, winners = advise_point(MEASURED, asked)
     assert winners == winners_by_m(ADVISER, asked)
-    text = as_text(answer, EVIDENCE, winners, ORIGIN)
+    text = str(recommend(answer, EVIDENCE, winners, ORIGIN))
     assert "by prediction, the fastest recipe by M (and the least probability" in text
 
 
@@ -150,7 +144,7 @@ def test_a_single_stretch_of_another_recipe_than_the_first_is_named() -> None:
          f"{other} 1 to 131072 (0.50)"),
     ):  # fmt: skip
         winner = Winner(recipe=recipe, equals=(), first_m=1, last_m=1 << 17, least_probability=0.5)
-        assert says in as_text(answer, EVIDENCE, [winner], ORIGIN)
+        assert says in str(recommend(answer, EVIDENCE, [winner], ORIGIN))
 
 
 def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
@@ -163,7 +157,7 @@ def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> No
 
 def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> None:
     answer, winners = advise_point(ADVISER, question(16))
-    record = as_dict(answer, EVIDENCE, winners, ORIGIN)
+    record = recommend(answer, EVIDENCE, winners, ORIGIN).answer
     assert json.loads(json.dumps(record)) == record
     by_recipe = {option["recipe"]: option for option in reversed(record["options"])}
     assert by_recipe["bf16"]["output_db"] > 50
@@ -171,7 +165,7 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
     assert by_recipe["int4_groupwise_g128"]["output_db"] < 22
     nearest = by_recipe["int4_groupwise_g128"]["nearest_measured"][0]
     assert (nearest["m"], nearest["distance_doublings"]) == (16, 0)
-    text = as_text(answer, EVIDENCE, winners, ORIGIN)
+    text = str(recommend(answer, EVIDENCE, winners, ORIGIN))
     for part in (
         "dB",
         "P(fastest)",
@@ -185,7 +179,7 @@ def test_forward_and_backward_is_held_against_measured_linears() -> None:
     answer, winners = advise_point(
         ADVISER, question(4096, passes="forward_backward", weights="cast")
     )
-    record = as_dict(answer, EVIDENCE, winners, ORIGIN)
+    record = recommend(answer, EVIDENCE, winners, ORIGIN).answer
     (measured,) = [
         option
         for option in record["options"]
@@ -201,7 +195,7 @@ def test_measured_points_beside_the_time_are_shown_once_and_of_what_is_asked(
     passes: Passes,
 ) -> None:
     answer, winners = advise_point(MEASURED, question(8192, 8192, 8192, passes=passes))
-    text = as_text(answer, EVIDENCE, winners, ORIGIN)
+    text = str(recommend(answer, EVIDENCE, winners, ORIGIN))
     lines = [line for line in text.splitlines() if line.startswith("measured ")]
     assert len(lines) == 2
     assert lines[0].startswith("measured at this shape: the product 8192 x 8192 x 8192 in 848.6 us")
@@ -214,13 +208,14 @@ def test_a_model_without_intervals_ranks_without_probabilities() -> None:
     assert answer.ranked[0].probability is None
     assert answer.ranked[0].low_s is None
     assert answer.ranked[0].option.products_by == "any"
-    assert "95 %" not in as_text(answer, measured_evidence(None), (), ORIGIN)
+    assert "95 %" not in str(recommend(answer, measured_evidence(None), (), ORIGIN))
 
 
 def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:
     path = tmp_path / "shapes.csv"
     path.write_text("k,m,n\n8192,4096,28672\n8192,16,28672\n")
-    header, first, second = advise_csv(path, ADVISER, "forward", "cached", EVIDENCE).splitlines()
+    answers = advise_csv(path, ADVISER, "forward", "cached", EVIDENCE)
+    header, first, second = str(answers).splitlines()
     assert header.startswith(
         "m,n,k,recipe,products_by,casts_by,time_s,time_low_s,time_high_s,source,"
     )
@@ -265,8 +260,9 @@ def test_a_likelier_recipe_than_the_first_is_named() -> None:
         )
         for stated in (True, False)
     )
-    assert f"likelier to be the fastest than {first}" in as_text(doubted, EVIDENCE, (), ORIGIN)
-    assert "likelier" not in as_text(sure, EVIDENCE, (), ORIGIN)
+    said = [str(recommend(one, EVIDENCE, (), ORIGIN)) for one in (doubted, sure)]
+    assert f"likelier to be the fastest than {first}" in said[0]
+    assert "likelier" not in said[1]
 
 
 INT4 = [point for point in measured_points(PUBLISHED, "mixed_gemm") if "int4" in point.recipe]
@@ -298,14 +294,14 @@ def test_what_was_measured_at_the_shape_counts_and_the_prediction_stands_beside_
     assert (first.total_s, first.low_s, first.high_s) == (row.median_s, row.low_s, row.high_s)
     assert first.predicted[0] == pytest.approx(row.predicted_s)
     assert answer.recipe_probability("int4_groupwise_g128") == pytest.approx(1.0)
-    record = as_dict(answer, EVIDENCE, (), ORIGIN)["options"][0]
+    record = recommend(answer, EVIDENCE, (), ORIGIN).answer["options"][0]
     assert (record["source"], record["measured"]) == ("measured", ["product"])
     assert (record["time_s"], record["predicted_s"]) == (row.median_s, first.predicted[0])
-    header, line, *_ = as_text(answer, EVIDENCE, (), ORIGIN).splitlines()
+    header, line, *_ = str(recommend(answer, EVIDENCE, (), ORIGIN)).splitlines()
     assert "source  predicted" in header
     assert "8.404 us  8.359 us to 8.449 us" in line
     assert "measured   9.587 us" in line
-    assert "source" not in as_text(predicted, EVIDENCE, (), ORIGIN)
+    assert "source" not in str(recommend(predicted, EVIDENCE, (), ORIGIN))
 
 
 def test_a_measured_product_is_joined_with_a_predicted_cast() -> None:
@@ -346,7 +342,7 @@ def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
     adviser = Adviser(model_named("datasheet"), Sources(spec=load_device(H200)))
     answer, winners = advise_point(adviser, question(4096, 4096, 4096))
     origin = {"model": "datasheet", "device": "nvidia-h200", "environment": None}
-    text = as_text(answer, measured_evidence(None), winners, origin)
+    text = str(recommend(answer, measured_evidence(None), winners, origin))
     assert (
         "equal by this model: bf16, fp8_weight_only, int4_groupwise_g32, int4_groupwise_g64, "
         "int4_groupwise_g128, int4_groupwise_g64_asymmetric (138.9 us)"
@@ -355,7 +351,7 @@ def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
         "the fastest recipe by M: int4_groupwise_g128 1 to 96, fp8_axiswise = "
         "fp8_axiswise_slow_accum 128 to 131072"
     ) in text
-    record = as_dict(answer, measured_evidence(None), winners, origin)
+    record = recommend(answer, measured_evidence(None), winners, origin).answer
     assert ["fp8_axiswise", "fp8_axiswise_slow_accum"] in record["equal_recipes"]
     assert record["fastest_by_m"][-1]["equals"] == ["fp8_axiswise_slow_accum"]
 

@@ -14,8 +14,7 @@ import pytest
 from roofcal.ask.advice_text import measured_evidence
 from roofcal.ask.measured import measured_points, point_key
 from roofcal.ask.names import recipe_named
-from roofcal.ask.point_text import as_text
-from roofcal.ask.points import PointAnswer, as_dict, check_point, predict_csv, predict_point
+from roofcal.ask.points import PredictedTime, check_point, predict_csv, predict_point
 from roofcal.ask.shape_limits import joined_refusals
 from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
@@ -36,12 +35,12 @@ def written(folder: Path, text: str) -> Path:
 def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
     text = "n,recipe,k,m,note\n4096,bf16,8192,16,a\n512,fp8_tensorwise,512,512,b\n"
     path = written(tmp_path, text)
-    rows = list(csv.DictReader(StringIO(predict_csv(path, "calibrated", SOURCES))))
+    rows = list(csv.DictReader(StringIO(str(predict_csv(path, "calibrated", SOURCES)))))
     for row, point in zip(
         rows, [product(16, 4096, 8192), product(512, 512, 512, "fp8_tensorwise")], strict=True
     ):
-        alone = predict_point(point, "calibrated", SOURCES).prediction
-        assert float(row["predicted_s"]) == pytest.approx(alone.total_s, rel=1e-5)
+        alone = predict_point(point, "calibrated", SOURCES)
+        assert float(row["predicted_s"]) == pytest.approx(alone.seconds, rel=1e-5)
         assert float(row["predicted_low_s"]) == pytest.approx(alone.low_s, rel=1e-5)
         assert row["bound_by"] == alone.bound_by
         assert int(row["m"]) == point.shape["m"]
@@ -102,7 +101,7 @@ def test_a_csv_of_any_op_gets_the_answers_of_its_op(
     path = written(tmp_path, "".join(",".join(map(str, line)) + "\n" for line in lines))
     sources = published_sources()
     text = predict_csv(path, "calibrated", sources, op=op, world_size=world_size)
-    for row, (recipe, *sizes) in zip(csv.DictReader(StringIO(text)), rows, strict=True):
+    for row, (recipe, *sizes) in zip(csv.DictReader(StringIO(str(text))), rows, strict=True):
         point = PlanPoint(
             op=op,
             provider="",
@@ -112,7 +111,7 @@ def test_a_csv_of_any_op_gets_the_answers_of_its_op(
             world_size=world_size,
         )
         alone = predict_point(point, "calibrated", sources)
-        assert float(row["predicted_s"]) == pytest.approx(alone.prediction.total_s, rel=1e-5)
+        assert float(row["predicted_s"]) == pytest.approx(alone.seconds, rel=1e-5)
         assert (row["recipe"], row["provider"]) == (point.recipe, alone.provider)
         assert [int(row[axis]) for axis in axes] == sizes
 
@@ -178,9 +177,10 @@ def test_a_csv_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 def test_a_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
     # byte order mark, spaces behind commas, line ends of Windows, blank lines
-    plain = predict_csv(written(tmp_path, "recipe,m,n,k\nbf16,16,64,64\n"), "calibrated", SOURCES)
+    path = written(tmp_path, "recipe,m,n,k\nbf16,16,64,64\n")
+    plain = predict_csv(path, "calibrated", SOURCES).text()
     text = "\ufeffrecipe, m, n , k\r\nbf16, 16, 64, 64\r\n\r\n,,,\r\n"
-    assert predict_csv(written(tmp_path, text), "calibrated", SOURCES) == plain
+    assert predict_csv(written(tmp_path, text), "calibrated", SOURCES).text() == plain
 
 
 def test_a_missing_csv_is_named(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_missing_csv_is_named(tmp_path: Path) -> None:
 
 def test_every_model_answers() -> None:
     times = {
-        model: predict_point(product(4096, 4096, 4096), model, SOURCES).prediction.total_s
+        model: predict_point(product(4096, 4096, 4096), model, SOURCES).seconds
         for model in ("datasheet", "torchao", "wave", "calibrated")
     }
     assert times["datasheet"] < times["torchao"] < times["calibrated"]
@@ -219,8 +219,8 @@ def test_a_recipe_that_was_not_calibrated_lists_those_that_were() -> None:
 def test_the_answer_for_programs_is_in_si_units() -> None:
     point = product(4096, 4096, 4096)
     told = predict_point(point, "calibrated", SOURCES)
-    answer = as_dict(point, told, SOURCES)
-    flops_per_s = 2 * 4096**3 / told.prediction.total_s
+    answer = told.answer
+    flops_per_s = 2 * 4096**3 / told.seconds
     assert answer["predicted_flops_per_s"] == pytest.approx(flops_per_s)
     assert (answer["provider"], answer["extrapolated"]) == ("cublaslt", False)
     assert answer["environment"] == "e1"
@@ -257,7 +257,7 @@ def test_a_row_that_every_provider_refuses_has_the_reason_and_others_their_times
     tmp_path: Path,
 ) -> None:
     path = written(tmp_path, "recipe,m,n,k\nfp8_tensorwise,1,64,4095\nbf16,1,64,4095\n")
-    refused, answered = csv.DictReader(StringIO(predict_csv(path, "calibrated", SOURCES)))
+    refused, answered = csv.DictReader(StringIO(str(predict_csv(path, "calibrated", SOURCES))))
     assert refused["predicted_s"] == ""
     assert "the nearest that works: k=4080 or 4096" in refused["refused"]
     assert float(answered["predicted_s"]) > 0
@@ -278,7 +278,7 @@ def test_no_row_that_is_refused_has_a_time_for_any_op_and_model(tmp_path: Path) 
                 text = predict_csv(
                     path, model, published_sources(), provider, op=op, world_size=world_size
                 )
-                (row,) = csv.DictReader(StringIO(text))
+                (row,) = csv.DictReader(StringIO(str(text)))
                 assert row["predicted_s"] + row["predicted_low_s"] + row["predicted_high_s"] == ""
                 assert "got k=4095" in row["refused"]
 
@@ -298,25 +298,25 @@ def test_the_fastest_provider_is_named_with_its_probability_and_what_such_choice
     answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
     named = [
         predict_point(replace(point, provider=name), "calibrated", published_sources())
-        for name in (answer.provider, *answer.others)
+        for name in (answer.provider, *answer.slower)
     ]
-    times = [one.prediction.total_s for one in named]
+    times = [one.seconds for one in named]
     assert times == sorted(times)
-    assert answer.prediction.total_s == times[0]
-    assert answer.probability is not None
-    assert 0.5 < answer.probability < 0.9
-    assert answer.record is not None
-    assert answer.record.points >= 25
-    assert answer.record.right >= 0.62 * answer.record.points
-    assert answer.record.mean_regret < 0.0265
+    assert answer.seconds == times[0]
+    assert answer.fastest_probability is not None
+    assert 0.5 < answer.fastest_probability < 0.9
+    assert answer.choices is not None
+    assert answer.choices.points >= 25
+    assert answer.choices.right >= 0.62 * answer.choices.points
+    assert answer.choices.mean_regret < 0.0265
 
 
 def test_a_shape_outside_of_the_probes_is_extrapolated_with_a_wider_interval() -> None:
     def relative_width(m: int) -> tuple[float | None, float]:
         point = replace(product(m, 8192, 8192), device="nvidia-h200", provider="cublaslt")
         answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
-        assert answer.prediction.high_s is not None
-        return answer.beyond.doublings, answer.prediction.high_s / answer.prediction.total_s
+        assert answer.high_s is not None
+        return answer.extrapolated_doublings, answer.high_s / answer.seconds
 
     (inside, narrow), (outside, wide) = relative_width(4096), relative_width(1 << 20)
     assert inside == 0
@@ -326,27 +326,25 @@ def test_a_shape_outside_of_the_probes_is_extrapolated_with_a_wider_interval() -
 
 
 def test_a_kind_of_shape_that_was_not_probed_is_named_and_less_sure() -> None:
-    def answered(n: int) -> PointAnswer:
+    def answered(n: int) -> PredictedTime:
         point = replace(product(4096, n, 4096, "fp8_axiswise", ""), device="nvidia-h200")
         return predict_point(replace(point, provider="triton"), "calibrated", published_sources())
 
     aligned, off = answered(4096), answered(4097)
-    assert aligned.beyond.unprobed == ()
-    (words,) = off.beyond.unprobed
+    assert aligned.unprobed == ()
+    (words,) = off.unprobed
     assert words.startswith("gemm fp8_axiswise by triton with rows of A, B or C off 16 bytes")
     assert words.endswith("(the nearest aligned: n=4096 or 4104)")
-    widths = [math.log((a.prediction.high_s or 0) / a.prediction.total_s) for a in (aligned, off)]
+    widths = [math.log((a.high_s or 0) / a.seconds) for a in (aligned, off)]
     assert widths[1] > 2 * widths[0]
-    point = replace(product(4096, 4097, 4096, "fp8_axiswise", "triton"), device="nvidia-h200")
-    answer = as_dict(point, off, published_sources())
-    assert answer["unprobed"] == [words]
-    assert "no probe is of this kind: gemm fp8_axiswise by triton" in as_text(answer)
+    assert off.answer["unprobed"] == [words]
+    assert "no probe is of this kind: gemm fp8_axiswise by triton" in str(off)
 
 
 def test_a_shape_far_outside_has_no_95_percent_interval() -> None:
     point = replace(product(1, 1, 1), device="nvidia-h200", provider="cublaslt")
     answer = predict_point(point, "calibrated", published_sources())
-    text = as_text(as_dict(point, answer, published_sources()))
+    text = str(answer)
     assert "95 %" not in text
     assert re.search(r"extrapolated far outside: \d{2}\.\d doublings", text)
 
@@ -388,7 +386,7 @@ def test_an_op_made_of_others_names_its_provider_and_no_bound(
     same = predict_point(named, "calibrated", published_sources(), PUBLISHED)
     assert answer.provider != "gemm_only"
     assert answer.provider == provider
-    assert same.prediction.total_s == answer.prediction.total_s
+    assert same.seconds == answer.seconds
 
 
 def test_a_linear_with_a_part_outside_of_its_probes_is_extrapolated() -> None:
@@ -401,9 +399,9 @@ def test_a_linear_with_a_part_outside_of_its_probes_is_extrapolated() -> None:
         )
         for m in (4096, 1 << 20)
     )
-    assert few.beyond.doublings == 0
-    assert many.beyond.doublings is not None
-    assert many.beyond.doublings > 4
+    assert few.extrapolated_doublings == 0
+    assert many.extrapolated_doublings is not None
+    assert many.extrapolated_doublings > 4
 
 
 def test_providers_that_have_the_recipe_and_refuse_alike_share_a_sentence() -> None:
@@ -440,7 +438,7 @@ def test_the_text_of_a_cast_has_no_rate_of_operations() -> None:
     cast = published_point("cast", "fp8_tensorwise", 1)
     cast = replace(cast, shape={"rows": 8192, "cols": 8192})
     texts = [
-        as_text(as_dict(point, predict_point(point, "calibrated", sources), sources))
+        str(predict_point(point, "calibrated", sources))
         for point, sources in (
             (cast, published_sources()),
             (product(4096, 4096, 4096), SOURCES),
@@ -461,20 +459,20 @@ def test_what_was_measured_at_the_shape_stands_beside_the_prediction() -> None:
         if (one.provider, one.recipe, one.shape) == (point.provider, point.recipe, point.shape)
     ]
     answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
-    record = as_dict(point, answer, published_sources())
+    record = answer.answer
     assert record["measured_s"] == measured.median_s
     assert (record["measured_low_s"], record["measured_high_s"]) == (
         measured.low_s,
         measured.high_s,
     )
     said = "measured at this shape: 8.404 us (95 %: 8.359 us to 8.449 us), predicted +14.1%"
-    assert said in as_text(record)
+    assert said in str(answer)
 
     elsewhere = replace(point, shape={"m": 17, "n": 3584, "k": 8192})
     answer = predict_point(elsewhere, "calibrated", published_sources(), PUBLISHED)
-    record = as_dict(elsewhere, answer, published_sources())
+    record = answer.answer
     assert record["measured_s"] is None
-    assert "measured at this shape" not in as_text(record)
+    assert "measured at this shape" not in str(answer)
 
 
 def test_what_was_measured_counts_whichever_sweep_measured_it() -> None:

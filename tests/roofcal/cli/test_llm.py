@@ -125,7 +125,7 @@ def test_without_model_and_device_it_says_what_it_needs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["llm"]) == 2
-    assert "llm needs --model --device" in capsys.readouterr().err
+    assert "llm needs --device --model" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

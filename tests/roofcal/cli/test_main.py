@@ -148,11 +148,11 @@ OPTIONAL_PROVIDERS = {"cuda", "gemlite", "torchao"}
 def test_a_missing_module_leads_to_what_brings_it(
     module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lacks_module(_options: object) -> int:
+    def lacks_module(*_: object) -> int:
         raise ModuleNotFoundError(f"No module named '{module}.part'", name=f"{module}.part")
 
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.cli.publications._verify", lacks_module)
+    monkeypatch.setattr("roofcal.cli.commands.Command.run", lacks_module)
     extras = extras_of_distributions()
     distributions = [name.lower() for name in packages_distributions()[module]]
     extra = next(extras[name] for name in distributions if name in extras)

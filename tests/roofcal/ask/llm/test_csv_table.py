@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.llm.csv_table import COLUMNS, CUTS, as_dict, run_table, table_rows
+from roofcal.ask.llm.csv_table import COLUMNS, CUTS, run_table, table_rows
 from roofcal.ask.llm.estimate import estimate
 from roofcal.core.jsonl import write_records
 from roofcal.models.errors import PredictError
@@ -18,7 +18,7 @@ from tests.roofcal.models.runs import SPEC, calibration
 
 MODELS = {name: model(name) for name in ("llama3-8b", "llama3-70b")}
 ESTIMATE = estimate(deployment(tp=2, batch=4), SOURCES)
-ANSWER = as_dict(ESTIMATE)
+ANSWER = ESTIMATE.answer
 
 
 @pytest.fixture
@@ -150,5 +150,5 @@ def test_assumptions_are_named() -> None:
 
 
 def test_operators_may_be_left_out() -> None:
-    short = as_dict(ESTIMATE, operators=False)
+    short = ESTIMATE.record
     assert set(ANSWER) - set(short) == {"prefill", "decode"}

@@ -11,7 +11,6 @@ from roofcal.ask.llm.estimate import estimate, estimates_by_batch
 from roofcal.ask.llm.operator_models import BY
 from roofcal.ask.llm.shard_limits import runnable_degrees, why_refused
 from roofcal.ask.llm.sweep import sweep, with_smallest_cut
-from roofcal.ask.llm.sweep_text import sweep_as_dict, sweep_text
 from roofcal.ask.points import predict_point
 from roofcal.ask.sources import datasheet
 from roofcal.core.records import PlanPoint
@@ -94,8 +93,8 @@ def test_the_table_the_sweep_and_the_smallest_cut_leave_refused_cuts_out() -> No
     swept = sweep(deployment(QWEN, "int4"), SOURCES, "calibrated")
     assert {tensor for tensor, _ in swept.estimates} == {1, 2}
     assert list(swept.refused) == [4, 8]
-    assert "not timed: --tp 8 leaves 2048 x 96 (n x k) of expert_down" in sweep_text(swept)
-    assert [entry["tensor_parallel"] for entry in sweep_as_dict(swept)["refused"]] == [4, 8]
+    assert "not timed: --tp 8 leaves 2048 x 96 (n x k) of expert_down" in str(swept)
+    assert [entry["tensor_parallel"] for entry in swept.answer["refused"]] == [4, 8]
     assert runnable_degrees(model(QWEN), "int4", SOURCES, "calibrated", 8) == [1, 2]
     large = deployment(QWEN, "int4", batch=1800)
     assert with_smallest_cut(large, SOURCES, "calibrated").tensor <= 2

@@ -4,15 +4,8 @@ import re
 from dataclasses import replace
 
 from roofcal.ask.llm.calibrated_operators import CalibratedOperators
-from roofcal.ask.llm.estimate import estimate, estimates_by_batch
-from roofcal.ask.llm.sweep import sweep
-from roofcal.ask.llm.sweep_text import sweep_text
-from roofcal.ask.llm.text_report import (
-    assumptions,
-    assumptions_of_all,
-    batches_text,
-    estimate_text,
-)
+from roofcal.ask.llm.estimate import estimate, estimates_by_batch, notes_of_all
+from roofcal.ask.llm.sweep import Curve, sweep
 from roofcal.ask.sources import datasheet
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
@@ -22,7 +15,7 @@ from tests.roofcal.ask.published_run import published_calibration
 def text_of(
     name: str = "llama3-8b", recipe: str = "bf16", *, tp: int = 1, pp: int = 1, **load: int
 ) -> str:
-    return estimate_text(estimate(deployment(name, recipe, tp, pp, **load), SOURCES))
+    return str(estimate(deployment(name, recipe, tp, pp, **load), SOURCES))
 
 
 def test_the_text_starts_with_the_deployment_memory_and_times() -> None:
@@ -59,13 +52,13 @@ def test_a_pipeline_has_a_bubble_and_an_operator_of_prefill_alone() -> None:
 
 
 def test_assumptions_are_listed() -> None:
-    alone = assumptions(estimate(deployment(), SOURCES))
+    alone = estimate(deployment(), SOURCES).notes()
     assert alone[0] == "products by cublaslt"
     assert alone[1].startswith("attention: assumed 0.55 (0.35 to 0.75)")
     assert not any(line.startswith(("link", "int4", "casts")) for line in alone)
-    wide = assumptions(estimate(deployment("llama3-70b", tp=16), SOURCES))
+    wide = estimate(deployment("llama3-70b", tp=16), SOURCES).notes()
     assert wide[1].endswith("as fast between hosts as within one, where 16 GPUs take several hosts")
-    small = assumptions(estimate(deployment("llama3-8b", "int4"), SOURCES))
+    small = estimate(deployment("llama3-8b", "int4"), SOURCES).notes()
     assert any(
         "4.25 bit" in line and "no int4 kernel was calibrated: cublaslt (bf16) is" in line
         for line in small
@@ -74,8 +67,9 @@ def test_assumptions_are_listed() -> None:
 
 
 def test_casts_are_called_calibrated_where_they_were() -> None:
-    assert "casts: not calibrated, their least bytes at the copy bandwidth" in assumptions(
-        estimate(deployment("llama3-8b", "fp8_tensorwise"), SOURCES)
+    assert (
+        "casts: not calibrated, their least bytes at the copy bandwidth"
+        in estimate(deployment("llama3-8b", "fp8_tensorwise"), SOURCES).notes()
     )
     times = CalibratedOperators(calibration=calibrated(), spec=LINKED)
     assert "casts by the fastest provider that was calibrated" in times.assumptions("fp8_axiswise")
@@ -87,7 +81,7 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
     constants = {name.removeprefix("link__"): value for name, value in pair.items()}
     linked = replace(SOURCES, calibration=calibrated(**constants))
     swept = sweep(deployment("llama3-8b"), linked, "calibrated", 4)
-    links = [line for line in sweep_text(swept).splitlines() if line.startswith("link: ")]
+    links = [line for line in str(swept).splitlines() if line.startswith("link: ")]
     assert links[0] == "link: calibrated (tp x pp: 2 x 1)"
     assert links[1].startswith("link: not calibrated, assumed 0.7")
     assert links[1].endswith("(tp x pp: 1 x 2, 4 x 1, 2 x 2, 1 x 4)")
@@ -101,8 +95,8 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
 def test_every_line_of_any_batch_is_said_with_the_batches_that_it_holds_for() -> None:
     published = Sources(calibration=published_calibration(), spec=datasheet("nvidia-h200"))
     answers = estimates_by_batch(deployment("llama3-70b", "int4"), published)
-    stated = assumptions_of_all(answers)
-    own = {answer.deployment.workload.batch: assumptions(answer) for answer in answers}
+    stated = notes_of_all(answers)
+    own = {answer.deployment.workload.batch: answer.notes() for answer in answers}
     assert len({line for lines in own.values() for line in lines if "products of" in line}) > 1
     for line in (line for lines in own.values() for line in lines if "extrapolated" not in line):
         batches = [batch for batch, lines in own.items() if line in lines]
@@ -113,7 +107,7 @@ def test_every_line_of_any_batch_is_said_with_the_batches_that_it_holds_for() ->
 def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase() -> None:
     published = Sources(calibration=published_calibration(), spec=datasheet("nvidia-h200"))
     swept = sweep(deployment("llama3-70b"), published, "calibrated", 2)
-    stated = [line for line in sweep_text(swept).splitlines() if line.startswith("extrapolated")]
+    stated = [line for line in str(swept).splitlines() if line.startswith("extrapolated")]
     assert [line.partition(" of ")[2].partition(",")[0] for line in stated] == ["prefill", "decode"]
     of_any = {
         operator.name
@@ -130,7 +124,7 @@ def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase
 
 def test_several_gpus_say_their_rate_per_gpu() -> None:
     both = estimate(deployment(tp=2), SOURCES)
-    (rates,) = [x for x in estimate_text(both).splitlines() if x.startswith("tokens/s")]
+    (rates,) = [x for x in str(both).splitlines() if x.startswith("tokens/s")]
     assert rates.endswith(f"; {both.decode_tokens_per_s.value / 2:.4g} per GPU in decode")
     assert "per GPU in decode" not in text_of()
 
@@ -142,11 +136,11 @@ def test_operators_beyond_the_probes_are_named() -> None:
     spans = {"gemm.cublaslt.bf16": span}
     probed = replace(SOURCES, calibration=replace(calibration, probe_spans=spans))
     answer = estimate(deployment(), probed)
-    (prefill,) = (line for line in assumptions(answer) if "of prefill" in line)
+    (prefill,) = (line for line in answer.notes() if "of prefill" in line)
     assert prefill.startswith("extrapolated: qkv, attention_out, gate_up, down, head of prefill, ")
     assert "head lies 4.0 doublings beyond every probe" in prefill
     assert answer.decode.total.high_s > estimate(deployment(), SOURCES).decode.total.high_s
-    assert not any("extrapolated" in line for line in assumptions(estimate(deployment(), SOURCES)))
+    assert not any("extrapolated" in line for line in estimate(deployment(), SOURCES).notes())
 
 
 def test_numbers_keep_three_digits() -> None:
@@ -157,7 +151,7 @@ def test_numbers_keep_three_digits() -> None:
 
 def test_throughput_against_latency_has_a_line_per_batch() -> None:
     estimates = estimates_by_batch(deployment(prompt=30000), SOURCES)
-    lines = batches_text(estimates).splitlines()
+    lines = str(Curve(estimates=estimates)).splitlines()
     assert lines[1].startswith("batch from 1 to the largest that fits, prompt 30000")
     first = lines.index("") + 2
     rows = lines[first : lines.index("", first)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofcal.ask.points import as_dict, predict_point
+from roofcal.ask.points import predict_point
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
@@ -150,9 +150,9 @@ def test_world_sizes_that_make_no_sense_are_refused(point: PlanPoint, said: str)
 
 def test_an_answer_says_for_how_many_devices_it_is() -> None:
     point = gathered("symm_mem_fused", 8)
-    assert as_dict(point, predict_point(point, "calibrated", LINKED), LINKED)["world_size"] == 8
+    assert predict_point(point, "calibrated", LINKED).answer["world_size"] == 8
     alone_point = product(M, N, K)
-    answer = as_dict(alone_point, predict_point(alone_point, "calibrated", LINKED), LINKED)
+    answer = predict_point(alone_point, "calibrated", LINKED).answer
     assert "world_size" not in answer
 
 

@@ -1,0 +1,225 @@
+"""Commands are read from signatures: what a function takes is what its command takes.
+
+A command has modes: the option that chooses one, as `--run`, or "" -> the function that answers.
+Its parameters are the arguments that the mode reads, and any other that is given is refused.
+
+    a: str, /                an argument without an option; *names: Path for several
+    n: int                   --n, which is needed
+    out: Path | None = None  --out
+    also: tuple[Path, ...]   --also FILE FILE; with list[Path] the option is given several times
+    clock: Literal[...]      one of these words
+    json: bool = False       a flag
+
+What an argument means stands below `Args:` of the docstring, as `name (METAVAR): text`, or in
+_COMMON, where several commands have it.
+"""
+
+import argparse
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from roofcal.cli.arguments import (
+    fill_axes,
+    fraction,
+    json_mapping,
+    named_device,
+    option_of,
+    price,
+    refuse,
+    require,
+    show,
+    sizes_text,
+    whole_number,
+)
+
+_COMMON: Final = """Args:
+    calibration: with --run: the calibration to use
+    device: e.g. h200; `devices` lists them
+    energy: joules per token: board power by NVML, not the wall
+    environment: environment id; default: the latest calibration
+    json: SI units, for programs
+    k: columns of x and w
+    m: tokens: rows of x
+    model: the model of time: calibrated (default), wave, torchao or datasheet; all but the
+        first answer for cards that nobody measured
+    n: rows of w
+    out: write here, default: the terminal
+    passes: forward: inference (default); forward_backward: a training step
+    price_per_hour: dollars per hour of one GPU, for dollars per token
+    price_per_kwh: dollars per kWh of the boards, for dollars per token
+    run (FOLDER): run folder
+    weights: cached: cast beforehand (default forward); cast: each time (default with backward)
+"""
+# Parameter -> what reads its text, where the type does not say it.
+_READERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    **dict.fromkeys(("threshold", "limit"), fraction),
+    **dict.fromkeys(("price_per_kwh", "price_per_hour"), price),
+    **dict.fromkeys(("timing", "slice"), json_mapping),
+}
+MxNxK = Annotated[tuple[int, ...], "MxNxK", "4096x28672x8192"]  # a word, and an example of it
+NxK = Annotated[tuple[int, ...], "NxK", "28672x8192"]
+Mode = Callable[..., int | None]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command by its modes.
+
+    either     parameters of which one alone may be given
+    is_needed  whether one of them has to be
+    """
+
+    modes: Mapping[str, Mode]
+    either: Collection[str] = ()
+    is_needed: bool = False
+
+    def declare(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of all modes, those of the mode without an option first."""
+        meanings: dict[str, tuple[str, str]] = {}
+        parameters: dict[str, list[inspect.Parameter]] = {}
+        for option in sorted(self.modes, key=bool):
+            meanings = _meanings(inspect.getdoc(self.modes[option])) | meanings
+            for name, parameter in inspect.signature(self.modes[option]).parameters.items():
+                parameters.setdefault(name, []).append(parameter)
+        meanings = _meanings(_COMMON) | meanings
+        group: argparse._ActionsContainer = parser
+        if self.either:
+            group = parser.add_mutually_exclusive_group(required=self.is_needed)
+        for name, [parameter, *others] in parameters.items():
+            metavar, text = meanings.get(name, ("", ""))
+            settings: dict[str, Any] = {
+                "help": text.replace("%", "%%"),
+                "default": argparse.SUPPRESS,
+            }
+            settings |= ({"metavar": metavar} if metavar else {}) | _settings(parameter)
+            if "choices" in settings:  # a mode may know words that others do not
+                words = [word for other in others for word in _settings(other)["choices"]]
+                settings["choices"] = list(dict.fromkeys([*settings["choices"], *words]))
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                parser.add_argument(name, **settings)
+                continue
+            has_default = any(one.default is not one.empty for one in (parameter, *others))
+            is_in_group = name in self.either
+            (group if is_in_group else parser).add_argument(
+                option_of(name),
+                dest=name,
+                required=len(others) + 1 == len(self.modes) and not has_default and not is_in_group,
+                **settings,
+            )
+
+    def run(self, command: str, given: dict[str, Any], spelling: Mapping[str, str]) -> int | None:
+        """Call the mode that was chosen; spelling: argument -> how a person writes it.
+
+        Raises ValueError for arguments that it does not read, and for those that it lacks.
+        """
+        chosen = ""
+        for option in self.modes:
+            flag, _, word = option.partition(" ")
+            if any(spelling[name] == flag and word in ("", given[name]) for name in given):
+                chosen = option
+                break
+        read = {option: inspect.signature(mode).parameters for option, mode in self.modes.items()}
+        unread = [name for name in given if name not in read[chosen]]
+        if chosen:
+            refuse([spelling[name] for name in unread], chosen)
+        elif unread:
+            modes_of = {
+                spelling[name]: " or ".join(option for option in read if name in read[option])
+                for name in unread
+            }
+            raise ValueError("; ".join(f"{name} needs {text}" for name, text in modes_of.items()))
+        if "device" in given:
+            given["device"] = named_device(given["device"])
+        parameters = read[chosen].values()
+        needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
+        require(given, f"{command} {chosen}".strip(), needed)
+        places = [given.pop(p.name) for p in parameters if p.kind is p.POSITIONAL_ONLY]
+        several = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+        places += [one for name in several for one in given.pop(name, ())]
+        return self.modes[chosen](*places, **given)
+
+
+def question(
+    name: str,
+    sizes: Any = None,
+    axes: Sequence[str] = (),
+    flag: str = "",
+    prepare: Callable[[dict[str, Any], Sequence[tuple[int, ...]]], None] | None = None,
+) -> Mode:
+    """A function of roofcal.api as a mode: it has its arguments and --json, and prints its answer.
+
+    sizes    MxNxK or NxK, where all of them may be one word
+    axes     the names of the sizes, where the function takes any
+    flag     the option that chooses the mode, where none of its arguments does
+    prepare  instead of giving such words to axes: what is done with what was given
+    """
+    from roofcal import api
+
+    asked = getattr(api, name)
+    of_api = inspect.signature(asked).parameters.values()
+    named = [parameter for parameter in of_api if parameter.kind is not parameter.VAR_KEYWORD]
+    needed = [parameter.name for parameter in named if parameter.default is parameter.empty]
+
+    def ask(*words: tuple[int, ...], json: bool = False, **given: Any) -> None:
+        if prepare:
+            prepare(given, words)
+        elif sizes:
+            fill_axes(given, get_args(sizes)[1].lower().split("x"), words)
+        given.pop(flag, None)
+        require(given, name.partition("_")[0], needed)
+        show(asked(**given), as_json=json)
+
+    option = inspect.Parameter.KEYWORD_ONLY
+    own = [parameter.replace(kind=option, default=None) for parameter in named]
+    kinds = dict.fromkeys(axes, int) | {"json": bool} | ({flag: bool} if flag else {})
+    own += [
+        inspect.Parameter(argument, option, default=None, annotation=kind)
+        for argument, kind in kinds.items()
+    ]
+    if sizes:
+        words = inspect.Parameter("sizes", inspect.Parameter.VAR_POSITIONAL, annotation=sizes)
+        own.insert(0, words)
+    ask.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # inspect reads it
+    summary, _, rest = (inspect.getdoc(asked) or "").partition("Args:\n")
+    extra = dict.fromkeys(axes, "a size, instead of one word")
+    if flag:
+        extra[flag] = summary[:1].lower() + summary[1:].partition("\n")[0]
+    lines = "".join(f"    {argument}: {text}\n" for argument, text in extra.items())
+    ask.__doc__ = f"{summary}Args:\n{lines}{rest}"
+    return ask
+
+
+def _meanings(docstring: str | None) -> dict[str, tuple[str, str]]:
+    """Argument -> (the name of its value, what it means), from the section Args of a docstring."""
+    entries = (docstring or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entry = re.compile(r"^    (\w+)(?: \((\S+)\))?: (.*(?:\n {8}.*)*)", re.MULTILINE)
+    return {
+        name: (metavar, " ".join(text.split()).removesuffix("."))
+        for name, metavar, text in entry.findall(entries)
+    }
+
+
+def _settings(parameter: inspect.Parameter) -> dict[str, Any]:
+    """What argparse has to know of the type of a parameter."""
+    kind = parameter.annotation
+    if get_origin(kind) is Annotated:
+        _, metavar, example = get_args(kind)
+        text = f"all sizes, as {example} or {example.replace('x', ' ')}"
+        return {"nargs": "*", "type": sizes_text, "metavar": metavar, "help": text}
+    if get_origin(kind) in (UnionType, Union):  # X | None
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+    if kind is bool:
+        return {"action": "store_true"}
+    settings: dict[str, Any] = {}
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        settings = {"nargs": "*"}
+    elif get_origin(kind) in (list, tuple):
+        settings = {"action": "append"} if get_origin(kind) is list else {"nargs": "+"}
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        return settings | {"choices": get_args(kind)}
+    return settings | {"type": _READERS.get(parameter.name, whole_number if kind is int else kind)}
