@@ -33,6 +33,11 @@ from typing import Any, Final
 import torch
 import torch._functorch.config as functorch
 import torch._inductor.config as inductor
+
+# Inductor asks for GPUs while it is imported. Asked without NVML, CUDA is initialised, which no
+# process that is forked afterwards can use: then nothing was compiled, and an H100 waited 50 s.
+os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+
 from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from torch._subclasses import fake_tensor
@@ -79,8 +84,6 @@ def compile_plan(plan: Path, environment: Path, processes: int) -> Iterator[dict
     if device.vendor == "cpu" or not points:
         return
     os.environ["CUDA_VISIBLE_DEVICES"] = matching_gpus(device)[0]
-    # Whoever asks for GPUs before the fork must not initialise CUDA, which does not survive it.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     available = next(
         line for line in Path("/proc/meminfo").read_text().splitlines() if "MemAvailable" in line
     )

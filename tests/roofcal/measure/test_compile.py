@@ -142,6 +142,18 @@ def test_kernels_of_a_point_lie_in_the_cache_and_none_is_launched(tmp_path: Path
     assert ".target sm_90a" in source
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_what_is_imported_before_the_fork_leaves_cuda_to_forked_compilers() -> None:
+    script = (
+        "import os, torch; from roofcal.measure import compile\n"
+        "child = os.fork()\n"
+        "if child == 0: os._exit(torch.cuda._is_in_bad_fork())\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
 def test_two_compilers_compile_a_kernel_of_both_once(tmp_path: Path) -> None:
     points = [cast(repeat=number) for number in range(4)]
     answers = compile_in_new_interpreter(points, 2, tmp_path)
