@@ -95,11 +95,6 @@
       this.plot.setAttribute("aria-label",
         `${label}${panel.title ? ` ${panel.title}.` : ""} Arrow keys read the points one by one, Enter opens the record.`);
       const spec = structuredClone(chart.spec);
-      Object.entries(panel.domains ?? {}).forEach(([channel, domain]) =>
-        (spec.layer ?? [spec]).forEach((layer) => {
-          const encoding = layer.encoding?.[channel];
-          if (encoding) encoding.scale = { ...encoding.scale, domain };
-        }));
       spec.datasets = Object.fromEntries(Object.entries(chart.tables).map(([name, table]) => {
         const needed = name === "points" ? [chart.x, chart.y] : [];
         return [name, panelRows(page.rows(table), panel, needed)];
