@@ -22,4 +22,4 @@ rule compile_ahead:
         "compile {wildcards.op} for {wildcards.device}"
     shell:
         "python -m roofcal compile --plan {input.plan:q} --environment {input.environment:q}"
-        " --processes {threads} --out {output:q} > {log:q} 2>&1 || touch {output:q}"
+        " --processes {threads:q} --out {output:q} > {log:q} 2>&1 || touch {output:q}"

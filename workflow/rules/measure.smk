@@ -30,7 +30,7 @@ rule measure:
         nodes=1,
     params:
         compile_first=lambda w: (
-            "--compile-first" if run_of(w).has_job_per_world_size else ""
+            ["--compile-first"] if run_of(w).has_job_per_world_size else []
         ),
         timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
         journal="{root}/{device}/{environment}/journal/{op}.jsonl",
@@ -38,4 +38,4 @@ rule measure:
         "measure {wildcards.op} on {wildcards.device}"
     shell:
         "python -m roofcal measure --plan {input.plan:q} --environment {input.environment:q}"
-        " --timing {params.timing:q} {params.compile_first} --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"
+        " --timing {params.timing:q} {params.compile_first:q} --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"

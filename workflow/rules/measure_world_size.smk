@@ -26,7 +26,7 @@ rule measure_world_size:
         mem_mb=lambda w: run_of(w).memory_mb(int(w.gpus)),
         nodes=1,
     params:
-        compile_first=lambda w: "--compile-first" if w.gpus == "1" else "",
+        compile_first=lambda w: ["--compile-first"] if w.gpus == "1" else [],
         timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
         journal="{root}/{device}/{environment}/journal/{op}.{gpus}.jsonl",
         world_sizes=lambda w: run_of(w).world_sizes_by_job(w.op)[int(w.gpus)],
@@ -34,5 +34,5 @@ rule measure_world_size:
         "measure {wildcards.op} on {wildcards.gpus} of {wildcards.device}"
     shell:
         "python -m roofcal measure --plan {input.plan:q} --environment {input.environment:q}"
-        " --world-sizes {params.world_sizes:q} --timing {params.timing:q} {params.compile_first}"
+        " --world-sizes {params.world_sizes:q} --timing {params.timing:q} {params.compile_first:q}"
         " --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"
