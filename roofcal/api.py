@@ -246,9 +246,7 @@ def llm(
     """
     sources, _ = _sources(_device(device), environment, by)
     load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
-    deployment = _deployment(model, recipe, by, link, load, tp, pp)
-    if tp is None and pp is None:
-        deployment = with_smallest_cut(deployment, sources, by)
+    deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
     answer = estimate(deployment, sources, by)
     if prices := asked_prices(energy, price_per_kwh, price_per_hour):
         answer = replace(answer, costs=cost_by_phase(answer, sources, prices))
@@ -278,9 +276,7 @@ def llm_curve(
     """
     sources, _ = _sources(_device(device), environment, by)
     load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
-    deployment = _deployment(model, recipe, by, link, load, tp, pp)
-    if tp is None and pp is None:
-        deployment = with_smallest_cut(deployment, sources, by)
+    deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
 
 
@@ -305,11 +301,12 @@ def llm_sweep(
     """
     sources, _ = _sources(_device(device), environment, by)
     load = checked_sizes(batch=1, prompt=prompt, output=output, chunk=chunk)
-    deployment = _deployment(model, recipe, by, link, load)
+    deployment = _deployment(sources, model, recipe, by, link, load, tp=1)
     return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
 
 
 def _deployment(
+    sources: Sources,
     model: str,
     recipe: str,
     by: str,
@@ -318,11 +315,11 @@ def _deployment(
     tp: int | None = None,
     pp: int | None = None,
 ) -> Deployment:
-    """A language model on its GPUs; on one where no degrees are given."""
+    """A language model on its GPUs; on the fewest that fit where no degrees are given."""
     if link != "auto" and by != calibrated.MODEL:
         raise PredictError(f"--link {link} is for --by calibrated; {by} has its own")
     degrees = checked_sizes(tp=1 if tp is None else tp, pp=1 if pp is None else pp)
-    return Deployment(
+    deployment = Deployment(
         model=asked_model(paths.MODELS, model),
         recipe=recipe_named(recipe, RECIPES),
         tensor=degrees["tp"],
@@ -330,6 +327,8 @@ def _deployment(
         workload=Workload(**load),
         link=link,
     )
+    is_given = tp is not None or pp is not None
+    return deployment if is_given else with_smallest_cut(deployment, sources, by)
 
 
 def load(device: str, environment: str | None = None) -> "RunFrames":

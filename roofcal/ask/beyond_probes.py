@@ -42,11 +42,6 @@ class Beyond:
         unprobed = tuple(dict.fromkeys(self.unprobed + other.unprobed))
         return Beyond(doublings=max(known, default=None), unprobed=unprobed)
 
-    @property
-    def is_far(self) -> bool:
-        """Whether intervals have stopped to grow before."""
-        return (self.doublings or 0.0) > FAR
-
 
 def beyond_probes(calibration: Calibration | None, point: PlanPoint) -> Beyond:
     """How far a point lies beyond the probes of a calibration; nobody knows without one."""

@@ -199,6 +199,10 @@ def sentences(answer: Record) -> Iterator[str]:
     if answer["casts"] != "none":
         whose = "whoever is fastest" if answer["casts"] == FASTEST else answer["casts"]
         casts = f"casts by {whose}, weights {WEIGHTS_WORDS[answer['weights']]}"
+    names = {"m": "", "m_low": "m_low_", "m_high": "m_high_", "best_m": "best_"}
+    at_m = {answer[m]: answer[f"{name}extrapolated_doublings"] for m, name in names.items()}
+    outside = {m: doublings for m, doublings in at_m.items() if doublings}
+    is_guess = max(outside.values(), default=0.0) > FAR
     linear = filled("y[M,{n}] = x[M,{k}] @ w[{n},{k}].T", answer)
     yield f"{answer['pass'].replace('_', ' and ')} of {linear}, {casts}"
     span = filled(" (95 %: {best_speedup_low:.2f}x to {best_speedup_high:.2f}x)", answer)
@@ -213,19 +217,18 @@ def sentences(answer: Record) -> Iterator[str]:
             f"{products}{'' if casts == 'none' else f', casts by {casts}'} (M = {m})"
             for m, (products, casts) in at.items()
         )
-        as_advise = ", as advise predicts" if answer["casts"] == FASTEST else ""
+        # advise does not rank what lies so far outside
+        is_ranked = answer["casts"] == FASTEST and not is_guess
+        as_advise = ", as advise predicts" if is_ranked else ""
         yield f"products by whoever is fastest at each M{as_advise}: {listed}"
     yield origin_words(answer)
-    names = {"m": "", "m_low": "m_low_", "m_high": "m_high_", "best_m": "best_"}
-    at_m = {answer[m]: answer[f"{name}extrapolated_doublings"] for m, name in names.items()}
-    outside = {m: doublings for m, doublings in at_m.items() if doublings}
     probed = answer["probed_m"]
     within = f"M from {probed[0]} to {probed[1]} is within" if probed else "no M is within"
     if probed and not outside and answer["m"] is not None and probed[1] < most:
         yield f"{within} the probes; what lies beyond is not counted"
     if outside:
         places = ", ".join(f"{doublings:.1f} at M = {m}" for m, doublings in outside.items())
-        guess = ", so far outside a guess" if max(outside.values()) > FAR else ""
+        guess = ", so far outside a guess" if is_guess else ""
         yield (
             f"extrapolated: doublings beyond every probe: {places} ({within}); intervals are "
             f"wider there{guess}"

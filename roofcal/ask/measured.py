@@ -89,9 +89,8 @@ def _error(
     decibels: Sequence[float | None], numeric: float | None, quantised: float | None
 ) -> float | None:
     """What the kernel and the format cost together; of several outputs, the worst."""
-    told = [value for value in decibels if value is not None]
-    if told:
-        return float(10 ** (-min(told) / 20))
+    if measured := [value for value in decibels if value is not None]:
+        return float(10 ** (-min(measured) / 20))
     return None if numeric is None or quantised is None else math.hypot(numeric, quantised)
 
 

@@ -39,7 +39,7 @@ from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
-from roofcal.ops import BY_NAME, OPS
+from roofcal.ops import BY_NAME, STUDY_OPS
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.parts import load_part
 from roofcal.ops.spec import OpSpec
@@ -66,7 +66,6 @@ _CHOICES: Final = {
     "choices_measured": "points", "choices_right": "right",
     "mean_regret": "mean_regret", "worst_regret": "worst_regret",
 }  # fmt: skip
-_STUDIED: Final = tuple(op for op in OPS if op.role == "study")
 ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 
 
@@ -299,7 +298,7 @@ def check_point(point: PlanPoint) -> None:
 def _check_op(point: PlanPoint) -> None:
     """Raises PredictError for an unknown op, and for a provider that it has on no backend."""
     if point.op not in BY_NAME:
-        hint = did_you_mean_or_all(point.op, [op.name for op in _STUDIED])
+        hint = did_you_mean_or_all(point.op, [op.name for op in STUDY_OPS])
         raise PredictError(f"unknown op '{point.op}'{hint}")
     providers = BY_NAME[point.op].every_provider
     if point.provider not in ("", *providers):
@@ -317,14 +316,14 @@ def _recipe_problem(op: OpSpec, recipe: str) -> str | None:
         except ValueError as error:
             return str(error)
     problem = f"unknown recipe '{recipe}' of op {op.name}"
-    if owners := [f"--op {other.name}" for other in _STUDIED if recipe in other.recipes]:
+    if owners := [f"--op {other.name}" for other in STUDY_OPS if recipe in other.recipes]:
         words = [alias for alias, meant in RECIPE_ALIASES.items() if meant == recipe]
         word = next((word for word in words if names_with_part(word, op.recipes)), None)
         hint = did_you_mean(word, op.recipes) if word else ""
         more = f" and {len(owners) - 2} more" if owners[2:] else ""
         others = (", " if more else " and ").join(owners[:2]) + more
         return f"{problem}{hint}; {others} {'have' if owners[1:] else 'has'} it"
-    ops = (op, *_STUDIED)
+    ops = (op, *STUDY_OPS)
     with_part = [other for other in ops if names_with_part(recipe, other.recipes)]
     for other in (*with_part, *ops):  # int4 is a part of names, and no slip of int8
         if hint := did_you_mean(recipe, other.recipes):

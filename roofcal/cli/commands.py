@@ -159,8 +159,8 @@ def question(
     """
     from roofcal import api
 
-    asked = getattr(api, name)
-    of_api = inspect.signature(asked).parameters.values()
+    api_function = getattr(api, name)
+    of_api = inspect.signature(api_function).parameters.values()
     named = [parameter for parameter in of_api if parameter.kind is not parameter.VAR_KEYWORD]
     needed = [parameter.name for parameter in named if parameter.default is parameter.empty]
 
@@ -171,7 +171,7 @@ def question(
             fill_axes(given, get_args(sizes)[1].lower().split("x"), words)
         given.pop(flag, None)
         require(given, name.partition("_")[0], needed)
-        show(asked(**given), as_json=json)
+        show(api_function(**given), as_json=json)
 
     option = inspect.Parameter.KEYWORD_ONLY
     own = [parameter.replace(kind=option, default=None) for parameter in named]
@@ -184,7 +184,7 @@ def question(
         words = inspect.Parameter("sizes", inspect.Parameter.VAR_POSITIONAL, annotation=sizes)
         own.insert(0, words)
     ask.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # inspect reads it
-    summary, _, rest = (inspect.getdoc(asked) or "").partition("Args:\n")
+    summary, _, rest = (inspect.getdoc(api_function) or "").partition("Args:\n")
     extra = dict.fromkeys(axes, "a size, instead of one word")
     if flag:
         extra[flag] = summary[:1].lower() + summary[1:].partition("\n")[0]

@@ -17,11 +17,10 @@ from roofcal.cli.arguments import (
 )
 from roofcal.cli.commands import Command, MxNxK, question
 from roofcal.core.paths import RunFolder
-from roofcal.ops import BY_NAME, OPS
+from roofcal.ops import BY_NAME, STUDY_OPS
 
 _DEFAULT_RECIPE: Final = "bf16"
-_STUDIED: Final = tuple(op for op in OPS if op.role == "study")
-_AXES: Final = tuple(dict.fromkeys(axis for op in _STUDIED for axis in op.axes))
+_AXES: Final = tuple(dict.fromkeys(axis for op in STUDY_OPS for axis in op.axes))
 
 
 def _complete(asked: dict[str, Any], words: Sequence[tuple[int, ...]]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from roofcal.cli.arguments import checked_folder, write_or_print
 from roofcal.cli.commands import Command
 from roofcal.core import paths
+from roofcal.core.names import did_you_mean_or_all
 
 
 def preflight(*, profile: Path) -> int:
@@ -108,9 +109,11 @@ def plan(
     config = load_study(paths.CONFIG, {"study": study} if study else None)
     summaries: list[dict[str, Any]] = []
     for environment in discover(paths.DEVICES):
-        slices = {op: config.op_slice(op, environment.backend) for op in config.ops}
+        slices = {name: config.op_slice(name, environment.backend) for name in config.ops}
+        if op is not None and op not in slices:
+            raise ValueError(f"unknown op '{op}'{did_you_mean_or_all(op, slices)}")
         ops = {}
-        for name in [op] if op else [op for op in slices if slices[op]["sweeps"]]:
+        for name in [op] if op else [name for name in slices if slices[name]["sweeps"]]:
             points = plan_op(slices[name], environment)
             groups = len({point.group_key for point in points})
             ops[name] = {"points": len(points), "groups": groups}

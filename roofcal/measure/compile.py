@@ -3,9 +3,10 @@
 A point is built and called exactly as the timing process does it, but with fake tensors (torch's
 FakeTensorMode: shapes and types without memory), and the launch of a Triton or Gluon kernel ends
 once its binary and its launcher lie in Triton's cache on disk. torch.compile writes its code to
-Inductor's cache and stops before that code would run. The timing process then finds both caches
-warm: a compilation took 8 to 38 s there, while the GPU idled. Nothing runs on the GPU, and no CUDA
-context is made on purpose: another study may be measuring there.
+Inductor's cache and stops before that code would run. The timing process then finds our kernels in
+the cache; a compilation took 8 to 38 s there, while the GPU idled. On an H100 with torch 2.11 it
+still compiled about as many kernels as Inductor has, why is not known. Nothing runs on the GPU, and
+no CUDA context is made on purpose, but some was seen: another study may be measuring there.
 
 Compilers are forked from a process that has imported everything, which takes 6 s. A compiler that
 aborts, as a failing pass of LLVM does, hangs or is killed costs the point that it compiles, and
@@ -35,7 +36,7 @@ import torch._functorch.config as functorch
 import torch._inductor.config as inductor
 
 # Inductor asks for GPUs while it is imported. Asked without NVML, CUDA is initialised, which no
-# process that is forked afterwards can use: then nothing was compiled, and an H100 waited 50 s.
+# process that is forked afterwards can use: nothing of an H100's study was compiled ahead.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 
 from torch._inductor.output_code import CompiledFxGraph

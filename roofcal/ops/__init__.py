@@ -36,6 +36,7 @@ OPS: Final[tuple[OpSpec, ...]] = tuple(
     )
 )
 BY_NAME: Final[dict[str, OpSpec]] = {op.name: op for op in OPS}
+STUDY_OPS: Final = tuple(op for op in OPS if op.role == "study")
 
 # What needs no compiler comes first: while kernels of vendors are timed, cores compile the rest.
 # Empty launches come late, because compilers pause while the host is timed.

@@ -101,10 +101,6 @@ def _burst(p: "SeenPoint") -> float | None:
     return median(row.latency_samples_s[: min(second_turn, row.warmup_samples)])
 
 
-def _kernels(p: "SeenPoint") -> str | None:
-    return "; ".join(dict.fromkeys(p.row.kernel_names)) or None
-
-
 def _rank_spread(p: "SeenPoint") -> float | None:
     medians = p.row.rank_medians_s
     return max(medians) / min(medians) - 1 if medians else None

@@ -169,7 +169,7 @@ def points_of_records(
     """As `read_points`, of a plan and of sessions and measurements that were read."""
     planned = {point.point_id: point for point in points}
     common = partial(SeenPoint, op=BY_NAME[op], known=known or Known())
-    wanted = [*_ALWAYS, *(column for column in columns if column.of)]
+    read_columns = [*_ALWAYS, *(column for column in columns if column.of)]
     sessions: list[Session] = []
     seconds: dict[str, tuple[float, float]] = {}
     rows: dict[str, list[list[Any]]] = {}
@@ -184,14 +184,14 @@ def points_of_records(
                 if by_visit and record.visits and is_sentinel(point):
                     visits = enumerate(split_visits(record), start=1)
                     seen = [replace(seen[0], row=row, visit_number=n) for n, row in visits]
-                rows[record.point_id] = [_values(of_visit, wanted) for of_visit in seen]
+                rows[record.point_id] = [_values(of_visit, read_columns) for of_visit in seen]
     for point_id, point in planned.items():
         if point_id not in rows:
-            rows[point_id] = [_values(common(point=point, row=_unmeasured(point_id)), wanted)]
+            rows[point_id] = [_values(common(point=point, row=_unmeasured(point_id)), read_columns)]
     every = [row for point_id in planned for row in rows[point_id]]
-    columns_of_values = zip(*every, strict=True) if every else [()] * len(wanted)
+    columns_of_values = zip(*every, strict=True) if every else [()] * len(read_columns)
     table = pd.DataFrame(
-        {c.name: _series(c, v) for c, v in zip(wanted, columns_of_values, strict=True)}
+        {c.name: _series(c, v) for c, v in zip(read_columns, columns_of_values, strict=True)}
     )
     by_id: dict[str, list[VisitTime]] = {}
     ids = [point_id for point_id in planned for _ in rows[point_id]]
@@ -248,12 +248,12 @@ def with_intervals(
 
 def with_made(table: pd.DataFrame, columns: Iterable[Column]) -> pd.DataFrame:
     """A table and those columns that are made of others, of a table with INTERVAL."""
-    made = table.copy(deep=False)
+    extended = table.copy(deep=False)
     for column in columns:
         if column.over:
-            values = _series(column, list(column.over(made)))
-            made[column.name] = values.set_axis(made.index)
-    return made
+            values = _series(column, list(column.over(extended)))
+            extended[column.name] = values.set_axis(extended.index)
+    return extended
 
 
 def _add_seconds(seconds: dict[str, tuple[float, float]], row: Measurement) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.breakeven import sentences
 from roofcal.ask.breakeven_map import COLUMNS
 from roofcal.cli.main import main
@@ -73,6 +74,15 @@ def test_only_the_fastest_casts_are_those_that_advise_predicts() -> None:
         for casts in ("fastest", "none", "triton")
     }
     assert said == {"fastest": True, "none": False, "triton": False}
+
+
+def test_advise_is_not_named_where_it_ranks_nothing_so_far_outside() -> None:
+    said = {
+        doublings: "as advise predicts"
+        in " ".join(sentences(ANSWER | {"extrapolated_doublings": doublings}))
+        for doublings in (0.0, FAR, FAR + 0.1)
+    }
+    assert said == {0.0: True, FAR: True, FAR + 0.1: False}
 
 
 def test_a_person_reads_where_the_probes_end() -> None:

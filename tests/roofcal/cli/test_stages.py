@@ -38,6 +38,13 @@ def test_plan_without_a_file_counts_points(capsys: pytest.CaptureFixture[str]) -
 ARGUMENTS = ["measure", "--plan", "p.jsonl", "--journal", "j.jsonl", "--out", "m.jsonl"]
 
 
+def test_a_plan_of_an_unknown_op_is_refused_with_the_nearest_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["plan", "--op", "gem"]) == 2
+    assert capsys.readouterr().err == "error: unknown op 'gem'; did you mean 'gemm'?\n"
+
+
 def test_a_plan_of_another_machine_is_refused(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
