@@ -34,7 +34,7 @@ from typing import IO, Any
 import torch
 
 from roofcal.core.jsonl import decode, encode
-from roofcal.core.machine.freed_memory import keep_freed_memory
+from roofcal.core.machine.freed_memory import give_freed_memory_back, keep_freed_memory
 from roofcal.core.machine.nvml import Sensor
 from roofcal.core.records import Measurement, PlanPoint, Status
 from roofcal.core.timing_protocol import Timing
@@ -156,19 +156,23 @@ class Worker:
     def _pad(self) -> torch.Tensor:
         """Memory of a random size that is held during a visit.
 
-        Without it the driver gives the buffers of the next visit the addresses and pages of the
-        last one, and a state that a point owes to its pages would look like the point's own time.
+        Without it the driver of a GPU, or the kernel of a CPU, gives the buffers of the next visit
+        the pages of the last one, and a state that a point owes to its pages would look like the
+        point's own time.
         """
         cuda = self._device.type == "cuda"
         most = torch.cuda.mem_get_info(self._device)[0] // 256 if cuda else _CPU_CACHE_BYTES
         pages = self._pads.randint(1, max(1, most // _PAGE_BYTES))
-        return torch.empty(pages * _PAGE_BYTES, dtype=torch.uint8, device=self._device)
+        pad = torch.empty(pages * _PAGE_BYTES, dtype=torch.uint8, device=self._device)
+        return pad if cuda else pad.zero_()  # memory of a CPU has no pages until it is written
 
     def _free(self) -> None:
         """Give memory back, the private pools of graphs included, once nothing refers to it."""
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+        else:
+            give_freed_memory_back()
 
     def _time(self, turns: list[tuple[Contender, Timer]]) -> None:
         seed = data_seed(turns[0][0].point, self._seed)

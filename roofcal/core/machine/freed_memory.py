@@ -19,3 +19,14 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, _MOST_BYTES)
+
+
+def give_freed_memory_back() -> None:
+    """Give all pages of freed blocks to the kernel; without glibc nothing happens.
+
+    A block that is allocated afterwards lies in other physical pages, even where its address is
+    that of a block before. 200 MB take 15 ms.
+    """
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Memory that was freed stays with the process: no page of it is asked of the kernel again."""
+"""Memory that was freed stays with the process until the process gives it back itself."""
 
 import ctypes
 import subprocess
@@ -12,8 +12,8 @@ from tests.paths import ROOT
 # glibc keeps by itself. A process of its own, because the setting stays.
 SCRIPT = """
 import ctypes, resource, sys
-from roofcal.core.machine.freed_memory import keep_freed_memory
-if sys.argv[1] == "keep":
+from roofcal.core.machine.freed_memory import give_freed_memory_back, keep_freed_memory
+if sys.argv[1] != "as it comes":
     keep_freed_memory()
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
@@ -24,6 +24,8 @@ def write_and_free():
     libc.free(block)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 write_and_free()
+if sys.argv[1] == "give back":
+    give_freed_memory_back()
 print(write_and_free())
 """
 
@@ -38,3 +40,8 @@ def page_faults(how: str) -> int:
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="this libc has no mallopt")
 def test_a_block_that_was_freed_is_not_asked_of_the_kernel_again() -> None:
     assert page_faults("keep") < 10 <= page_faults("as it comes")
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="no malloc_trim here")
+def test_memory_that_was_given_back_is_asked_of_the_kernel_again() -> None:
+    assert page_faults("give back") >= 10

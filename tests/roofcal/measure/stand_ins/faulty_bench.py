@@ -24,10 +24,12 @@ def make_inputs(
 ) -> dict[str, torch.Tensor]:
     if recipe == "has_no_memory_for_its_inputs":
         return {"x": torch.empty(1 << 60)}
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     x = torch.randn(shape["m"], generator=generator, device=generator.device)
-    if "ADDRESSES" in os.environ:
-        with Path(os.environ["ADDRESSES"]).open("a") as stream:
-            stream.write(f"{x.data_ptr()}\n")
+    if "PAGE_FAULTS" in os.environ:
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+        with Path(os.environ["PAGE_FAULTS"]).open("a") as stream:
+            stream.write(f"{faults}\n")
     return {"x": x}
 
 
