@@ -28,7 +28,7 @@ from roofcal.report.kit.columns import (
     written_number,
 )
 from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
-from roofcal.report.sections.roofline.settled_rates import (
+from roofcal.report.sections.roofline import (
     BURST_RECIPE,
     first_turn,
     settled_sentences,

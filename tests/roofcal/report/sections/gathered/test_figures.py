@@ -7,8 +7,14 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
-from roofcal.report.sections.gathered.overlap import FUSED, OP, overlap_table
+from roofcal.report.sections.gathered import (
+    FUSED,
+    OP,
+    draw_hidden,
+    draw_ranks,
+    draw_speedup,
+    overlap_table,
+)
 from tests.roofcal.report.drawn import dots
 from tests.roofcal.report.gathers import APART, NINE, WORLD_SIZES, gathered_run
 

@@ -10,7 +10,7 @@ from roofcal.points.run import load_run
 from roofcal.report.chapter import ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.gathered.overlap import NOT_FUSED, NOT_MEASURED
+from roofcal.report.sections.gathered import NOT_FUSED, NOT_MEASURED
 from tests.roofcal.report.chapters import blocks_of, csv_tables
 from tests.roofcal.report.gathers import gathered_run, gloo_run
 

@@ -10,7 +10,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.ops.all_gather_matmul.spec import BOUNDS
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.sections.gathered import overlap as section
+from roofcal.report.sections import gathered as section
 from roofcal.report.summary import summary_sentences
 from tests.roofcal.report.chapters import csv_tables
 from tests.roofcal.report.gathers import (

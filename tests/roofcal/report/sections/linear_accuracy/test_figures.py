@@ -8,13 +8,14 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.sections.linear_accuracy.figures import (
+from roofcal.report.sections.linear_accuracy import (
+    accuracy_rows,
     draw_dots,
     draw_matrix,
     draw_speed,
     equal_accuracy_text,
+    speed_and_accuracy,
 )
-from roofcal.report.sections.linear_accuracy.tables import accuracy_rows, speed_and_accuracy
 from tests.roofcal.report.drawn import dots
 from tests.roofcal.report.linears import CUBE, DATA, LONG, RECIPES, linear, linear_run, true_db
 

@@ -11,7 +11,7 @@ from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.linear_accuracy import tables as section
+from roofcal.report.sections import linear_accuracy as section
 from tests.roofcal.report.chapters import blocks_of, csv_tables
 from tests.roofcal.report.linears import (
     CUBE,

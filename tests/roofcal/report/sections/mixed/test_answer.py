@@ -8,7 +8,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.numbers import scaled
-from roofcal.report.sections.mixed.answer import answer_sentences
+from roofcal.report.sections.mixed import answer_sentences
 from tests.roofcal.report.narrow import G64, narrow, narrow_run, true_time
 
 

@@ -9,7 +9,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.sections.mixed.crossover import draw_crossover
+from roofcal.report.sections.mixed.figures import draw_crossover
 from roofcal.report.sections.mixed.tables import winners_table
 from tests.roofcal.report.drawn import drawn
 from tests.roofcal.report.narrow import narrow_run

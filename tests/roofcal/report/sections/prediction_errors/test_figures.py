@@ -7,7 +7,7 @@ from roofcal.core.environments import transferred_model
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.prediction_errors import residuals
-from roofcal.report.sections.prediction_errors.figures import (
+from roofcal.report.sections.prediction_errors import (
     best_model,
     draw_error_by_regime,
     draw_measured_against_predicted,

@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.sections.quality.figures import draw_burst, draw_session
+from roofcal.report.sections.quality import draw_burst, draw_session
 from tests.roofcal.report.drawn import charted
 
 

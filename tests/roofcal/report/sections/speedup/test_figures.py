@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.sections.speedup.figures import draw_speedups
+from roofcal.report.sections.speedup import draw_speedups
 from tests.roofcal.report.drawn import charted
 
 
