@@ -298,15 +298,13 @@ def _roof_shares(analysis: Analysis) -> Iterator[str]:
     for op in analysis.predicted_ops:
         frame = analysis.frames[op]
         if not (frame["flops"] > 0).any() and MODEL in set(analysis.errors["model"]):
-            yield _share_of_roof(frame, op)
-
-
-def _share_of_roof(frame: pd.DataFrame, op: str) -> str:
-    """How close the providers of an op that computes nothing come to the memory roof."""
-    rows = prediction_errors.judged(frame)
-    share = (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
-    parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
-    return f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
+            # How close the providers of an op that computes nothing come to the memory roof
+            rows = prediction_errors.judged(frame)
+            share = (
+                (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
+            )
+            parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
+            yield f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
 
 
 def _worst_regime(analysis: Analysis, op: str) -> str:

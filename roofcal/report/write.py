@@ -73,7 +73,8 @@ def write_report(
     tables: list[tuple[str, pd.DataFrame]] = []
     for number, (anchor, run) in enumerate(_with_anchors(loaded)):
         device = run.environment.device
-        calibrations = _calibrations(loaded, device)
+        own = [run for run in reversed(loaded) if run.environment.device == device]
+        calibrations = {run.environment.environment_id: calibration_path(run) for run in own}
         analysis = analyse(
             run, specs.get(device), peers=loaded, calibrations=calibrations, claims=claims
         )
@@ -172,12 +173,6 @@ def _with_anchors(runs: Sequence[Run]) -> Iterator[tuple[str, Run]]:
         several = devices.count(environment.device) > 1
         tail = f"-{environment.environment_id[-8:]}-{run.origin}" if several else ""
         yield f"{environment.device}{tail}", run
-
-
-def _calibrations(runs: Sequence[Run], device: str) -> dict[str, str]:
-    """Environment -> calibration file of a device; of several runs of one the first counts."""
-    own = [run for run in reversed(runs) if run.environment.device == device]
-    return {run.environment.environment_id: calibration_path(run) for run in own}
 
 
 def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, Any]]) -> str:

@@ -162,17 +162,13 @@ def as_text(device: str, environment: str, verdicts: Sequence[Verdict]) -> str:
         for verdict in of_source:
             number = f"{source_text(verdict):>{width}}"
             lines.append(f"  {verdict.word:<16}  {number}  {verdict.entry.says}")
-            lines.append(f"  {'':<16}  {'':>{width}}    {_explanation(verdict)}")
+            # Our number, also timed as the source timed it, or why there is none
+            text = verdict.reason or f"ours {own_text(verdict.ours, verdict)}"
+            test = verdict.entry.test
+            if verdict.as_source and test and test.as_source:
+                text += f"; {test.as_source.label}: {own_text(verdict.as_source, verdict)}"
+            lines.append(f"  {'':<16}  {'':>{width}}    {text}")
     return "\n".join(lines)
-
-
-def _explanation(verdict: Verdict) -> str:
-    """Our number, also timed as the source timed it, or why there is none."""
-    text = verdict.reason or f"ours {own_text(verdict.ours, verdict)}"
-    test = verdict.entry.test
-    if verdict.as_source and test and test.as_source:
-        text += f"; {test.as_source.label}: {own_text(verdict.as_source, verdict)}"
-    return text
 
 
 def as_document(device: str, environment: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:

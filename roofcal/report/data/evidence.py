@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from roofcal.claims.ledgers import Entry
-from roofcal.claims.schema import Expression, Quantity, Where
+from roofcal.claims.schema import Expression, Where
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.core.statistics import summarise
@@ -108,7 +108,24 @@ def own_number(
         Untestable: records, datasheet or calibration lack something; the message names it.
     """
     if test.constant:
-        return _number_of_constant(test.constant, test.quantity, evidence)
+        constants = constants_of(evidence.calibration)
+        if test.constant not in constants:
+            raise Untestable(f"the calibration of this run has no {test.constant}")
+        constant = constants[test.constant]
+        scale = 1e6
+        if test.quantity != "time_us":
+            datasheet = evidence.datasheet
+            of_memory = test.quantity == "fraction_of_bandwidth"
+            bandwidth = datasheet.dram_bytes_per_s if of_memory else datasheet.link_bytes_per_s
+            if bandwidth is None:
+                raise Untestable(f"config/devices/{datasheet.device}.yaml states no link_gb_per_s")
+            scale = 1 / bandwidth
+        return OwnNumber(
+            value=constant.value * scale,
+            low=constant.ci95_low * scale,
+            high=constant.ci95_high * scale,
+            basis=f"calibrated constant {test.constant}",
+        )
     rows = _rows(entry, evidence, points)
     if test.quantity == "speedup":
         return _speedup(_fastest(test, rows), _fastest(test, _rows(entry, evidence, base)))
@@ -122,27 +139,6 @@ def own_number(
             basis=f"median of {len(rows)} points",
         )
     return numbers[rows.index(_fastest(test, rows))]
-
-
-def _number_of_constant(name: str, quantity: Quantity, evidence: Evidence) -> OwnNumber:
-    constants = constants_of(evidence.calibration)
-    if name not in constants:
-        raise Untestable(f"the calibration of this run has no {name}")
-    constant = constants[name]
-    scale = 1e6
-    if quantity != "time_us":
-        datasheet = evidence.datasheet
-        of_memory = quantity == "fraction_of_bandwidth"
-        bandwidth = datasheet.dram_bytes_per_s if of_memory else datasheet.link_bytes_per_s
-        if bandwidth is None:
-            raise Untestable(f"config/devices/{datasheet.device}.yaml states no link_gb_per_s")
-        scale = 1 / bandwidth
-    return OwnNumber(
-        value=constant.value * scale,
-        low=constant.ci95_low * scale,
-        high=constant.ci95_high * scale,
-        basis=f"calibrated constant {name}",
-    )
 
 
 def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:

@@ -1,7 +1,7 @@
 """From how many tokens on a linear in fp8, casts included, is faster than in bf16."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -75,12 +75,22 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     passes = [name for name in _PASSES if (rows["pass"] == name).any()]
     with look():
         figure = _panels(rows, recipes, passes)
+    shares = [
+        f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
+        for name in ("faster", "uncertain", "slower")
+    ]
+    best = row_of_largest(rows, "speedup")
+    casting = {"none": "without casts", FASTEST: "with casts by whoever is fastest"}.get(
+        casts, f"with casts by {casts}"
+    )
     return Picture(
         key="breakeven",
         drawn=figure,
         op=headline_op(),
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
-        facts=_facts(rows, casts),
+        facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
+        f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
+        f"m = {best['m']:,}, n = k = {best['n']:,}).",
     )
 
 
@@ -96,7 +106,12 @@ def _panels(rows: pd.DataFrame, recipes: list[str], passes: list[str]) -> Figure
                 _panel(axes, cells, sorted(rows["m"].unique()))
                 axes.set_title(f"{recipe}, {name.replace('_', ' + ')}")
     label_edges(grid, "m", "n = k")
-    _colour_scale(figure, grid)
+    # The bar that says which colour stands for which ratio
+    bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
+    ticks = np.array([0.5, 0.7, 1.0, 1.4, 2.0])
+    bar.set_ticks(np.log2(ticks), labels=[f"{tick:g}{TIMES}" for tick in ticks])
+    bar.ax.tick_params(length=0)
+    bar.outline.set_visible(False)
     return figure
 
 
@@ -113,31 +128,6 @@ def _panel(axes: Axes, rows: pd.DataFrame, tokens: list[int]) -> None:
     labelled = np.nonzero(powers % 1 < 1e-9)[0]
     axes.set_xticks(
         [i + 0.5 for i in labelled], [f"{speedup.columns[i]:,}" for i in labelled], rotation=0
-    )
-
-
-def _colour_scale(figure: Figure, grid: Any) -> None:
-    """The bar that says which colour stands for which ratio."""
-    bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
-    ticks = np.array([0.5, 0.7, 1.0, 1.4, 2.0])
-    bar.set_ticks(np.log2(ticks), labels=[f"{tick:g}{TIMES}" for tick in ticks])
-    bar.ax.tick_params(length=0)
-    bar.outline.set_visible(False)
-
-
-def _facts(rows: pd.DataFrame, casts: str) -> str:
-    shares = [
-        f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
-        for name in ("faster", "uncertain", "slower")
-    ]
-    best = row_of_largest(rows, "speedup")
-    casting = {"none": "without casts", FASTEST: "with casts by whoever is fastest"}.get(
-        casts, f"with casts by {casts}"
-    )
-    return (
-        f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
-        f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
-        f"m = {best['m']:,}, n = k = {best['n']:,})."
     )
 
 

@@ -393,7 +393,17 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
         figure = styles.new_figure(100 + 26 * len(names))
         panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
         for axes, size in zip(panels, sizes, strict=True):
-            _spreads(axes, rows[rows["world_size"] == size], names)
+            for (recipe, mode), dots in rows[rows["world_size"] == size].groupby(
+                ["recipe", "mode"], sort=False
+            ):
+                axes.scatter(
+                    dots[RANK_SPREAD],
+                    [names.index(name) for name in dots["provider"]],
+                    s=34,
+                    **_fill(drawing.recipe_colour(str(recipe)), str(mode)),
+                )
+            axes.set_xlabel("slowest over fastest rank, less 1")
+            styles.show_ticks(axes.xaxis, lambda value: f"{100 * value:.3g} %", 5)
             axes.set_title(f"{size} ranks")
         panels[0].set_xlim(0, 1.08 * max(0.001, float(rows[RANK_SPREAD].max())))
         panels[0].set_yticks(range(len(names)), names)
@@ -410,18 +420,6 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
         f"{percent(float(worst[RANK_SPREAD]))} ({worst['provider']} on {worst['world_size']} "
         f"ranks, {axis_text(worst)}).",
     )
-
-
-def _spreads(axes: Axes, rows: pd.DataFrame, names: Sequence[str]) -> None:
-    for (recipe, mode), dots in rows.groupby(["recipe", "mode"], sort=False):
-        axes.scatter(
-            dots[RANK_SPREAD],
-            [names.index(name) for name in dots["provider"]],
-            s=34,
-            **_fill(drawing.recipe_colour(str(recipe)), str(mode)),
-        )
-    axes.set_xlabel("slowest over fastest rank, less 1")
-    styles.show_ticks(axes.xaxis, lambda value: f"{100 * value:.3g} %", 5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -244,36 +244,38 @@ def draw_matrix(rows: pd.DataFrame) -> Picture | None:
         grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
         for axes, kind in zip(grid, kinds, strict=True):
             of_kind = with_names[with_names["data"] == kind]
-            _cells(axes, of_kind.groupby("name")[list(SQNR)].min().reindex(names))
+            values = of_kind.groupby("name")[list(SQNR)].min().reindex(names)
+            numbers = values.to_numpy(dtype=float)
+            sns.heatmap(
+                np.clip(numbers, *_RANGE_DB),
+                annot=numbers,
+                fmt=".1f",
+                annot_kws={"fontsize": 10},
+                cmap=_DECIBEL_MAP,
+                vmin=_RANGE_DB[0],
+                vmax=_RANGE_DB[1],
+                cbar=False,
+                yticklabels=list(values.index),
+                ax=axes,
+            )
+            axes.grid(visible=False)
+            axes.tick_params(length=0)
+            axes.set_yticklabels(list(values.index), rotation=0)
+            axes.set_xticklabels(OUTPUTS, rotation=45, ha="right", rotation_mode="anchor")
+            axes.set(xlabel="", ylabel="")
             axes.set_title(kind)
+    shapes = len(rows.drop_duplicates(["m", "n", "k"]))
+    worst = row_of_largest(rows.assign(noise=-rows[list(SQNR)].min(axis=1)), "noise")
+    column = min(SQNR, key=lambda name: float(worst[name]))
     return Picture(
         key="linear_accuracy",
         drawn=figure,
         op=OP,
         alt="SQNR in dB by recipe, kind of data and product.",
-        facts=_lowest(rows),
+        facts=f"{count_of(len(rows), 'point')} of {count_of(shapes, 'shape')}; lowest: "
+        f"{worst[column]:.1f} dB in {column.removesuffix('_sqnr_db')} of {worst['label']} by "
+        f"{worst['provider']}, {worst['data']} data, {axis_text(worst)}.",
     )
-
-
-def _cells(axes: Axes, values: pd.DataFrame) -> None:
-    numbers = values.to_numpy(dtype=float)
-    sns.heatmap(
-        np.clip(numbers, *_RANGE_DB),
-        annot=numbers,
-        fmt=".1f",
-        annot_kws={"fontsize": 10},
-        cmap=_DECIBEL_MAP,
-        vmin=_RANGE_DB[0],
-        vmax=_RANGE_DB[1],
-        cbar=False,
-        yticklabels=list(values.index),
-        ax=axes,
-    )
-    axes.grid(visible=False)
-    axes.tick_params(length=0)
-    axes.set_yticklabels(list(values.index), rotation=0)
-    axes.set_xticklabels(OUTPUTS, rotation=45, ha="right", rotation_mode="anchor")
-    axes.set(xlabel="", ylabel="")
 
 
 def _row_names(rows: pd.DataFrame) -> list[str]:
@@ -291,17 +293,6 @@ def _row_names(rows: pd.DataFrame) -> list[str]:
 def _row_px(names: Sequence[str]) -> float:
     """Height of a row that holds the name with the most lines."""
     return max(_ROW_PX, _LINE_PX * (1 + max(name.count("\n") for name in names)))
-
-
-def _lowest(rows: pd.DataFrame) -> str:
-    shapes = len(rows.drop_duplicates(["m", "n", "k"]))
-    worst = row_of_largest(rows.assign(noise=-rows[list(SQNR)].min(axis=1)), "noise")
-    column = min(SQNR, key=lambda name: float(worst[name]))
-    return (
-        f"{count_of(len(rows), 'point')} of {count_of(shapes, 'shape')}; lowest: "
-        f"{worst[column]:.1f} dB in {column.removesuffix('_sqnr_db')} of {worst['label']} by "
-        f"{worst['provider']}, {worst['data']} data, {axis_text(worst)}."
-    )
 
 
 def draw_dots(rows: pd.DataFrame) -> Picture | None:
@@ -326,12 +317,19 @@ def draw_dots(rows: pd.DataFrame) -> Picture | None:
             styles.marker_dot(name, marker, colour) for name, (colour, marker) in _MARKS.items()
         ]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
+    # How far the shapes of one recipe, kind of data and product lie apart at most
+    keys = ["label", "provider", "data"]
+    long = rows.melt([*keys], list(SQNR), "product", "sqnr")
+    ends = long.groupby([*keys, "product"], sort=False)["sqnr"].agg(["min", "max"]).reset_index()
+    widest = row_of_largest(ends.assign(apart=ends["max"] - ends["min"]), "apart")
     return Picture(
         key="linear_accuracy_by_shape",
         drawn=figure,
         op=OP,
         alt="Dots of SQNR by recipe, kind of data and product, one per shape.",
-        facts=_widest_spread(rows),
+        facts=f"{count_of(len(rows), 'point')}; shapes lie furthest apart in "
+        f"{widest['product'].removesuffix('_sqnr_db')} of {widest['label']} on {widest['data']} "
+        f"data: {widest['min']:.1f} to {widest['max']:.1f} dB.",
     )
 
 
@@ -343,19 +341,6 @@ def _dots(axes: Axes, rows: pd.DataFrame) -> None:
     styles.show_ticks(axes.xaxis, _decibel_text, 4)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
-
-
-def _widest_spread(rows: pd.DataFrame) -> str:
-    """How far the shapes of one recipe, kind of data and product lie apart at most."""
-    keys = ["label", "provider", "data"]
-    long = rows.melt([*keys], list(SQNR), "product", "sqnr")
-    ends = long.groupby([*keys, "product"], sort=False)["sqnr"].agg(["min", "max"]).reset_index()
-    widest = row_of_largest(ends.assign(apart=ends["max"] - ends["min"]), "apart")
-    return (
-        f"{count_of(len(rows), 'point')}; shapes lie furthest apart in "
-        f"{widest['product'].removesuffix('_sqnr_db')} of {widest['label']} on {widest['data']} "
-        f"data: {widest['min']:.1f} to {widest['max']:.1f} dB."
-    )
 
 
 def spread_db(table: pd.DataFrame, column: str) -> float:

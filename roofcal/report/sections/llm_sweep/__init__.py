@@ -8,7 +8,7 @@ import pandas as pd
 
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
-from roofcal.ask.llm.sweep import Sweep, frontier, sweep
+from roofcal.ask.llm.sweep import frontier, sweep
 from roofcal.core import paths
 from roofcal.core.language_models import LanguageModel, load_models
 from roofcal.models import calibrated
@@ -175,15 +175,11 @@ def _rows_of_model(
         swept = sweep(deployment, sources, calibrated.MODEL)
     except PredictError:  # too large for a host, or no link to other GPUs
         return
-    yield from _rows(swept, model.model, recipe)
-
-
-def _rows(swept: Sweep, model: str, recipe: str) -> Iterator[dict[str, object]]:
     best = {id(answer) for answer in frontier(swept.answers)}
     for answer in swept.answers:
         step = answer.decode.total
         yield {
-            "model": model,
+            "model": model.model,
             "recipe": recipe,
             "tensor_parallel": answer.deployment.tensor,
             "pipeline_parallel": answer.deployment.pipeline,

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
-from numpy.typing import NDArray
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import RECIPES
@@ -72,24 +71,7 @@ def draw_bandwidth(
         f"{scaled(float(best['achieved_bytes_per_s']), 'B/s')}."
     )
     alt = "Achieved bandwidth against tokens by recipe and provider."
-    chart = _bandwidth_chart(rows, weights, calibration, spec)
-    return Picture(key="mixed_bandwidth", drawn=chart, op=tables.OP, alt=alt, facts=facts)
-
-
-def _bandwidth_chart(
-    rows: pd.DataFrame,
-    weights: Sequence[tuple[int, int]],
-    calibration: Calibration | None,
-    spec: DeviceSpec | None,
-) -> Chart:
-    """Lines of the rows by recipe and provider.
-
-    Args:
-        rows: points of the recipes that are compared.
-        weights: n x k of the panels.
-        calibration: of the run.
-        spec: datasheet of its device.
-    """
+    # Lines of the rows by recipe and provider
     drawn = rows[[pair in set(weights) for pair in zip(rows["n"], rows["k"], strict=True)]]
     points = styled_points(drawn).assign(
         m=drawn["m"],
@@ -99,7 +81,7 @@ def _bandwidth_chart(
     )
     levels, level_entries = bandwidth_levels(calibration, spec)
     legend = [*point_legend(drawn), *level_entries]
-    return Chart(
+    chart = Chart(
         x=Axis("m", "tokens m", "count"),
         y=Axis("achieved_bytes_per_s", "B/s", "linear"),
         layers=[
@@ -121,6 +103,7 @@ def _bandwidth_chart(
         ),
         legend=legend,
     )
+    return Picture(key="mixed_bandwidth", drawn=chart, op=tables.OP, alt=alt, facts=facts)
 
 
 def _int4_recipe(rows: pd.DataFrame) -> str | None:
@@ -128,12 +111,6 @@ def _int4_recipe(rows: pd.DataFrame) -> str | None:
     recipes = drawing.in_recipe_order(rows.loc[rows["format"] == "int4", "recipe"], tables.OP)
     symmetric = [recipe for recipe in recipes if not RECIPES[recipe].b.zero_point]
     return next(reversed(symmetric or recipes), None)
-
-
-def _token_axis(axes: Axes) -> None:
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
@@ -154,8 +131,18 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
                 measured = of_provider[(of_provider["n"] == n) & (of_provider["k"] == k)]
                 _roofs(axes, calibration, measured, (provider, recipe, n, k))
         styles.label_edges(grid, "m", "time")
-        _cut_low_times(grid)
-        _roof_legend(figure)
+        # The axis of time of a column of panels begins below its least launch and memory time
+        for column in grid.T:
+            lines = [line for axes in column for line in axes.lines if line.get_color() in _LOWEST]
+            low = min(float(min(line.get_ydata())) for line in lines)
+            column[0].set_ylim(bottom=0.7 * low)
+        handles = [
+            Line2D([], [], color=colour, linestyle=dashes, label=tables.ROOFS[name])
+            for name, (colour, dashes) in _PARTS.items()
+        ]
+        handles.append(Line2D([], [], color=styles.INK, linewidth=2, label="predicted"))
+        handles.append(Line2D([], [], color=styles.INK, marker="o", linestyle="", label="measured"))
+        styles.legend(figure, handles, 6, 2.6)
     dots = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
     ours = [name for name in providers if name in tables.OURS]
     return Picture(
@@ -180,19 +167,16 @@ def _roofs(
         axes.plot(tokens, values, color=colour, linestyle=dashes)
     axes.plot(tokens, parts.total, color=styles.INK, linewidth=2)
     axes.plot(rows["m"], rows["median_s"], "o", color=styles.INK, markersize=5)
-    _token_axis(axes)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_yscale("log")
     styles.log_axis(axes.yaxis, "s")
-    _binding_strip(axes, tokens, parts.bound_by)
-    axes.set_title(f"{provider}, {shape_text((n, k))}")
-
-
-def _binding_strip(axes: Axes, tokens: NDArray[np.float64], bound_by: Sequence[str]) -> None:
-    """The binding part by m along the top of the panel, in words."""
-    for first, last, part in tables.runs_of_equal(bound_by):
+    # The binding part by m along the top of the panel, in words
+    for first, last, part in tables.runs_of_equal(parts.bound_by):
         left, right = (
             float(tokens[first]),
-            float(tokens[min(last + 1, len(bound_by) - 1)]),
+            float(tokens[min(last + 1, len(parts.bound_by) - 1)]),
         )
         axes.axvspan(left, right, ymin=0.985, ymax=1, color=_PARTS[part][0], linewidth=0)
         if right / left >= 2:
@@ -204,24 +188,7 @@ def _binding_strip(axes: Axes, tokens: NDArray[np.float64], bound_by: Sequence[s
                 va="top",
                 fontsize=10,
             )
-
-
-def _cut_low_times(grid: Any) -> None:
-    """The axis of time of a column of panels begins below its least launch and memory time."""
-    for column in grid.T:
-        lines = [line for axes in column for line in axes.lines if line.get_color() in _LOWEST]
-        low = min(float(min(line.get_ydata())) for line in lines)
-        column[0].set_ylim(bottom=0.7 * low)
-
-
-def _roof_legend(figure: Figure) -> None:
-    handles = [
-        Line2D([], [], color=colour, linestyle=dashes, label=tables.ROOFS[name])
-        for name, (colour, dashes) in _PARTS.items()
-    ]
-    handles.append(Line2D([], [], color=styles.INK, linewidth=2, label="predicted"))
-    handles.append(Line2D([], [], color=styles.INK, marker="o", linestyle="", label="measured"))
-    styles.legend(figure, handles, 6, 2.6)
+    axes.set_title(f"{provider}, {shape_text((n, k))}")
 
 
 def draw_crossover(table: pd.DataFrame) -> Picture | None:

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from roofcal.core.environments import origin_environment
@@ -166,23 +165,6 @@ def _errors_chart(
     )
 
 
-def _perfect_band(axes: Axes) -> None:
-    axes.axhspan(1 - _BAND, 1 + _BAND, color=styles.GRID, linewidth=0)
-    axes.axhline(1, color=styles.MUTED, linewidth=0.8)
-
-
-def _clipped_ratio(errors: pd.DataFrame) -> "pd.Series[float]":
-    """Predicted over measured; ratios beyond the axis lie on its edge."""
-    return (1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH)
-
-
-def _ratio_axis(axes: Axes) -> None:
-    """A logarithmic axis of predicted / measured with ticks that people read."""
-    axes.set_yscale("log")
-    axes.set_ylim(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
-    styles.fixed_ticks(axes.yaxis, _TICKS)
-
-
 def draw_error_by_regime(
     frame: pd.DataFrame, labels: Mapping[str, str] | None = None
 ) -> Picture | None:
@@ -195,14 +177,17 @@ def draw_error_by_regime(
         return None
     regimes = sorted({str(r) for r in errors["regime"]}, key=regime_rank)
     models, best = models_by_error(errors), best_model(errors)
-    errors = errors.assign(ratio=_clipped_ratio(errors))
+    errors = errors.assign(ratio=(1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH))
     with styles.look():
         figure = styles.new_figure(400)
         axes = figure.subplots()
-        _perfect_band(axes)
+        axes.axhspan(1 - _BAND, 1 + _BAND, color=styles.GRID, linewidth=0)
+        axes.axhline(1, color=styles.MUTED, linewidth=0.8)
         _strips(axes, errors, regimes, models)
         _boxes(axes, errors, regimes, models)
-        _ratio_axis(axes)
+        axes.set_yscale("log")
+        axes.set_ylim(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
+        styles.fixed_ticks(axes.yaxis, _TICKS)
         counts = [int(((errors["regime"] == r) & (errors["model"] == best)).sum()) for r in regimes]
         ticks = [
             f"{name}\n{count_of(count, 'point')}"
@@ -211,32 +196,22 @@ def draw_error_by_regime(
         axes.set_xticks(range(len(regimes)), ticks)
         axes.grid(visible=False, axis="x")
         axes.set(xlabel="", ylabel="predicted / measured")
-        _models_legend(figure, models, labels or {})
+        names = {model: (labels or {}).get(model, model) for model in models}
+        columns = min(6, max(1, _LETTERS // (max(map(len, names.values())) + 4)))
+        colours = styles.model_colours(models)
+        handles = [Patch(edgecolor=colours[m], fill=False, label=names[m]) for m in models]
+        styles.legend(figure, handles, columns)
     outside = int((~(1 + errors["error"]).between(_RATIO_LOW, _RATIO_HIGH)).sum())
     edge = f" {count_of(outside, 'ratio')} beyond the axis sit on its edge." if outside else ""
+    rows = errors[errors["model"] == best]
+    mean = rows["error"].abs().groupby(rows["regime"]).mean()
     return Picture(
         key="error_by_regime",
         drawn=figure,
         op=str(errors["op"].iloc[0]),
         alt="Predicted over measured time by regime and model.",
-        facts=_worst_regime(errors, best) + edge,
-    )
-
-
-def _models_legend(figure: Figure, models: Sequence[str], labels: Mapping[str, str]) -> None:
-    names = {model: labels.get(model, model) for model in models}
-    columns = min(6, max(1, _LETTERS // (max(map(len, names.values())) + 4)))
-    colours = styles.model_colours(models)
-    handles = [Patch(edgecolor=colours[m], fill=False, label=names[m]) for m in models]
-    styles.legend(figure, handles, columns)
-
-
-def _worst_regime(errors: pd.DataFrame, best: str) -> str:
-    rows = errors[errors["model"] == best]
-    mean = rows["error"].abs().groupby(rows["regime"]).mean()
-    return (
-        f"The model with the least error is {best}; its MAPE is highest in regime "
-        f"{mean.idxmax()}, {percent(float(mean.max()))}.{_providers_text(errors)}"
+        facts=f"The model with the least error is {best}; its MAPE is highest in regime "
+        f"{mean.idxmax()}, {percent(float(mean.max()))}.{_providers_text(errors)}{edge}",
     )
 
 

@@ -141,12 +141,19 @@ def draw_session(
         ops = [op for op in timed if len(timed[op])] if readings else list(drift)
         styles.legend(figure, styles.colour_patches({op: op_colour(op) for op in ops}), 6, 0.8)
         figure.align_ylabels()
+    facts = []
+    for column, name, unit in _READINGS:
+        parts = [rows[column].dropna() for rows in timed.values()]
+        values = pd.concat(parts) if parts else pd.Series(dtype=float)
+        if len(values):
+            low, high = scaled(float(values.min()), unit), scaled(float(values.max()), unit)
+            facts.append(f"{name[0].upper()}{name[1:]} from {low} to {high}.")
     return Picture(
         key="session",
         drawn=figure,
         op=max(timed, key=lambda op: len(timed[op])),
         alt="State of the device over the session.",
-        facts=" ".join([*_drift_facts(drift), *_reading_facts(timed)]),
+        facts=" ".join([*_drift_facts(drift), *facts]),
     )
 
 
@@ -194,17 +201,6 @@ def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
             f"{who} measured {count_of(int(counts.max()), 'time')} and spread over "
             f"{percent(drift_fraction(rows) or 0.0)}."
         )
-    return facts
-
-
-def _reading_facts(timed: Mapping[str, pd.DataFrame]) -> list[str]:
-    facts = []
-    for column, name, unit in _READINGS:
-        parts = [rows[column].dropna() for rows in timed.values()]
-        values = pd.concat(parts) if parts else pd.Series(dtype=float)
-        if len(values):
-            low, high = scaled(float(values.min()), unit), scaled(float(values.max()), unit)
-            facts.append(f"{name[0].upper()}{name[1:]} from {low} to {high}.")
     return facts
 
 

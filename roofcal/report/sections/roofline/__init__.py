@@ -119,9 +119,38 @@ def draw_roofline(
     best = row_of_largest(rows, "achieved_flops_per_s")
     rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
     shape = shape_text(best[axis] for axis in axes_of(rows))
+    factor = factors_above_roof(rows, calibration)
+    above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
+    columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
+    roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
+    legend = point_legend(rows)
+    if (roofs["recipe"] == _DATASHEET).any():
+        legend.append(LegendEntry(field="recipe", value=_DATASHEET, colour=MUTED, dash=DASH))
     return Picture(
         key="roofline",
-        drawn=_roofline_chart(frame, rows, calibration, spec),
+        drawn=Chart(
+            x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
+            y=Axis("achieved_flops_per_s", "FLOP/s"),
+            layers=[
+                Layer(mark="line", table="roofs", detail="recipe", hidden=("recipe",)),
+                Layer(mark="dots"),
+            ],
+            tables={"points": chart_points(frame).join(columns), "roofs": roofs},
+            panels=[
+                Panel(title=_title(dtype, spec), where={"math_dtype": dtype})
+                for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
+            ],
+            tips=(
+                *HEAD_TIPS,
+                TIME_TIP,
+                FLOPS_TIP,
+                BYTES_TIP,
+                Tip(key="above", label="above its roof"),
+                *TAIL_TIPS,
+            ),
+            legend=legend,
+            is_shared=True,
+        ),
         op=op,
         alt=f"Roofline plot of {op}, one panel per number format.",
         facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
@@ -139,52 +168,6 @@ def _math_dtypes(rows: pd.DataFrame) -> list[str]:
         for recipe, row in first.iterrows()
     }
     return [dtypes[recipe] or "" for recipe in rows["recipe"]]
-
-
-def _roofline_chart(
-    frame: pd.DataFrame,
-    rows: pd.DataFrame,
-    calibration: Calibration | None,
-    spec: DeviceSpec | None,
-) -> Chart:
-    """A panel per number format.
-
-    Args:
-        frame: tidy frame of the op.
-        rows: its rows that are drawn, with their columns `math_dtype` and `intensity`.
-        calibration: of the run.
-        spec: datasheet of its device.
-    """
-    factor = factors_above_roof(rows, calibration)
-    above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
-    columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
-    roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
-    legend = point_legend(rows)
-    if (roofs["recipe"] == _DATASHEET).any():
-        legend.append(LegendEntry(field="recipe", value=_DATASHEET, colour=MUTED, dash=DASH))
-    return Chart(
-        x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
-        y=Axis("achieved_flops_per_s", "FLOP/s"),
-        layers=[
-            Layer(mark="line", table="roofs", detail="recipe", hidden=("recipe",)),
-            Layer(mark="dots"),
-        ],
-        tables={"points": chart_points(frame).join(columns), "roofs": roofs},
-        panels=[
-            Panel(title=_title(dtype, spec), where={"math_dtype": dtype})
-            for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
-        ],
-        tips=(
-            *HEAD_TIPS,
-            TIME_TIP,
-            FLOPS_TIP,
-            BYTES_TIP,
-            Tip(key="above", label="above its roof"),
-            *TAIL_TIPS,
-        ),
-        legend=legend,
-        is_shared=True,
-    )
 
 
 def _title(dtype: str, spec: DeviceSpec | None) -> str:

@@ -87,7 +87,9 @@ def _grid(table: pd.DataFrame, baseline: str, key: str, frame: pd.DataFrame) -> 
     """A map per recipe, weights (n x k) down, m across; with few m one per m, recipes across."""
     if table.empty:
         return None
-    recipes, tokens = _recipes(table), _most_common(table["m"])
+    recipes = _recipes(table)
+    counts = table["m"].value_counts(sort=False).sort_index()
+    tokens = sorted(counts.sort_values(ascending=False, kind="stable").index[:_MOST_COLUMNS])
     named = table.assign(weight=_weight_texts(table))
     named = named[named["m"].isin(tokens)]
     weights = _weights(named)
@@ -194,12 +196,6 @@ def _weights(table: pd.DataFrame) -> list[str]:
 def _thinned(names: Sequence[str]) -> list[str]:
     """At most _MOST_ROWS names, evenly spaced."""
     return list(names[:: -(-len(names) // _MOST_ROWS)])
-
-
-def _most_common(values: "pd.Series[int]") -> list[int]:
-    """The sizes that most points have, in order."""
-    counts = values.value_counts(sort=False).sort_index()
-    return sorted(counts.sort_values(ascending=False, kind="stable").index[:_MOST_COLUMNS])
 
 
 def columns_of(op: OpSpec) -> list[Column]:
