@@ -16,9 +16,8 @@ from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.columns import count, counts, ratio, text, texts
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
-from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.styles import hatching, label_edges, look, new_figure, ratio_heat_map
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, derived_contents, derived_file
 
 FILE: Final = "breakeven.csv"

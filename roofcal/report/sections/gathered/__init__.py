@@ -9,7 +9,7 @@ For each shape, world size, recipe and mode, with t of the slowest rank:
 mode: graph, captured; eager, launched by the host call by call (on a CPU: by the clock).
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any, Final
@@ -42,9 +42,8 @@ from roofcal.report.kit.columns import (
     texts,
 )
 from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times
-from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.kit.writer import Picture, SectionWriter
+from roofcal.report.section import Section, filled_table
 from roofcal.report.sections.gathered import links
 
 OP: Final = spec.OP.name
@@ -339,7 +338,8 @@ def _mode_handles(rows: pd.DataFrame) -> list[Line2D]:
 
 
 def _recipe_handles(rows: pd.DataFrame) -> list[Line2D]:
-    return styles.colour_lines(drawing.recipe_colours(drawing.in_recipe_order(rows["recipe"], OP)))
+    recipes = drawing.in_recipe_order(rows["recipe"], OP)
+    return styles.colour_lines({name: drawing.recipe_colour(name) for name in recipes})
 
 
 def draw_hidden(table: pd.DataFrame) -> Picture | None:
@@ -353,7 +353,20 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
         figure = styles.new_figure(330)
         panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
         for axes, size in zip(panels, sizes, strict=True):
-            _efficiencies(axes, rows[rows["world_size"] == size])
+            of_size = rows[rows["world_size"] == size]
+            for level in (0, 1):
+                axes.axhline(level, color=styles.MUTED, linewidth=0.9)
+            for (recipe, provider, mode), dots in of_size.groupby(
+                ["recipe", "provider", "mode"], sort=False
+            ):
+                fill = _fill(drawing.recipe_colour(str(recipe)), str(mode))
+                _scatter(axes, dots["share"], dots["hidden"], str(provider), fill)
+            axes.set_xscale("log")
+            styles.fixed_ticks(axes.xaxis, (0.1, 0.2, 0.5, 1, 2, 5, 10))
+            styles.show_ticks(axes.yaxis, lambda value: percent(value, 0))
+            axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+            if float(of_size["hidden"].min()) < _LOWEST_HIDDEN:
+                axes.set_ylim(bottom=_LOWEST_HIDDEN)
             axes.set_title(f"{size} GPUs")
             axes.set_xlabel("time of gather / of product")
         panels[0].set_ylabel("of the shorter one hidden")
@@ -365,20 +378,6 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
     facts = f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}."
     alt = "Share of the shorter of gather and product that is hidden."
     return Picture(key="gathered_hidden", drawn=figure, op=OP, alt=alt, facts=facts)
-
-
-def _efficiencies(axes: Axes, rows: pd.DataFrame) -> None:
-    for level in (0, 1):
-        axes.axhline(level, color=styles.MUTED, linewidth=0.9)
-    for (recipe, provider, mode), dots in rows.groupby(["recipe", "provider", "mode"], sort=False):
-        fill = _fill(drawing.recipe_colour(str(recipe)), str(mode))
-        _scatter(axes, dots["share"], dots["hidden"], str(provider), fill)
-    axes.set_xscale("log")
-    styles.fixed_ticks(axes.xaxis, (0.1, 0.2, 0.5, 1, 2, 5, 10))
-    styles.show_ticks(axes.yaxis, lambda value: percent(value, 0))
-    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-    if float(rows["hidden"].min()) < _LOWEST_HIDDEN:
-        axes.set_ylim(bottom=_LOWEST_HIDDEN)
 
 
 def draw_ranks(frame: pd.DataFrame) -> Picture | None:
@@ -474,8 +473,10 @@ def _gathers(contents: _Contents, frame: pd.DataFrame, writer: SectionWriter) ->
     yield from writer.filled_table("gathered-ranks", name, rows, RANKS)
 
 
-def _tables(contents: _Contents) -> Iterable[CsvTable]:
-    return filled_table(FILE, contents.table)
-
-
-SECTION = Section("All-gather fused with the product", "recipe", _contents, _blocks, tables=_tables)
+SECTION = Section(
+    "All-gather fused with the product",
+    "recipe",
+    _contents,
+    _blocks,
+    tables=lambda contents: filled_table(FILE, contents.table),
+)

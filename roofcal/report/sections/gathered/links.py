@@ -19,7 +19,7 @@ from roofcal.report.kit import styles
 from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.columns import count, number, texts
 from roofcal.report.kit.numbers import MICROSECONDS, binary, count_of, scaled
-from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.writer import Picture
 
 OP: Final = PROBE.name
 SYMMETRIC: Final = "symm_mem"

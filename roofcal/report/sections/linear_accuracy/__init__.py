@@ -5,7 +5,6 @@ as points that were measured for their accuracy alone: all of them have the erro
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 import numpy as np
@@ -25,8 +24,7 @@ from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence, paragraphs
 from roofcal.report.kit.columns import SIZES, count, decibels, ratio, text
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, times
-from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
 
 OP: Final = LINEAR.name
@@ -375,7 +373,14 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
         figure = styles.new_figure(330)
         grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
         for axes, (output, column) in zip(grid, panels.items(), strict=True):
-            _dots_by_speed(axes, table, column)
+            axes.axvline(1, color=styles.MUTED, linewidth=0.8)
+            for (recipe_name, by), dots in table.groupby(["recipe", "provider"], sort=False):
+                colour, marker = recipe_colour(str(recipe_name)), provider_marker(str(by))
+                styles.dots(
+                    axes, dots["speedup"], dots[column], colour, 40, edge=0.6, marker=marker
+                )
+            styles.show_ticks(axes.xaxis, lambda value: f"{value:g}{TIMES}", 5)
+            styles.show_ticks(axes.yaxis, _decibel_text)
             axes.set_title(output)
             axes.set_xlabel("speed against bf16")
         grid[0].set_ylabel("SQNR")
@@ -398,62 +403,44 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
     )
 
 
-def _dots_by_speed(axes: Axes, table: pd.DataFrame, column: str) -> None:
-    axes.axvline(1, color=styles.MUTED, linewidth=0.8)
-    for (name, provider), dots in table.groupby(["recipe", "provider"], sort=False):
-        colour, marker = recipe_colour(str(name)), provider_marker(str(provider))
-        styles.dots(axes, dots["speedup"], dots[column], colour, 40, edge=0.6, marker=marker)
-    styles.show_ticks(axes.xaxis, lambda value: f"{value:g}{TIMES}", 5)
-    styles.show_ticks(axes.yaxis, _decibel_text)
-
-
 def _decibel_text(value: float) -> str:
     return f"{value:g}\N{NO-BREAK SPACE}dB"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Contents:
-    """Points with an accuracy, what fast accumulation costs, and accuracy beside speed."""
-
-    accuracy: pd.DataFrame
-    accumulation: pd.DataFrame
-    speed: pd.DataFrame
-
-
-def _contents(analysis: Analysis) -> _Contents | None:
-    """None where no linear was planned."""
+def _contents(analysis: Analysis) -> dict[str, pd.DataFrame] | None:
+    """Accuracy by point, by accumulation and beside speed; None where no linear was planned."""
     frame = analysis.frames.get(OP)
     if frame is None or frame.empty:
         return None
-    return _Contents(
-        accuracy=accuracy_rows(frame),
-        accumulation=accumulation_table(frame),
-        speed=speed_and_accuracy(frame, analysis.speedups[OP]),
-    )
+    return {
+        "accuracy": accuracy_rows(frame),
+        "accumulation": accumulation_table(frame),
+        "speed": speed_and_accuracy(frame, analysis.speedups[OP]),
+    }
 
 
-def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block]:
-    if contents is None or contents.accuracy.empty:
+def _blocks(contents: dict[str, pd.DataFrame] | None, writer: SectionWriter) -> Iterator[Block]:
+    if contents is None or contents["accuracy"].empty:
         yield absence(NOT_MEASURED)
         return
-    rows, pairs = contents.accuracy, contents.accumulation
+    rows, pairs = contents["accuracy"], contents["accumulation"]
     yield from paragraphs(answer_sentences(rows, pairs))
     yield from writer.figures(draw_matrix(rows), draw_dots(rows))
     if len(pairs):
         name = "Fast against two-level accumulation"
         yield writer.table("linear-accumulation", name, pairs, ACCUMULATION, ACCUMULATION_FILE)
-    if contents.speed.empty:
+    if contents["speed"].empty:
         yield absence(NO_SPEED)
-    yield from paragraphs(filter(None, [equal_accuracy_text(contents.speed)]))
-    yield from writer.figures(draw_speed(contents.speed), source=SPEED_FILE)
+    yield from paragraphs(filter(None, [equal_accuracy_text(contents["speed"])]))
+    yield from writer.figures(draw_speed(contents["speed"]), source=SPEED_FILE)
     name = "Signal to quantisation noise of every point"
     yield writer.table("linear-accuracy-points", name, rows, ACCURACY, writer.csv(OP))
 
 
-def _tables(contents: _Contents | None) -> Iterator[CsvTable]:
+def _tables(contents: dict[str, pd.DataFrame] | None) -> Iterator[CsvTable]:
     if contents is not None:
-        yield from filled_table(ACCUMULATION_FILE, contents.accumulation)
-        yield from filled_table(SPEED_FILE, contents.speed)
+        yield from filled_table(ACCUMULATION_FILE, contents["accumulation"])
+        yield from filled_table(SPEED_FILE, contents["speed"])
 
 
 SECTION = Section("Accuracy of float8 linears", "recipe", _contents, _blocks, tables=_tables)

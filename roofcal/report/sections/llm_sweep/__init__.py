@@ -21,9 +21,8 @@ from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.numbers import count_of, scaled, significant
-from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.kit.writer import Picture, SectionWriter
+from roofcal.report.section import Section, filled_table
 
 _COLOURS: Final = {  # of numbers of GPUs
     1: styles.BLUE,
@@ -200,15 +199,11 @@ def _blocks(swept: Swept, writer: SectionWriter) -> Iterator[Block]:
         yield from writer.figures(*pictures, source=FILE, command=swept.command)
 
 
-def _tables(swept: Swept) -> Iterator[CsvTable]:
-    return filled_table(FILE, swept.rows)
-
-
 SECTION = Section(
     key="llm-sweep",
     title="How to cut language models",
     question="models",
     contents=_contents,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda swept: filled_table(FILE, swept.rows),
 )

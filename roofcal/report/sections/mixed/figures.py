@@ -33,7 +33,7 @@ from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.numbers import TIMES, count_of, percent, scaled, shape_text
-from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.writer import Picture
 from roofcal.report.sections.mixed import tables
 
 _MOST_PANELS: Final = 4

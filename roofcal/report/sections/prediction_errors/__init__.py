@@ -1,6 +1,6 @@
 """Predictions of every op against what was measured."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,8 +33,7 @@ from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent
-from roofcal.report.kit.pictures import Picture, thinned, thinning_note
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
 
 _MOST_STRIP_DOTS: Final = 300  # per regime and model
@@ -184,7 +183,23 @@ def draw_error_by_regime(
         axes.axhspan(1 - _BAND, 1 + _BAND, color=styles.GRID, linewidth=0)
         axes.axhline(1, color=styles.MUTED, linewidth=0.8)
         _strips(axes, errors, regimes, models)
-        _boxes(axes, errors, regimes, models)
+        sns.boxplot(
+            data=errors,
+            x="regime",
+            y="ratio",
+            hue="model",
+            order=regimes,
+            hue_order=models,
+            palette=styles.model_colours(models),
+            ax=axes,
+            width=_STRIP_WIDTH,
+            gap=0.25,
+            fill=False,
+            showfliers=False,
+            linewidth=1.2,
+            whis=(5, 95),
+            legend=False,
+        )
         axes.set_yscale("log")
         axes.set_ylim(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
         styles.fixed_ticks(axes.yaxis, _TICKS)
@@ -219,26 +234,6 @@ def _providers_text(errors: pd.DataFrame) -> str:
     """Which providers are drawn together, if there are several."""
     names = sorted({str(name) for name in errors["provider"]})
     return f" Drawn together: {', '.join(names)}." if len(names) > 1 else ""
-
-
-def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
-    sns.boxplot(
-        data=errors,
-        x="regime",
-        y="ratio",
-        hue="model",
-        order=regimes,
-        hue_order=models,
-        palette=styles.model_colours(models),
-        ax=axes,
-        width=_STRIP_WIDTH,
-        gap=0.25,
-        fill=False,
-        showfliers=False,
-        linewidth=1.2,
-        whis=(5, 95),
-        legend=False,
-    )
 
 
 def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
@@ -283,21 +278,13 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
             yield error_table(errors, op, id=f"{writer.anchor}-regimes-{op}")
             name = f"Error of {op} by model, regime, recipe and provider"
             yield writer.table(f"errors-{op}", name, errors, ERRORS, FILE)
-        yield from _worst_points(analysis, op, writer)
-
-
-def _worst_points(analysis: Analysis, op: str, writer: SectionWriter) -> Iterator[Block]:
-    rows = judged(analysis.frames[op])
-    rows = rows[rows["relative_error"].notna()]
-    order = rows["relative_error"].abs().sort_values(ascending=False, kind="stable").index
-    if len(rows):
-        worst = with_shape(rows.loc[order[:_MOST_WORST]])
-        name = f"The {len(worst)} points of {op} furthest from their prediction"
-        yield writer.table(f"worst-{op}", name, worst, WORST, writer.csv(op))
-
-
-def _tables(analysis: Analysis) -> Iterable[CsvTable]:
-    return [CsvTable(FILE, analysis.errors)]
+        rows = judged(analysis.frames[op])
+        rows = rows[rows["relative_error"].notna()]
+        order = rows["relative_error"].abs().sort_values(ascending=False, kind="stable").index
+        if len(rows):
+            worst = with_shape(rows.loc[order[:_MOST_WORST]])
+            title = f"The {len(worst)} points of {op} furthest from their prediction"
+            yield writer.table(f"worst-{op}", title, worst, WORST, writer.csv(op))
 
 
 SECTION = Section(
@@ -305,7 +292,7 @@ SECTION = Section(
     "trust",
     whole_run,
     _blocks,
-    tables=_tables,
+    tables=lambda analysis: [CsvTable(FILE, analysis.errors)],
     answer=_answer,
     lead=("measured_against_predicted",),
 )

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
 import seaborn as sns
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from roofcal.core.records import Session
@@ -49,9 +51,8 @@ from roofcal.report.kit.columns import (
     text,
     texts,
 )
-from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
-from roofcal.report.kit.pictures import Picture, thinned, thinning_note
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled, tick_text
+from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
 from roofcal.report.section import Answer, CsvTable, Section, filled_table, whole_run
 
 _MOST_READINGS: Final = 500  # per op and panel
@@ -135,11 +136,16 @@ def draw_session(
         stack = list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])
         if drift:
             _sentinel(stack[0], drift)
-        for axes, reading in zip(stack[1 if drift else 0 :], readings, strict=True):
-            _reading(axes, timed, *reading)
+        for axes, (column, name, unit) in zip(stack[1 if drift else 0 :], readings, strict=True):
+            for op, rows in timed.items():
+                shown = thinned(rows[rows[column].notna()], _MOST_READINGS)
+                axes.scatter(shown["minute"], shown[column], s=5, color=op_colour(op), linewidth=0)
+            axes.set(xlabel="", ylabel=name)
+            axes.yaxis.set_major_locator(MaxNLocator(4))
+            styles.show_ticks(axes.yaxis, partial(tick_text, unit=unit))
         stack[-1].set_xlabel("minutes since the first session began")
         ops = [op for op in timed if len(timed[op])] if readings else list(drift)
-        styles.legend(figure, styles.colour_patches({op: op_colour(op) for op in ops}), 6, 0.8)
+        styles.legend(figure, [Patch(color=op_colour(op), label=op) for op in ops], 6, 0.8)
         figure.align_ylabels()
     facts = []
     for column, name, unit in _READINGS:
@@ -177,17 +183,6 @@ def _sentinel(axes: Any, drift: Mapping[str, pd.DataFrame]) -> None:
     styles.show_ticks(axes.yaxis, lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}"), 4)
 
 
-def _reading(
-    axes: Any, timed: Mapping[str, pd.DataFrame], column: str, name: str, unit: str
-) -> None:
-    for op, rows in timed.items():
-        drawn = thinned(rows[rows[column].notna()], _MOST_READINGS)
-        axes.scatter(drawn["minute"], drawn[column], s=5, color=op_colour(op), linewidth=0)
-    axes.set(xlabel="", ylabel=name)
-    axes.yaxis.set_major_locator(MaxNLocator(4))
-    styles.unit_axis(axes.yaxis, unit)
-
-
 def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
     facts = []
     for op, rows in drift.items():
@@ -215,7 +210,6 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     op = str(rows["op"].iloc[0])
     drawn = thinned(rows, MOST_ROWS)
     burst = drawn[["slower", "burst_median_s"]]
-    legend = point_legend(drawn)
     return Picture(
         key="burst_against_settled",
         drawn=Chart(
@@ -234,7 +228,7 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
                 Tip(key="slower", label="settled over burst", kind="percent"),
                 *TAIL_TIPS,
             ),
-            legend=legend,
+            legend=point_legend(drawn),
             columns=1,
         ),
         op=op,

@@ -27,9 +27,8 @@ from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.numbers import count_of, is_missing, percent, scaled, shape_text, times
-from roofcal.report.kit.pictures import Picture, thinning_note
 from roofcal.report.kit.styles import MUTED
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter, thinning_note
 from roofcal.report.section import Answer, Section, whole_run
 
 BURST_RECIPE: Final = "bf16"

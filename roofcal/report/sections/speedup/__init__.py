@@ -22,8 +22,7 @@ from roofcal.report.kit.blocks import Block, Column, absence
 from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.columns import HOLDS_COLUMN, count, counts, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
-from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
 
 _SIZES: Final = ["m", "n", "k"]
@@ -243,17 +242,12 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
             yield absence(f"No shape of {op} has a time in both {baseline} and another recipe.")
 
 
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    for table in analysis.speedups.values():
-        yield CsvTable(FILE, table)
-
-
 SECTION = Section(
     "Speed-up against the baseline",
     "recipe",
     whole_run,
     _blocks,
-    tables=_tables,
+    tables=lambda analysis: [CsvTable(FILE, table) for table in analysis.speedups.values()],
     answer=_answer,
     lead=("speedup_by_tokens", "speedup_cubes", "speedup_by_layer", "speedup_by_shape"),
 )
