@@ -83,8 +83,10 @@ def write_report(
         builder = ChapterBuilder(analysis)
         chapters.append(builder.chapter(anchor, number, has_files=figures is not None))
         lines.append(device_line(analysis))
+        reasons = " ".join(disturbances(analysis))
+        note = f"note: these numbers answer nothing, measure again: {reasons}"
         answers.setdefault(
-            run.origin, [*_disturbed_lines(analysis), *headlines(analysis, lines[-1])]
+            run.origin, [*([note] if reasons else []), *headlines(analysis, lines[-1])]
         )
         tables += _labelled(builder.tables(), analysis)
     files = _joined(tables)
@@ -108,12 +110,6 @@ def _outdated_lines(runs: Iterable[Run]) -> Iterator[str]:
             beside = (run.derived.parent / origin for origin in run.origins())
             also = [f"{folder}/calibration.jsonl" for folder in beside]
             yield from commands_anew(run, str(run.folder), str(run.derived), also)
-
-
-def _disturbed_lines(analysis: Analysis) -> Iterator[str]:
-    """The banner of a disturbed run as a line before its headlines."""
-    if reasons := disturbances(analysis):
-        yield f"note: these numbers answer nothing, measure again: {' '.join(reasons)}"
 
 
 def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 A claim does not hold if the whole 95 % interval of our number lies outside of what the claim allows
 (its value and tolerance, see roofcal.claims.schema); otherwise it holds. It cannot be tested if
-records, a datasheet or a calibration are missing, and the reason names what is.
+records, a datasheet or a calibration are missing, and the reason names what is. Our number comes
+from the rows of a tidy table that the claim selects, or from the calibration.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """From how many tokens on a linear in fp8, casts included, is faster than in bf16."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -73,7 +73,18 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     recipes = in_recipe_order(rows["recipe"], headline_op())
     passes = [name for name in _PASSES if (rows["pass"] == name).any()]
     with look():
-        figure = _panels(rows, recipes, passes)
+        sides = rows["n"].nunique()
+        figure = new_figure(40 + len(recipes) * (34 + _ROW_PX * sides))
+        grid = figure.subplots(len(recipes), len(passes), squeeze=False, sharex=True, sharey=True)
+        for line, recipe in zip(grid, recipes, strict=True):
+            for axes, passed in zip(line, passes, strict=True):
+                cells = rows[(rows["recipe"] == recipe) & (rows["pass"] == passed)]
+                axes.set_visible(len(cells) > 0)
+                if len(cells):
+                    _panel(axes, cells, sorted(rows["m"].unique()))
+                    axes.set_title(f"{recipe}, {passed.replace('_', ' + ')}")
+        label_edges(grid, "m", "n = k")
+        _colour_scale(figure, grid)
     shares = [
         f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
         for name in ("faster", "uncertain", "slower")
@@ -93,25 +104,13 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     )
 
 
-def _panels(rows: pd.DataFrame, recipes: list[str], passes: list[str]) -> Figure:
-    sides = rows["n"].nunique()
-    figure = new_figure(40 + len(recipes) * (34 + _ROW_PX * sides))
-    grid = figure.subplots(len(recipes), len(passes), squeeze=False, sharex=True, sharey=True)
-    for line, recipe in zip(grid, recipes, strict=True):
-        for axes, name in zip(line, passes, strict=True):
-            cells = rows[(rows["recipe"] == recipe) & (rows["pass"] == name)]
-            axes.set_visible(len(cells) > 0)
-            if len(cells):
-                _panel(axes, cells, sorted(rows["m"].unique()))
-                axes.set_title(f"{recipe}, {name.replace('_', ' + ')}")
-    label_edges(grid, "m", "n = k")
-    # The bar that says which colour stands for which ratio
+def _colour_scale(figure: Figure, grid: Any) -> None:
+    """The bar that says which colour stands for which ratio."""
     bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
     ticks = np.array([0.5, 0.7, 1.0, 1.4, 2.0])
     bar.set_ticks(np.log2(ticks), labels=[f"{tick:g}{TIMES}" for tick in ticks])
     bar.ax.tick_params(length=0)
     bar.outline.set_visible(False)
-    return figure
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, tokens: list[int]) -> None:
