@@ -108,8 +108,7 @@ def _entries(ledger: str | None) -> "list[Entry]":
 def _verdicts(run: "RunFolder", entries: "list[Entry]") -> "list[Verdict]":
     from roofcal.ask.sources import datasheet
     from roofcal.points.run import load_run
-    from roofcal.report.data.claims import judge
-    from roofcal.report.data.evidence import evidence_of_run
+    from roofcal.report.data.claims import evidence_of_run, judge
 
     loaded = load_run(run.folder, run.derived)
     return judge(entries, evidence_of_run(loaded, datasheet(loaded.environment.device)))

@@ -94,14 +94,14 @@ class ChapterBuilder:
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
         self._questions = [
-            (question, [section.fill(analysis) for section in sections])
+            (question, [(section, section.contents(analysis)) for section in sections])
             for question, sections in sections_by_question()
         ]
 
     def tables(self) -> list[CsvTable]:
         """Every CSV file of the run."""
-        filled = [section for _, sections in self._questions for section in sections]
-        return [table for section in filled for table in section.tables()]
+        filled = [pair for _, sections in self._questions for pair in sections]
+        return [table for section, contents in filled for table in section.tables(contents)]
 
     def chapter(self, anchor: str, number: int, *, has_files: bool = True) -> Chapter:
         """The chapter.
@@ -141,40 +141,41 @@ class ChapterBuilder:
                     is_open=answer.is_open,
                     figures=[
                         figure
-                        for filled in sections
-                        for figure in lead_figures(
-                            written[filled.section.key].blocks, filled.section.lead
-                        )
+                        for section, _ in sections
+                        for figure in lead_figures(written[section.key].blocks, section.lead)
                     ],
                     sections=[
-                        written[filled.section.key]
-                        for filled in sections
-                        if written[filled.section.key].blocks
+                        written[section.key]
+                        for section, _ in sections
+                        if written[section.key].blocks
                     ],
                 )
                 for question, sections in self._questions
-                for answer in (one.answer() for one in sections)
-                if answer is not None
+                for answering, contents in sections
+                if answering.answer
+                for answer in [answering.answer(contents)]
             ],
         )
 
     def _written(self, anchor: str, number: int, has_files: bool) -> dict[str, ChapterSection]:
         """Key of every section -> the section. Drawing takes 4/5 of the time of a report."""
-        filled = [section for _, sections in self._questions for section in sections]
+        filled = [pair for _, sections in self._questions for pair in sections]
 
         def write(place: int) -> ChapterSection:
-            section = filled[place].section
+            section, contents = filled[place]
             prefixes = figure_prefixes(number, place)
             writer = section_writer(self.analysis, section, anchor, prefixes)
             writer = replace(writer, has_files=has_files)
             return ChapterSection(
                 id=f"{anchor}-{section.key}",
                 title=section.title,
-                blocks=filled[place].blocks(writer),
+                blocks=list(section.blocks(contents, writer)),
             )
 
         sections = parallel_map(write, range(len(filled)))
-        return {f.section.key: section for f, section in zip(filled, sections, strict=True)}
+        return {
+            section.key: written for (section, _), written in zip(filled, sections, strict=True)
+        }
 
 
 def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[FigureBlock]:

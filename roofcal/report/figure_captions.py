@@ -6,7 +6,7 @@ from typing import Final
 from roofcal.core.paths import CHECKOUT
 from roofcal.ops import FOLDERS
 from roofcal.report.data.op_pages import caption_words
-from roofcal.report.kit.captions import caption_text
+from roofcal.report.kit.writer import caption_text
 
 _SECTIONS: Final = CHECKOUT / "roofcal" / "report" / "sections"
 _TABLE: Final = ".csv"  # <file>.csv.md describes the columns of a table

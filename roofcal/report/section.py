@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import pandas as pd
 
@@ -59,10 +59,6 @@ class Answer:
     is_open: bool = field(default=False, kw_only=True)
 
 
-def _no_tables(_: Any) -> Iterable[CsvTable]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Section(Generic[Contents]):
     """One section of the chapter of a run.
@@ -81,7 +77,7 @@ class Section(Generic[Contents]):
     question: str
     contents: Callable[[Analysis], Contents]
     blocks: Callable[[Contents, SectionWriter], Iterable[Block]]
-    tables: Callable[[Contents], Iterable[CsvTable]] = field(default=_no_tables, kw_only=True)
+    tables: Callable[[Contents], Iterable[CsvTable]] = field(default=lambda _: (), kw_only=True)
     answer: Callable[[Contents], Answer] | None = field(default=None, kw_only=True)
     lead: tuple[str, ...] = field(default=(), kw_only=True)
     key: str = field(default="", kw_only=True)
@@ -90,30 +86,6 @@ class Section(Generic[Contents]):
     def folder(self) -> Path:
         """Where its code and its captions stand."""
         return FOLDER / self.key.replace("-", "_")
-
-    def fill(self, analysis: Analysis) -> "FilledSection[Contents]":
-        """The section with what it shows of a run."""
-        return FilledSection(section=self, contents=self.contents(analysis))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilledSection(Generic[Contents]):
-    """A section and what it shows of one run."""
-
-    section: Section[Contents]
-    contents: Contents
-
-    def blocks(self, writer: SectionWriter) -> list[Block]:
-        """See Section."""
-        return list(self.section.blocks(self.contents, writer))
-
-    def tables(self) -> Iterable[CsvTable]:
-        """See Section."""
-        return self.section.tables(self.contents)
-
-    def answer(self) -> Answer | None:
-        """See Section; None for a section that answers no question."""
-        return self.section.answer(self.contents) if self.section.answer else None
 
 
 def derived_contents(

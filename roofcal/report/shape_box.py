@@ -61,6 +61,18 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
     ]
     if not options:
         return None
+    places = {(o["op"], o["provider"], o["recipe"]): place for place, o in enumerate(options)}
+    names = ("option", "m", "n", "k", "s", "low_s", "high_s", "predicted_s")
+    measured: dict[str, list[Any]] = {name: [] for name in names}
+    for point in by_key(_points(analysis)).values():
+        # narrow weights are measured beside plain products, whose constants are those of gemm
+        keys = ((op, point.provider, point.recipe) for op in (point.op, *_MODELS))
+        place = next((places[key] for key in keys if key in places), None)
+        if place is not None:
+            times = (point.median_s, point.low_s, point.high_s, point.predicted_s)
+            cells = (place, *point.shape.values(), *map(_rounded, times))
+            for name, cell in zip(names, cells, strict=True):
+                measured[name].append(cell)
     return {
         "device": analysis.device,
         "anchor": anchor,
@@ -78,7 +90,7 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
         "dram_bytes": analysis.spec.dram_bytes if analysis.spec else None,
         "datasheet": analysis.device,
         "options": options,
-        "measured": _measured(analysis, options),
+        "measured": measured,
     }
 
 
@@ -137,23 +149,22 @@ def family_record(family: Any) -> dict[str, Any]:
             "few_rows_columns": narrow.n,
         }
     if name in int4.RULES:
-        rows = [_int4_row(row) for row in int4.RULES[name]]
+        rows = [
+            {
+                "most_tokens": row.most_tokens,
+                "least_group": row.least_group,
+                "most_weights": row.most_weights,
+                "blocks": [int4.figures(config) for config in row.configs],
+                "otherwise": [int4.figures(config) for config in row.otherwise],
+                "at_once": row.at_once,
+            }
+            for row in int4.RULES[name]
+        ]
         # a row whose kernels alone differ from those of a wider one below says nothing new
         pairs = zip(rows, [*rows[1:], None], strict=True)
         wider = [after and {**after, "least_group": row["least_group"]} for row, after in pairs]
         rule = {"rows": [row for row, below in zip(rows, wider, strict=True) if row != below]}
     return {"family": asdict(family), "rule": rule}
-
-
-def _int4_row(row: int4.Row) -> dict[str, Any]:
-    return {
-        "most_tokens": row.most_tokens,
-        "least_group": row.least_group,
-        "most_weights": row.most_weights,
-        "blocks": [int4.figures(config) for config in row.configs],
-        "otherwise": [int4.figures(config) for config in row.otherwise],
-        "at_once": row.at_once,
-    }
 
 
 def _operand(operand: Operand) -> dict[str, Any]:
@@ -168,22 +179,6 @@ def _operand(operand: Operand) -> dict[str, Any]:
             "per_scale": 2 if operand.zero_point else 1,
         }
     )
-
-
-def _measured(analysis: Analysis, options: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    places = {(o["op"], o["provider"], o["recipe"]): place for place, o in enumerate(options)}
-    names = ("option", "m", "n", "k", "s", "low_s", "high_s", "predicted_s")
-    measured: dict[str, list[Any]] = {name: [] for name in names}
-    for point in by_key(_points(analysis)).values():
-        # narrow weights are measured beside plain products, whose constants are those of gemm
-        keys = ((op, point.provider, point.recipe) for op in (point.op, *_MODELS))
-        place = next((places[key] for key in keys if key in places), None)
-        if place is not None:
-            times = (point.median_s, point.low_s, point.high_s, point.predicted_s)
-            cells = (place, *point.shape.values(), *map(_rounded, times))
-            for name, cell in zip(names, cells, strict=True):
-                measured[name].append(cell)
-    return measured
 
 
 def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:

@@ -28,11 +28,7 @@ from roofcal.report.kit.columns import (
     written_number,
 )
 from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
-from roofcal.report.sections.roofline.settled_rates import (
-    BURST_RECIPE,
-    first_turn,
-    settled_sentences,
-)
+from roofcal.report.sections.roofline import BURST_RECIPE, first_turn, settled_sentences
 
 _OTHER_MODELS: Final = {
     "torchao": "torchao's formula",
@@ -262,8 +258,12 @@ def model_errors(analysis: Analysis) -> pd.DataFrame:
                 for model, name in models.items()
             }
             mapes = {name: row["mape"] for name, row in others.items() if row is not None}
-            worst = {"worst": _worst_regime(analysis, op)}
-            rows.append({key: own[key] for key in _ERROR_KEYS if key in own} | worst | mapes)
+            chosen = (analysis.errors["op"] == op) & (analysis.errors["model"] == MODEL)
+            chosen &= (analysis.errors[["provider", "recipe"]] == prediction_errors.ALL).all(axis=1)
+            chosen &= analysis.errors["regime"] != prediction_errors.ALL
+            worst = analysis.errors[chosen].sort_values("mape").iloc[-1]
+            words = {"worst": f"{worst['regime']}, {percent(worst['mape'])}"}
+            rows.append({key: own[key] for key in _ERROR_KEYS if key in own} | words | mapes)
     return pd.DataFrame(rows)
 
 
@@ -298,26 +298,10 @@ def _roof_shares(analysis: Analysis) -> Iterator[str]:
     for op in analysis.predicted_ops:
         frame = analysis.frames[op]
         if not (frame["flops"] > 0).any() and MODEL in set(analysis.errors["model"]):
-            yield _share_of_roof(frame, op)
-
-
-def _share_of_roof(frame: pd.DataFrame, op: str) -> str:
-    """How close the providers of an op that computes nothing come to the memory roof."""
-    rows = prediction_errors.judged(frame)
-    share = (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
-    parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
-    return f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
-
-
-def _worst_regime(analysis: Analysis, op: str) -> str:
-    errors = analysis.errors
-    chosen = (
-        (errors["op"] == op)
-        & (errors["model"] == MODEL)
-        & (errors["provider"] == prediction_errors.ALL)
-    )
-    chosen &= (errors["recipe"] == prediction_errors.ALL) & (
-        errors["regime"] != prediction_errors.ALL
-    )
-    worst = errors[chosen].sort_values("mape").iloc[-1]
-    return f"{worst['regime']}, {percent(worst['mape'])}"
+            # How close the providers of an op that computes nothing come to the memory roof
+            rows = prediction_errors.judged(frame)
+            share = (
+                (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
+            )
+            parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
+            yield f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."

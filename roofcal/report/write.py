@@ -73,7 +73,8 @@ def write_report(
     tables: list[tuple[str, pd.DataFrame]] = []
     for number, (anchor, run) in enumerate(_with_anchors(loaded)):
         device = run.environment.device
-        calibrations = _calibrations(loaded, device)
+        own = [run for run in reversed(loaded) if run.environment.device == device]
+        calibrations = {run.environment.environment_id: calibration_path(run) for run in own}
         analysis = analyse(
             run, specs.get(device), peers=loaded, calibrations=calibrations, claims=claims
         )
@@ -82,8 +83,10 @@ def write_report(
         builder = ChapterBuilder(analysis)
         chapters.append(builder.chapter(anchor, number, has_files=figures is not None))
         lines.append(device_line(analysis))
+        reasons = " ".join(disturbances(analysis))
+        note = f"note: these numbers answer nothing, measure again: {reasons}"
         answers.setdefault(
-            run.origin, [*_disturbed_lines(analysis), *headlines(analysis, lines[-1])]
+            run.origin, [*([note] if reasons else []), *headlines(analysis, lines[-1])]
         )
         tables += _labelled(builder.tables(), analysis)
     files = _joined(tables)
@@ -107,12 +110,6 @@ def _outdated_lines(runs: Iterable[Run]) -> Iterator[str]:
             beside = (run.derived.parent / origin for origin in run.origins())
             also = [f"{folder}/calibration.jsonl" for folder in beside]
             yield from commands_anew(run, str(run.folder), str(run.derived), also)
-
-
-def _disturbed_lines(analysis: Analysis) -> Iterator[str]:
-    """The banner of a disturbed run as a line before its headlines."""
-    if reasons := disturbances(analysis):
-        yield f"note: these numbers answer nothing, measure again: {' '.join(reasons)}"
 
 
 def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
@@ -172,12 +169,6 @@ def _with_anchors(runs: Sequence[Run]) -> Iterator[tuple[str, Run]]:
         several = devices.count(environment.device) > 1
         tail = f"-{environment.environment_id[-8:]}-{run.origin}" if several else ""
         yield f"{environment.device}{tail}", run
-
-
-def _calibrations(runs: Sequence[Run], device: str) -> dict[str, str]:
-    """Environment -> calibration file of a device; of several runs of one the first counts."""
-    own = [run for run in reversed(runs) if run.environment.device == device]
-    return {run.environment.environment_id: calibration_path(run) for run in own}
 
 
 def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, Any]]) -> str:

@@ -8,8 +8,7 @@ from roofcal.claims.ledgers import Entry
 from roofcal.claims.schema import Ledger
 from roofcal.publish.site.grid import Grid, make_grid
 from roofcal.publish.site.publications import Publication
-from roofcal.report.data.claims import Verdict, counts_text, judge, own_text, source_text
-from roofcal.report.data.evidence import Evidence
+from roofcal.report.data.claims import Evidence, Verdict, counts_text, judge, own_text, source_text
 from roofcal.report.kit.blocks import Column
 from roofcal.report.kit.columns import text, wide
 

@@ -21,10 +21,9 @@ from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
 from roofcal.report.data.audit import not_ok, violations
-from roofcal.report.data.claims import Verdict, judge
+from roofcal.report.data.claims import Evidence, Verdict, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
 from roofcal.report.data.constants import constants_table
-from roofcal.report.data.evidence import Evidence
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
     on_panel_scale,

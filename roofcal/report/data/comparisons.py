@@ -177,14 +177,8 @@ def products_alone_text(speedups: pd.DataFrame | None, op: str) -> str:
     )
 
 
-def large_or_all(speedups: pd.DataFrame) -> pd.DataFrame:
-    """Rows of large products; all rows if there is no large one."""
-    large = speedups[speedups["regime"] == "large"]
-    return large if len(large) else speedups
-
-
 def best_gain(speedups: pd.DataFrame | None, op: str) -> tuple[float, str] | None:
-    """(ratio, recipe) of the highest median speed-up of an op over large products.
+    """(ratio, recipe) of the highest median speed-up of an op over large products, or over all.
 
     The provider stands behind the recipe where there are several. None without a narrower recipe.
     """
@@ -193,7 +187,8 @@ def best_gain(speedups: pd.DataFrame | None, op: str) -> tuple[float, str] | Non
     rows = speedups[speedups["recipe"].isin(narrower_recipes(op))]
     if rows.empty:
         return None
-    recipe, provider, gain = fastest_pair(large_or_all(rows))
+    large = rows[rows["regime"] == "large"]
+    recipe, provider, gain = fastest_pair(large if len(large) else rows)
     several = rows["provider"].nunique() > 1
     return gain, f"{recipe} ({provider})" if several else recipe
 

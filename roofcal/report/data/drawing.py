@@ -20,8 +20,8 @@ from roofcal.report.data.tidy import shape_texts, standard_rows
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import DASH, MOST_ROWS, LegendEntry, Tip
 from roofcal.report.kit.numbers import scaled
-from roofcal.report.kit.pictures import thinned
 from roofcal.report.kit.styles import MUTED
+from roofcal.report.kit.writer import thinned
 
 _OP_COLOURS: Final = ("blue", "vermillion", "green", "orange", "purple", "sky", "grey")
 
@@ -32,11 +32,6 @@ def recipe_colour(recipe: str) -> str:
     names = [page_of(op).colours.get(recipe) for op in FOLDERS]
     name = next(filter(None, reversed(names)), None)
     return styles.COLOURS[name] if name else styles.spare_choice(recipe, styles.SPARE_COLOURS)
-
-
-def recipe_colours(recipes: Iterable[str]) -> dict[str, str]:
-    """Recipe -> colour, in the given order."""
-    return {recipe: recipe_colour(recipe) for recipe in recipes}
 
 
 @cache
@@ -121,14 +116,6 @@ def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def recipe_legend(recipes: Iterable[str], op: str) -> list[LegendEntry]:
-    """Entries of recipes, in the order of their op."""
-    return [
-        LegendEntry(field="recipe", value=name, colour=recipe_colour(name), marker="swatch")
-        for name in in_recipe_order(recipes, op)
-    ]
-
-
 def provider_legend(providers: Iterable[str]) -> list[LegendEntry]:
     """Entries of providers by their markers; none for one provider alone."""
     names = sorted(dict.fromkeys(map(str, providers)))
@@ -141,10 +128,12 @@ def provider_legend(providers: Iterable[str]) -> list[LegendEntry]:
 
 def point_legend(rows: pd.DataFrame) -> list[LegendEntry]:
     """Entries of the recipes and providers of some points of one op."""
-    return [
-        *recipe_legend(rows["recipe"], str(rows["op"].iloc[0])),
-        *provider_legend(rows["provider"]),
+    recipes = in_recipe_order(rows["recipe"], str(rows["op"].iloc[0]))
+    entries = [
+        LegendEntry(field="recipe", value=name, colour=recipe_colour(name), marker="swatch")
+        for name in recipes
     ]
+    return [*entries, *provider_legend(rows["provider"])]
 
 
 def bandwidth_levels(

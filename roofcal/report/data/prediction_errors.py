@@ -73,22 +73,16 @@ def _residuals_of(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
     seconds, median = predicted[column], predicted["median_s"]
     unstated = pd.Series(np.nan, index=predicted.index)
     low, high = (predicted.get(name, unstated) for name in interval_columns(model))
+    y, least, most = (log(np.asarray(values, dtype=float)) for values in (median, low, high))
+    outside = np.maximum(least - y, 0.0) + np.maximum(y - most, 0.0)
     return predicted.assign(
         model=model,
         model_s=seconds,
         error=seconds / median - 1,
         inside=median.between(low, high).astype(float).where(low.notna() & high.notna()),
-        score=_interval_scores(median, low, high),
+        score=pd.Series(most - least + 2 / _MISSED * outside, index=median.index),
         faster=predicted["ci95_high_s"] < low.fillna(seconds),
     )
-
-
-def _interval_scores(
-    median: "pd.Series[float]", low: "pd.Series[float]", high: "pd.Series[float]"
-) -> "pd.Series[float]":
-    y, least, most = (log(np.asarray(values, dtype=float)) for values in (median, low, high))
-    outside = np.maximum(least - y, 0.0) + np.maximum(y - most, 0.0)
-    return pd.Series(most - least + 2 / _MISSED * outside, index=median.index)
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,25 +1,24 @@
 """Kinds of columns that many tables have: how their values are shown, and in which unit."""
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
 from roofcal.report.kit.blocks import Column
 from roofcal.report.kit.numbers import MICROSECONDS, percent, significant, times
 
 
-def in_unit(factor: float, digits: int = 4) -> Callable[[Any], str]:
-    """A formatter of SI values for a unit of 1 / factor SI units."""
-    return lambda value: significant(value * factor, digits)
-
-
 def number(
     key: str, label: str, unit: str, factor: float, digits: int = 3, about: str = ""
 ) -> Column:
     """A column of SI values, shown in `unit`, of which an SI unit has `factor`."""
-    show = in_unit(factor, digits)
     return Column(
-        key=key, label=label, kind="number", unit=unit, show=show, about=about, factor=factor
+        key=key,
+        label=label,
+        kind="number",
+        unit=unit,
+        show=lambda value: significant(value * factor, digits),
+        about=about,
+        factor=factor,
     )
 
 

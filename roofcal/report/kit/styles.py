@@ -18,7 +18,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import (
     FixedLocator,
     FuncFormatter,
@@ -189,11 +188,6 @@ def colour_lines(colours: dict[str, str]) -> list[Line2D]:
     return [Line2D([], [], color=c, label=label, linewidth=4) for label, c in colours.items()]
 
 
-def colour_patches(colours: dict[str, str]) -> list[Patch]:
-    """Handles: a square of a colour for each label."""
-    return [Patch(color=colour, label=label) for label, colour in colours.items()]
-
-
 def marker_dot(label: str, marker: str, colour: str = INK, *, filled: bool = True) -> Line2D:
     """A handle: one marker without a line."""
     return Line2D(
@@ -224,11 +218,6 @@ def show_ticks(axis: Any, show: Callable[[float], str], most: int | None = None)
     if most is not None:
         axis.set_major_locator(MaxNLocator(most))
     axis.set_major_formatter(FuncFormatter(lambda value, _: show(value)))
-
-
-def unit_axis(axis: Any, unit: str) -> None:
-    """Ticks of an axis in SI prefixes, at the places that the axis has."""
-    show_ticks(axis, lambda value: tick_text(value, unit))
 
 
 def fixed_ticks(axis: Any, ticks: Sequence[float], suffix: str = "") -> None:

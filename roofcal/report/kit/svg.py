@@ -32,7 +32,11 @@ def inline_svg(figure: Figure, prefix: str, title: str) -> str:
     """
     buffer = io.StringIO()
     with look():
-        _lay_out(figure)
+        # Place the panels, once: savefig draws a figure with a layout engine twice
+        engine = figure.get_layout_engine()
+        if engine is not None:
+            engine.execute(figure)
+            figure.set_layout_engine("none")
         figure.savefig(buffer, format="svg", metadata=_NO_METADATA)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
@@ -40,18 +44,20 @@ def inline_svg(figure: Figure, prefix: str, title: str) -> str:
     text = _TAG.sub(lambda tag: _LONG_NUMBER.sub(r"\1", tag.group()), text)
     text = _FAMILY.sub("", text)
     text = _FONT.sub(lambda font: _plain_font(font.group(1), font.group(2)), text)
-    text = _with_classes(_with_own_ids(text, prefix), prefix)
+    # Ids without a reference go; the others become short ones that begin with the prefix
+    references = dict.fromkeys(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text))
+    short = {name: f"{prefix}i{number}" for number, name in enumerate(references)}
+    text = re.sub(
+        r' id="([^"]+)"',
+        lambda m: f' id="{short[m.group(1)]}"' if m.group(1) in short else "",
+        text,
+    )
+    text = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{short[m.group(1)]})", text)
+    text = re.sub(r'xlink:href="#([^"]+)"', lambda m: f'href="#{short[m.group(1)]}"', text)
+    text = _with_classes(text, prefix)
     for name, colour in COLOURS.items():
         text = re.sub(colour, f"var(--{name})", text, flags=re.IGNORECASE)
     return _with_head(re.sub(r">\s+<", "><", text).strip(), title)
-
-
-def _lay_out(figure: Figure) -> None:
-    """Place the panels, once: savefig draws a figure with a layout engine twice."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-        figure.set_layout_engine("none")
 
 
 def standalone(svg: str) -> str:
@@ -75,19 +81,6 @@ def _plain_font(style: str, size: str) -> str:
     """Size and weight alone: the family is the page's."""
     weight = ";font-weight:600" if "bold" in style or "700" in style else ""
     return f"font-size:{size}{weight}"
-
-
-def _with_own_ids(text: str, prefix: str) -> str:
-    """Ids without a reference go; the others become short ones that begin with the prefix."""
-    references = dict.fromkeys(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text))
-    short = {name: f"{prefix}i{number}" for number, name in enumerate(references)}
-    text = re.sub(
-        r' id="([^"]+)"',
-        lambda m: f' id="{short[m.group(1)]}"' if m.group(1) in short else "",
-        text,
-    )
-    text = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{short[m.group(1)]})", text)
-    return re.sub(r'xlink:href="#([^"]+)"', lambda m: f'href="#{short[m.group(1)]}"', text)
 
 
 def _with_classes(text: str, prefix: str) -> str:

@@ -87,7 +87,20 @@ def vega_lite(chart: Chart) -> dict[str, Any]:
     x, y = _channel(alt.X, chart.x), _channel(alt.Y, chart.y)
     layers = [part for layer in chart.layers for part in _parts(layer, x, y, fields)]
     if chart.zooms:
-        layers[-1] = _movable(layers[-1])
+        # its axes follow the pointer, and the wheel while Ctrl or Alt is held: alone it scrolls the
+        # page; Altair would name the layer by a counter of the process, and bytes would differ
+        layers[-1] = (
+            layers[-1]
+            .properties(name="moved")
+            .add_params(
+                alt.selection_interval(
+                    name="zoom",
+                    bind="scales",
+                    zoom="wheel![event.ctrlKey || event.altKey]",
+                    clear="dblclick",
+                )
+            )
+        )
     hidden = [alt.param(name=f"hidden_{name}", value=[]) for name in fields]
     return alt.layer(*layers).add_params(*hidden).to_dict()
 
@@ -185,22 +198,6 @@ def _parts(layer: Layer, x: Any, y: Any, fields: Sequence[str]) -> Iterator[alt.
             placed, label = base.encode(x=x, y=y), alt.Text("label", type="nominal")
             yield placed.mark_rect(stroke=PAPER, strokeWidth=1).encode(fill=fill)
             yield placed.mark_text(fontSize=11).encode(text=label, color=ink)
-
-
-def _movable(layer: alt.Chart) -> alt.Chart:
-    """A layer whose axes follow the pointer, and the wheel while Ctrl or Alt is held.
-
-    The wheel alone scrolls the page.
-    """
-    # Altair would name the layer by a counter of the process, and bytes would differ
-    return layer.properties(name="moved").add_params(
-        alt.selection_interval(
-            name="zoom",
-            bind="scales",
-            zoom="wheel![event.ctrlKey || event.altKey]",
-            clear="dblclick",
-        )
-    )
 
 
 def chart_document(chart: Chart, tables: Mapping[str, str]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Tables and figures of one section as blocks: their ids, their captions, and their sources."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -7,11 +8,81 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from roofcal.report.kit.blocks import Block, Column, FigureBlock, Table, make_table
-from roofcal.report.kit.captions import read_caption
-from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.charts import Chart
+from roofcal.report.kit.print_chart import print_chart
 from roofcal.report.kit.svg import inline_svg
+from roofcal.report.kit.templates import prose, render_file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A figure: a chart that is declared, or one that is drawn by hand.
+
+    key    <section folder>/<key>.md says what it shows and how that was measured
+    alt    what a reader who cannot see it should know; `facts` follow it
+    facts  numbers of this very figure, one or two sentences
+    op     the op whose tidy table it was drawn from
+    """
+
+    key: str
+    drawn: Chart | Figure
+    alt: str
+    facts: str
+    op: str
+
+    @property
+    def chart(self) -> Chart | None:
+        """What a page shows in the place of the figure, for readers with a pointer."""
+        return self.drawn if isinstance(self.drawn, Chart) else None
+
+    @property
+    def figure(self) -> Figure:
+        """The figure on paper; a chart is drawn anew each time."""
+        return print_chart(self.drawn) if isinstance(self.drawn, Chart) else self.drawn
+
+
+def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
+    """At most so many rows, evenly spaced in the order of measuring; more dots hide each other."""
+    if len(rows) <= most:
+        return rows
+    return rows.iloc[[index * len(rows) // most for index in range(most)]]
+
+
+def thinning_note(drawn: int, total: int) -> str:
+    """A sentence for a figure that leaves points out, "" for one that draws all."""
+    return f" {drawn:,} of {total:,} points are drawn, evenly chosen." if drawn < total else ""
+
+
+class CaptionError(ValueError):
+    """A caption that is missing or has no heading; the message says how to write it."""
+
+
+def read_caption(path: Path, words: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """(title, paragraphs as HTML) of a figure; raises as caption_text."""
+    title, text = caption_text(path, words)
+    return title, tuple(map(prose, re.split(r"\n\s*\n", text)))
+
+
+def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
+    """(title, text below it) of a figure, as plain Markdown.
+
+    Args:
+        path: the Markdown file.
+        words: what the names in braces stand for.
+
+    Raises:
+        CaptionError: the file is missing or does not begin with a heading.
+    """
+    if not path.is_file():
+        raise CaptionError(f"{path} is missing: every figure has a caption")
+    text = render_file(path, **words).strip()
+    head, _, rest = text.partition("\n")
+    if not head.startswith("# ") or not rest.strip():
+        raise CaptionError(f"{path}: write '# title', an empty line, and what the figure shows")
+    return head.removeprefix("# ").strip(), rest.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def blocks_of(analysis: Analysis, key: str) -> list[Any]:
     """The blocks of one section, [] where it has nothing to show; none has the section's id."""
     (section,) = [section for section in SECTIONS if section.key == key]
     writer = section_writer(analysis, section, ANCHOR, figure_prefixes(0))
-    blocks = list(section.fill(analysis).blocks(writer))
+    blocks = list(section.blocks(section.contents(analysis), writer))
     ids = [block.id for block in blocks if isinstance(block, FigureBlock | Table)]
     assert len({f"{ANCHOR}-{key}", *ids}) == 1 + len(ids)
     return blocks

@@ -1,13 +1,11 @@
 """What stands in a drawn figure."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from roofcal.report.kit.charts import Chart
-from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.writer import Picture
 
 
 def drawn(picture: Picture | None) -> Picture:
@@ -27,8 +25,3 @@ def dots(*panels: Axes) -> NDArray[np.float64]:
     """(x, y) of all dots of some panels, one row each."""
     offsets = [np.asarray(c.get_offsets(), float) for axes in panels for c in axes.collections]
     return np.concatenate(offsets) if offsets else np.empty((0, 2))
-
-
-def marks(axes: Axes) -> dict[Any, float]:
-    """Label -> x of the first dot of each series."""
-    return {c.get_label(): float(np.asarray(c.get_offsets())[0][0]) for c in axes.collections}

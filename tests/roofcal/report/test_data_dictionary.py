@@ -21,10 +21,8 @@ from roofcal.points.run import load_run
 from roofcal.report.data import prediction_errors
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import energy, llm_sweep, quality
+from roofcal.report.sections import energy, gathered, linear_accuracy, llm_sweep, quality
 from roofcal.report.sections.claims import claims_table
-from roofcal.report.sections.gathered import overlap
-from roofcal.report.sections.linear_accuracy import tables as linear_accuracy
 from roofcal.report.sections.mixed import tables as mixed
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import csv_tables
@@ -41,7 +39,7 @@ DECLARED: Final = {
     llm_sweep.FILE: llm_sweep.COLUMNS,
     energy.FILE: energy.COLUMNS,
     quality.PANEL_FILE: tuple(c.key for c in quality.PANEL),
-    overlap.FILE: tuple(c.key for c in overlap.OVERLAP),
+    gathered.FILE: tuple(c.key for c in gathered.OVERLAP),
     mixed.ROOFS_FILE: tuple(c.key for c in mixed.ROOF_COLUMNS),
     linear_accuracy.ACCUMULATION_FILE: tuple(c.key for c in linear_accuracy.ACCUMULATION),
     linear_accuracy.SPEED_FILE: (*(c.key for c in linear_accuracy.SPEED), "recipe"),

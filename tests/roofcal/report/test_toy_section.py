@@ -58,7 +58,7 @@ SECTION = Section("A toy", "how", _contents, _blocks, tables=_tables)
 
 import pandas as pd
 
-from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.writer import Picture
 from roofcal.report.kit.styles import look, new_figure
 
 

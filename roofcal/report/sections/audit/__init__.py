@@ -1,6 +1,6 @@
 """Points that are faster than a roof, with the likely cause."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pandas as pd
@@ -56,8 +56,10 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("violations", "Points faster than a roof", points, POINTS, FILE)
 
 
-def _tables(analysis: Analysis) -> Iterable[CsvTable]:
-    return [CsvTable(FILE, analysis.violations)]
-
-
-SECTION = Section("Violation audit", "trust", whole_run, _blocks, tables=_tables)
+SECTION = Section(
+    "Violation audit",
+    "trust",
+    whole_run,
+    _blocks,
+    tables=lambda analysis: [CsvTable(FILE, analysis.violations)],
+)

@@ -22,9 +22,8 @@ from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel
 from roofcal.report.kit.numbers import binary, count_of, scaled
-from roofcal.report.kit.pictures import Picture, thinned
 from roofcal.report.kit.styles import MUTED
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter, thinned
 from roofcal.report.section import Section, whole_run
 
 OP: Final = STREAMS.name

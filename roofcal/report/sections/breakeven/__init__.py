@@ -16,9 +16,8 @@ from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.columns import count, counts, ratio, text, texts
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
-from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.styles import hatching, label_edges, look, new_figure, ratio_heat_map
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, derived_contents, derived_file
 
 FILE: Final = "breakeven.csv"
@@ -74,30 +73,44 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     recipes = in_recipe_order(rows["recipe"], headline_op())
     passes = [name for name in _PASSES if (rows["pass"] == name).any()]
     with look():
-        figure = _panels(rows, recipes, passes)
+        sides = rows["n"].nunique()
+        figure = new_figure(40 + len(recipes) * (34 + _ROW_PX * sides))
+        grid = figure.subplots(len(recipes), len(passes), squeeze=False, sharex=True, sharey=True)
+        for line, recipe in zip(grid, recipes, strict=True):
+            for axes, passed in zip(line, passes, strict=True):
+                cells = rows[(rows["recipe"] == recipe) & (rows["pass"] == passed)]
+                axes.set_visible(len(cells) > 0)
+                if len(cells):
+                    _panel(axes, cells, sorted(rows["m"].unique()))
+                    axes.set_title(f"{recipe}, {passed.replace('_', ' + ')}")
+        label_edges(grid, "m", "n = k")
+        _colour_scale(figure, grid)
+    shares = [
+        f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
+        for name in ("faster", "uncertain", "slower")
+    ]
+    best = row_of_largest(rows, "speedup")
+    casting = {"none": "without casts", FASTEST: "with casts by whoever is fastest"}.get(
+        casts, f"with casts by {casts}"
+    )
     return Picture(
         key="breakeven",
         drawn=figure,
         op=headline_op(),
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
-        facts=_facts(rows, casts),
+        facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
+        f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
+        f"m = {best['m']:,}, n = k = {best['n']:,}).",
     )
 
 
-def _panels(rows: pd.DataFrame, recipes: list[str], passes: list[str]) -> Figure:
-    sides = rows["n"].nunique()
-    figure = new_figure(40 + len(recipes) * (34 + _ROW_PX * sides))
-    grid = figure.subplots(len(recipes), len(passes), squeeze=False, sharex=True, sharey=True)
-    for line, recipe in zip(grid, recipes, strict=True):
-        for axes, name in zip(line, passes, strict=True):
-            cells = rows[(rows["recipe"] == recipe) & (rows["pass"] == name)]
-            axes.set_visible(len(cells) > 0)
-            if len(cells):
-                _panel(axes, cells, sorted(rows["m"].unique()))
-                axes.set_title(f"{recipe}, {name.replace('_', ' + ')}")
-    label_edges(grid, "m", "n = k")
-    _colour_scale(figure, grid)
-    return figure
+def _colour_scale(figure: Figure, grid: Any) -> None:
+    """The bar that says which colour stands for which ratio."""
+    bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
+    ticks = np.array([0.5, 0.7, 1.0, 1.4, 2.0])
+    bar.set_ticks(np.log2(ticks), labels=[f"{tick:g}{TIMES}" for tick in ticks])
+    bar.ax.tick_params(length=0)
+    bar.outline.set_visible(False)
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, tokens: list[int]) -> None:
@@ -113,31 +126,6 @@ def _panel(axes: Axes, rows: pd.DataFrame, tokens: list[int]) -> None:
     labelled = np.nonzero(powers % 1 < 1e-9)[0]
     axes.set_xticks(
         [i + 0.5 for i in labelled], [f"{speedup.columns[i]:,}" for i in labelled], rotation=0
-    )
-
-
-def _colour_scale(figure: Figure, grid: Any) -> None:
-    """The bar that says which colour stands for which ratio."""
-    bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
-    ticks = np.array([0.5, 0.7, 1.0, 1.4, 2.0])
-    bar.set_ticks(np.log2(ticks), labels=[f"{tick:g}{TIMES}" for tick in ticks])
-    bar.ax.tick_params(length=0)
-    bar.outline.set_visible(False)
-
-
-def _facts(rows: pd.DataFrame, casts: str) -> str:
-    shares = [
-        f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
-        for name in ("faster", "uncertain", "slower")
-    ]
-    best = row_of_largest(rows, "speedup")
-    casting = {"none": "without casts", FASTEST: "with casts by whoever is fastest"}.get(
-        casts, f"with casts by {casts}"
-    )
-    return (
-        f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
-        f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
-        f"m = {best['m']:,}, n = k = {best['n']:,})."
     )
 
 

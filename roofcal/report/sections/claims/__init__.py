@@ -1,6 +1,6 @@
 """Do published claims hold? The verdicts of one device, source by source."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from roofcal.report.kit.blocks import Block, Column, Prose
 from roofcal.report.kit.columns import HOLDS_COLUMN, ratio, wide, written_number
 from roofcal.report.kit.numbers import count_of
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Answer, CsvTable, Section, filled_table, whole_run
+from roofcal.report.section import Answer, Section, filled_table, whole_run
 
 FILE: Final = "claims.csv"
 COLUMNS: Final = (
@@ -88,10 +88,11 @@ def _texts(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _tables(analysis: Analysis) -> Iterable[CsvTable]:
-    return filled_table(FILE, claims_table(analysis.claims))
-
-
 SECTION = Section(
-    "Do published claims hold?", "ledger", whole_run, _blocks, tables=_tables, answer=_answer
+    "Do published claims hold?",
+    "ledger",
+    whole_run,
+    _blocks,
+    tables=lambda analysis: filled_table(FILE, claims_table(analysis.claims)),
+    answer=_answer,
 )

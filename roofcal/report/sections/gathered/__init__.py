@@ -1,16 +1,424 @@
-"""All-gathers with their product, fused and one after the other, and the links they run over."""
+"""All-gathers with their product, fused and one after the other, and the links they run over.
 
-from collections.abc import Iterable, Iterator
+For each shape, world size, recipe and mode, with t of the slowest rank:
+
+    speed-up    t in sequence / t fused
+    ideal       t in sequence / max(t product, t gather)          only the longer part is seen
+    hidden      (t in sequence - t fused) / min(t product, t gather)   overlap efficiency
+
+mode: graph, captured; eager, launched by the host call by call (on a CPU: by the clock).
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
+from typing import Any, Final
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
+from roofcal.core.records import Calibration
+from roofcal.core.visits.intervals import narrowest_hold
+from roofcal.ops.all_gather_matmul import spec
+from roofcal.points.columns import INTERVAL_HOLDS, RANK_SPREAD
+from roofcal.points.roofs import constants_of
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.comparisons import SPEEDUP, ratio_of_times
+from roofcal.report.data.tidy import ok_rows, row_of_largest
+from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence, paragraphs
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
-from roofcal.report.sections.gathered import links, overlap
-from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
+from roofcal.report.kit.columns import (
+    HOLDS_COLUMN,
+    SIZES,
+    count,
+    fraction,
+    ratio,
+    seconds,
+    text,
+    texts,
+)
+from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times
+from roofcal.report.kit.writer import Picture, SectionWriter
+from roofcal.report.section import Section, filled_table
+from roofcal.report.sections.gathered import links
+
+OP: Final = spec.OP.name
+FILE: Final = "gathered_overlap.csv"
+GRAPH, EAGER = "graph", "eager"
+FUSED: Final[tuple[str, ...]] = (spec.OURS, spec.TORCH)
+NOT_MEASURED: Final = (
+    "All-gathers with their product were not measured here; on a machine with several GPUs "
+    f"`snakemake --cores all --config 'ops=[{OP}]'` does."
+)
+NOT_FUSED: Final = (
+    "No fused provider has a time here, as that takes several GPUs: the table below has the parts "
+    "on their own and one after the other."
+)
+_MODES: Final = {"graph": GRAPH, "events_flush": EAGER, "wall": EAGER}
+_GATHER_LINKS: Final = "link.all_gather."
+_KEYS: Final = ["world_size", "recipe", "mode", "m", "n", "k"]
+_GROUP: Final = ["world_size", "recipe", "mode", "provider"]
+
+Row = Mapping[Hashable, Any]
+
+_OVERLAP: Final = (
+    ratio("ideal", "ideal"),
+    fraction("hidden", "hidden", digits=0),
+    fraction("over_product", "over product", signed=True),
+)
+OVERLAP: Final = (
+    count("world_size", "devices"),
+    text("recipe", "recipe"),
+    text("mode", "mode", about="graph: captured; eager: launched by the host call by call"),
+    *SIZES,
+    text("provider", "provider"),
+    seconds("median_s", "time", "slowest rank"),
+    seconds("sequence_s", "in sequence", "the library's all-gather, then its product"),
+    seconds("product_s", "product", "alone, all rows there before"),
+    seconds("gather_s", "gather", "alone"),
+    ratio("speedup", "speed-up"),
+    ratio("speedup_low", "low"),
+    ratio("speedup_high", "high"),
+    HOLDS_COLUMN,
+    *_OVERLAP,
+    fraction("rank_spread", "ranks apart"),
+    seconds("predicted_s", "predicted", "calibrated model"),
+    fraction("predicted_hidden", "predicted hidden", digits=0),
+)
+SUMMARY: Final = (
+    count("world_size", "devices"),
+    *texts("recipe", "mode", "provider"),
+    count("shapes", "shapes"),
+    ratio("speedup", "geometric mean"),
+    ratio("least", "least"),
+    ratio("most", "most"),
+    *_OVERLAP,
+)
+RANKS: Final = (
+    count("world_size", "devices"),
+    text("provider", "provider"),
+    count("points", "points"),
+    fraction("median", "median"),
+    fraction("worst", "worst"),
+)
+_ROW_PX: Final = 21
+_COLOURS: Final = {spec.OURS: styles.BLUE, spec.TORCH: styles.VERMILLION}
+_LOWEST_HIDDEN: Final = -2.0  # eager calls of small shapes lie far below; the table has them
+_RATIOS: Final = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
+
+
+def timed_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows with a time on normal data, and their column `mode`; of graphs those of a cold cache.
+
+    Eager calls on a GPU have no prediction: no model has the host's work, which counts there.
+    """
+    rows = ok_rows(frame[(frame["distribution"] == "normal") & (frame["repeat"] == 0)])
+    rows = rows[rows["method"].isin(list(_MODES))]
+    rows = rows[(rows["method"] != "graph") | (rows["cache"] == "cold")]
+    predicted = rows["predicted_s"].where(rows["method"] != "events_flush")
+    mode = [_MODES[str(method)] for method in rows["method"]]
+    return rows.assign(mode=mode, predicted_s=predicted)
+
+
+def overlap_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per fused time and the time in sequence that it is compared with.
+
+    A shape that nothing fused ran has one row, of the time in sequence.
+    """
+    timed = timed_rows(frame)
+    timed = timed.assign(eager=timed["mode"] == EAGER)  # graph before eager
+    timed = timed.sort_values(["world_size", "recipe", "eager", "n", "k", "m"], kind="stable")
+    rows = [
+        row
+        for keys, group in timed.groupby(_KEYS, sort=False)
+        for row in _compared(dict(zip(_KEYS, keys, strict=True)), group)
+    ]
+    table = pd.DataFrame(rows, columns=[column.key for column in OVERLAP])
+    numbers = [c.key for c in OVERLAP if c.kind == "number" and c.key not in _KEYS]
+    return table.astype(dict.fromkeys(numbers, "float64"))
+
+
+def _compared(keys: Mapping[str, Any], group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    rows = {str(row["provider"]): row for row in group.to_dict("records")}
+    sequence = next((rows[name] for name in spec.IN_SEQUENCE if name in rows), None)
+    if sequence is None:
+        return
+    product, gather = (rows.get(name, {}) for name in spec.BOUNDS)
+    for name in [name for name in FUSED if name in rows] or [str(sequence["provider"])]:
+        row = rows[name]
+        yield {
+            **keys,
+            "provider": name,
+            "median_s": row["median_s"],
+            "sequence_s": sequence["median_s"],
+            "product_s": product.get("median_s"),
+            "gather_s": gather.get("median_s"),
+            **dict(zip(SPEEDUP, map(float, ratio_of_times(sequence, row)), strict=True)),
+            INTERVAL_HOLDS: narrowest_hold(sequence[INTERVAL_HOLDS], row[INTERVAL_HOLDS]),
+            **_hidden(row, sequence, product, gather),
+            "over_product": row["median_s"] / product["median_s"] - 1 if product else None,
+            "rank_spread": row.get(RANK_SPREAD),
+        }
+
+
+def _hidden(row: Row, sequence: Row, product: Row, gather: Row) -> dict[str, Any]:
+    """Ideal and overlap efficiency, measured and predicted; nothing if a bound has no time."""
+    columns: dict[str, Any] = {"predicted_s": row["predicted_s"]}
+    if not product or not gather:
+        return columns
+    bounds = (product["median_s"], gather["median_s"])
+    columns["ideal"] = sequence["median_s"] / max(bounds)
+    if row["provider"] != sequence["provider"]:
+        columns["hidden"] = (sequence["median_s"] - row["median_s"]) / min(bounds)
+        least = min(product["predicted_s"], gather["predicted_s"])
+        columns["predicted_hidden"] = (sequence["predicted_s"] - row["predicted_s"]) / least
+    return columns
+
+
+def unpredicted_sentence(frame: pd.DataFrame, calibration: Calibration | None) -> str:
+    """Which world sizes the calibration lacks; "" if it has all, and without a calibration."""
+    if calibration is None:
+        return ""
+    names = (name for name in constants_of(calibration) if name.startswith(_GATHER_LINKS))
+    calibrated = {name.split(".")[2] for name in names}
+    sizes = sorted({int(size) for size in timed_rows(frame)["world_size"]})
+    lacking = [str(size) for size in sizes if str(size) not in calibrated]
+    if not lacking:
+        return ""
+    return (
+        f"Not predicted on {' and '.join(lacking)} devices: the calibration has no link constants "
+        "of that world size, which probe_link measures."
+    )
+
+
+def answer_sentences(table: pd.DataFrame) -> Iterator[str]:
+    """One sentence per world size on what our kernel reaches captured in bf16."""
+    ours = table[(table["provider"] == spec.OURS) & (table["mode"] == GRAPH)]
+    rows = overlap_summary(ours[ours["recipe"] == spec.OP.baseline_recipe])
+    for row in rows.to_dict("records"):
+        ideal = row["ideal"]
+        best = "" if np.isnan(ideal) else f"; perfect overlap would be {times(ideal)}"
+        yield (
+            f"On {row['world_size']} GPUs {row['provider']} is {times(row['speedup'])} as fast as "
+            f"NCCL and product one after the other ({row['recipe']}, captured, geometric mean of "
+            f"{count_of(row['shapes'], 'shape')}, {times(row['least'])} to {times(row['most'])})"
+            f"{best}."
+        )
+
+
+def overlap_summary(table: pd.DataFrame) -> pd.DataFrame:
+    """Fused rows of an overlap table by world size, recipe, mode and provider."""
+    fused = table[table["provider"].isin(FUSED)].groupby(_GROUP, sort=False, as_index=False)
+    return fused.agg(
+        shapes=("speedup", "size"),
+        speedup=("speedup", geometric_mean),
+        least=("speedup", "min"),
+        most=("speedup", "max"),
+        ideal=("ideal", geometric_mean),
+        hidden=("hidden", "median"),
+        over_product=("over_product", "median"),
+    )[[column.key for column in SUMMARY]]
+
+
+def geometric_mean(ratios: "pd.Series[float]") -> float:
+    """exp of the mean of logarithms; NaN of nothing."""
+    return float(np.exp(np.log(ratios.astype(float)).mean()))
+
+
+def rows_with_ranks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Timed rows that have the spread of their ranks."""
+    rows = timed_rows(frame)
+    return rows[rows[RANK_SPREAD].notna()] if RANK_SPREAD in rows else rows[:0]
+
+
+def ranks_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """How far the slowest rank's median lies above the fastest one's."""
+    ranks = rows_with_ranks(frame)
+    if ranks.empty:
+        return pd.DataFrame(columns=[column.key for column in RANKS])
+    groups = ranks.groupby(["world_size", "provider"], as_index=False)
+    spread = RANK_SPREAD
+    return groups.agg(points=(spread, "size"), median=(spread, "median"), worst=(spread, "max"))
+
+
+def draw_speedup(table: pd.DataFrame) -> Picture | None:
+    """A row per shape, a panel per world size and recipe; None if nothing fused has a time."""
+    rows = table[table["provider"].isin(FUSED)]
+    if rows.empty:
+        return None
+    sizes, recipes = _world_sizes(rows), drawing.in_recipe_order(rows["recipe"], OP)
+    # by weights, then rows of A
+    ordered = rows.assign(weight=rows["n"] * rows["k"]).sort_values(["weight", "n", "k", "m"])
+    shapes = {s: list(dict.fromkeys(_shapes(ordered[ordered["world_size"] == s]))) for s in sizes}
+    heights = [len(shapes[size]) + 2 for size in sizes]
+    with styles.look():
+        figure = styles.new_figure(90 + _ROW_PX * sum(heights))
+        grid = figure.subplots(
+            len(sizes), len(recipes), squeeze=False, sharex=True, height_ratios=heights
+        )
+        for line, size in zip(grid, sizes, strict=True):
+            for axes, recipe in zip(line, recipes, strict=True):
+                cells = rows[(rows["world_size"] == size) & (rows["recipe"] == recipe)]
+                _speedups(axes, cells, shapes[size], with_names=axes is line[0])
+                axes.set_title(f"{size} GPUs, {recipe}")
+        styles.label_edges(grid, "speed-up over NCCL and product", "")
+        present = [name for name in FUSED if name in set(rows["provider"])]
+        handles = [
+            styles.marker_dot(name, drawing.provider_marker(name), _COLOURS[name])
+            for name in present
+        ]
+        ideal = Line2D(
+            [], [], color=styles.INK, marker="|", linestyle="", markersize=11, label="ideal"
+        )
+        styles.legend(figure, [*handles, *_mode_handles(rows), ideal], 6, 1.4)
+    best = row_of_largest(rows, "speedup")
+    best_ideal = float(best["ideal"])
+    beside = "" if isnan(best_ideal) else f", where the ideal is {times(best_ideal)}"
+    return Picture(
+        key="gathered_speedup",
+        drawn=figure,
+        op=OP,
+        alt="Speed-up of fused all-gathers and products by shape, beside the ideal.",
+        facts=f"{count_of(len(rows), 'ratio')}; the highest is {times(float(best['speedup']))} by "
+        f"{best['provider']} ({best['recipe']}, {best['mode']}) on {best['world_size']} GPUs at "
+        f"{axis_text(best)}{beside}.",
+    )
+
+
+def _world_sizes(rows: pd.DataFrame) -> list[int]:
+    return sorted({int(size) for size in rows["world_size"]})
+
+
+def _shapes(rows: pd.DataFrame) -> list[str]:
+    """The shape of each row."""
+    return [shape_text(sizes) for sizes in rows[["m", "n", "k"]].to_numpy()]
+
+
+def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[str], *, with_names: bool) -> None:
+    placed = rows.assign(place=[shapes.index(shape) for shape in _shapes(rows)])
+    axes.axvline(1, color=styles.MUTED, linewidth=0.9)
+    captured = placed[placed["mode"] == GRAPH]
+    ideal = (captured if len(captured) else placed).drop_duplicates("place")
+    axes.scatter(ideal["ideal"], ideal["place"], color=styles.INK, marker="|", s=150, linewidth=1.6)
+    for (provider, mode), dots in placed.groupby(["provider", "mode"], sort=False):
+        fill = _fill(_COLOURS[str(provider)], str(mode))
+        _scatter(axes, dots["speedup"], dots["place"], str(provider), fill)
+    axes.set_xscale("log")
+    styles.ratio_ticks(axes.xaxis, _RATIOS)
+    axes.set_yticks(range(len(shapes)), shapes if with_names else [""] * len(shapes))
+    axes.set_ylim(len(shapes) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+
+
+def _scatter(
+    axes: Axes, x: pd.Series, y: pd.Series, provider: str, fill: Mapping[str, Any]
+) -> None:
+    axes.scatter(x, y, marker=drawing.provider_marker(provider), s=42, zorder=3, **fill)
+
+
+def _fill(colour: str, mode: str) -> dict[str, Any]:
+    """Markers of graphs are filled, those of eager calls open."""
+    if mode == GRAPH:
+        return {"facecolor": colour, "edgecolor": styles.PAPER, "linewidth": 0.6}
+    return {"facecolor": "none", "edgecolor": colour, "linewidth": 1.2}
+
+
+def _mode_handles(rows: pd.DataFrame) -> list[Line2D]:
+    """What filled and open markers mean, if there are both."""
+    if len(set(rows["mode"])) < 2:
+        return []
+    return [
+        styles.marker_dot("graph", "o", styles.MUTED),
+        styles.marker_dot("eager", "o", styles.MUTED, filled=False),
+    ]
+
+
+def _recipe_handles(rows: pd.DataFrame) -> list[Line2D]:
+    recipes = drawing.in_recipe_order(rows["recipe"], OP)
+    return styles.colour_lines({name: drawing.recipe_colour(name) for name in recipes})
+
+
+def draw_hidden(table: pd.DataFrame) -> Picture | None:
+    """Overlap efficiency against gather / product, a panel per world size; None without any."""
+    rows = table[table["hidden"].notna()]
+    if rows.empty:
+        return None
+    rows = rows.assign(share=rows["gather_s"] / rows["product_s"])
+    sizes = _world_sizes(rows)
+    with styles.look():
+        figure = styles.new_figure(330)
+        panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
+        for axes, size in zip(panels, sizes, strict=True):
+            of_size = rows[rows["world_size"] == size]
+            for level in (0, 1):
+                axes.axhline(level, color=styles.MUTED, linewidth=0.9)
+            for (recipe, provider, mode), dots in of_size.groupby(
+                ["recipe", "provider", "mode"], sort=False
+            ):
+                fill = _fill(drawing.recipe_colour(str(recipe)), str(mode))
+                _scatter(axes, dots["share"], dots["hidden"], str(provider), fill)
+            axes.set_xscale("log")
+            styles.fixed_ticks(axes.xaxis, (0.1, 0.2, 0.5, 1, 2, 5, 10))
+            styles.show_ticks(axes.yaxis, lambda value: percent(value, 0))
+            axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
+            if float(of_size["hidden"].min()) < _LOWEST_HIDDEN:
+                axes.set_ylim(bottom=_LOWEST_HIDDEN)
+            axes.set_title(f"{size} GPUs")
+            axes.set_xlabel("time of gather / of product")
+        panels[0].set_ylabel("of the shorter one hidden")
+        present = [name for name in FUSED if name in set(rows["provider"])]
+        markers = [styles.marker_dot(name, drawing.provider_marker(name)) for name in present]
+        styles.legend(figure, [*_recipe_handles(rows), *markers, *_mode_handles(rows)], 6, 1.4)
+    medians = rows.groupby("provider")["hidden"].median()
+    shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
+    facts = f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}."
+    alt = "Share of the shorter of gather and product that is hidden."
+    return Picture(key="gathered_hidden", drawn=figure, op=OP, alt=alt, facts=facts)
+
+
+def draw_ranks(frame: pd.DataFrame) -> Picture | None:
+    """How far the ranks of every point lie apart, a panel per world size; None without ranks."""
+    rows = rows_with_ranks(frame)
+    if rows.empty:
+        return None
+    sizes = _world_sizes(rows)
+    declared = spec.OP.every_provider
+    names = [name for name in dict.fromkeys(declared) if name in set(rows["provider"])]
+    with styles.look():
+        figure = styles.new_figure(100 + 26 * len(names))
+        panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
+        for axes, size in zip(panels, sizes, strict=True):
+            for (recipe, mode), dots in rows[rows["world_size"] == size].groupby(
+                ["recipe", "mode"], sort=False
+            ):
+                axes.scatter(
+                    dots[RANK_SPREAD],
+                    [names.index(name) for name in dots["provider"]],
+                    s=34,
+                    **_fill(drawing.recipe_colour(str(recipe)), str(mode)),
+                )
+            axes.set_xlabel("slowest over fastest rank, less 1")
+            styles.show_ticks(axes.xaxis, lambda value: f"{100 * value:.3g} %", 5)
+            axes.set_title(f"{size} ranks")
+        panels[0].set_xlim(0, 1.08 * max(0.001, float(rows[RANK_SPREAD].max())))
+        panels[0].set_yticks(range(len(names)), names)
+        panels[0].set_ylim(len(names) - 0.4, -0.6)
+        styles.legend(figure, [*_recipe_handles(rows), *_mode_handles(rows)], 6, 1.4)
+    worst = row_of_largest(rows, RANK_SPREAD)
+    return Picture(
+        key="gathered_ranks",
+        drawn=figure,
+        op=OP,
+        alt="Slowest against fastest rank by provider and world size.",
+        facts=f"{count_of(len(rows), 'point')}; ranks lie "
+        f"{percent(float(rows[RANK_SPREAD].median()))} apart in the median, at most "
+        f"{percent(float(worst[RANK_SPREAD]))} ({worst['provider']} on {worst['world_size']} "
+        f"ranks, {axis_text(worst)}).",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +431,10 @@ class _Contents:
 
 
 def _contents(analysis: Analysis) -> _Contents:
-    frame = analysis.frames.get(overlap.OP)
-    if frame is None or overlap.timed_rows(frame).empty:
+    frame = analysis.frames.get(OP)
+    if frame is None or timed_rows(frame).empty:
         return _Contents(analysis=analysis, frame=None, table=pd.DataFrame())
-    return _Contents(analysis=analysis, frame=frame, table=overlap.overlap_table(frame))
+    return _Contents(analysis=analysis, frame=frame, table=overlap_table(frame))
 
 
 def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
@@ -35,7 +443,7 @@ def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
     if contents.frame is not None:
         yield from _gathers(contents, contents.frame, writer)
     elif analysis.run.environment.vendor != "cpu":
-        yield absence(overlap.NOT_MEASURED)
+        yield absence(NOT_MEASURED)
     constants = links.link_constants(analysis.run.calibration)
     curves = links.link_curves(analysis.frames.get(links.OP))
     yield from writer.figures(links.draw_links(curves, constants, analysis.spec))
@@ -46,27 +454,29 @@ def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
 
 def _gathers(contents: _Contents, frame: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
     table = contents.table
-    if not table["provider"].isin(overlap.FUSED).any():
-        yield absence(overlap.NOT_FUSED)
-    yield from paragraphs(overlap.answer_sentences(table))
-    unpredicted = overlap.unpredicted_sentence(frame, contents.analysis.run.calibration)
+    if not table["provider"].isin(FUSED).any():
+        yield absence(NOT_FUSED)
+    yield from paragraphs(answer_sentences(table))
+    unpredicted = unpredicted_sentence(frame, contents.analysis.run.calibration)
     if unpredicted:
         yield absence(unpredicted)
     name, rows = (
         "Speed-up over NCCL and product, captured and eager",
-        overlap.overlap_summary(table),
+        overlap_summary(table),
     )
-    yield from writer.filled_table("gathered-summary", name, rows, overlap.SUMMARY, overlap.FILE)
-    yield from writer.figures(draw_speedup(table), draw_hidden(table), source=overlap.FILE)
+    yield from writer.filled_table("gathered-summary", name, rows, SUMMARY, FILE)
+    yield from writer.figures(draw_speedup(table), draw_hidden(table), source=FILE)
     name = "All-gather and product: in sequence, fused, and what bounds both"
-    yield from writer.filled_table("gathered-points", name, table, overlap.OVERLAP, overlap.FILE)
+    yield from writer.filled_table("gathered-points", name, table, OVERLAP, FILE)
     yield from writer.figures(draw_ranks(frame))
-    name, rows = "Slowest rank over the fastest, less 1", overlap.ranks_table(frame)
-    yield from writer.filled_table("gathered-ranks", name, rows, overlap.RANKS)
+    name, rows = "Slowest rank over the fastest, less 1", ranks_table(frame)
+    yield from writer.filled_table("gathered-ranks", name, rows, RANKS)
 
 
-def _tables(contents: _Contents) -> Iterable[CsvTable]:
-    return filled_table(overlap.FILE, contents.table)
-
-
-SECTION = Section("All-gather fused with the product", "recipe", _contents, _blocks, tables=_tables)
+SECTION = Section(
+    "All-gather fused with the product",
+    "recipe",
+    _contents,
+    _blocks,
+    tables=lambda contents: filled_table(FILE, contents.table),
+)

@@ -19,7 +19,7 @@ from roofcal.report.kit import styles
 from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.columns import count, number, texts
 from roofcal.report.kit.numbers import MICROSECONDS, binary, count_of, scaled
-from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.writer import Picture
 
 OP: Final = PROBE.name
 SYMMETRIC: Final = "symm_mem"
@@ -92,7 +92,7 @@ def draw_links(
     if rows.empty:
         return None
     rows = rows.assign(
-        devices=[_devices(size) for size in rows["world_size"]],
+        devices=[f"{size} devices" for size in rows["world_size"]],
         colour=rows["world_size"].map(_COLOURS).fillna(styles.GREY),
         marker=[provider_marker(str(name)) for name in rows["provider"]],
     )
@@ -151,10 +151,6 @@ def draw_links(
         f"{best['world_size']} devices at {binary(float(best['size_bytes']))}, "
         f"{scaled(float(best['rate']), 'B/s')}.",
     )
-
-
-def _devices(world_size: int) -> str:
-    return f"{world_size} devices"
 
 
 def _fit_line(curve: pd.DataFrame, fit: Mapping[str, float]) -> pd.DataFrame:

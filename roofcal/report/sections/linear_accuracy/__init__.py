@@ -1,68 +1,446 @@
-"""How far float8 linears are from float64, beside their speed."""
+"""How far outputs and gradients of float8 linears are from float64, beside their speed.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+In decibels of signal to quantisation noise; 6 dB are one bit. Points that were timed count as well
+as points that were measured for their accuracy alone: all of them have the error of each output.
+"""
 
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, get_args
+
+import numpy as np
 import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 
+from roofcal.core.records import Distribution
+from roofcal.ops.linear.spec import OP as LINEAR
+from roofcal.ops.linear.spec import OUTPUTS, RECIPES, SUMMED, recipe
+from roofcal.points.tables import sqnr_column
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.drawing import in_recipe_order, provider_marker, recipe_colour
+from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence, paragraphs
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.columns import SIZES, count, decibels, ratio, text
+from roofcal.report.kit.numbers import TIMES, axis_text, count_of, times
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
-from roofcal.report.sections.linear_accuracy import tables
-from roofcal.report.sections.linear_accuracy.figures import (
-    draw_dots,
-    draw_matrix,
-    draw_speed,
-    equal_accuracy_text,
+
+OP: Final = LINEAR.name
+DISTRIBUTIONS: Final = tuple(name for name in get_args(Distribution) if name != "zeros")
+SQNR: Final = tuple(sqnr_column(name) for name in OUTPUTS)
+# This provider computes the values of fp8 kernels with sums in fp32: its speed says nothing about
+# fp8, and its fast and two-level accumulation are the same.
+EMULATED: Final = "torch_cpu"
+ACCUMULATION_FILE: Final = "linear_accumulation.csv"
+SPEED_FILE: Final = "linear_speed_and_accuracy.csv"
+_AXES: Final = tuple(LINEAR.axes)
+
+NOT_MEASURED: Final = (
+    f"The accuracy of float8 linears was not measured here; `snakemake --cores all --config "
+    f"study=standard 'ops=[{OP}]'` does."
+)
+NO_SPEED: Final = (
+    f"No float8 linear was timed beside bf16 here: that takes a GPU and op {OP} of study standard."
 )
 
+_DATA: Final = text("data", "data", about="distribution of x, w and grad_out")
+_DECIBELS: Final = tuple(decibels(name) for name in SQNR)
+ACCURACY: Final = (
+    text("label", "recipe"),
+    text("provider", "provider"),
+    _DATA,
+    *SIZES,
+    *_DECIBELS,
+)
+ACCUMULATION: Final = (
+    text("product", "product"),
+    count("terms", "terms of a sum"),
+    text("operands", "scales of its operands"),
+    _DATA,
+    text("provider", "provider"),
+    *SIZES,
+    decibels("fast_sqnr_db", "fast"),
+    decibels("two_level_sqnr_db", "two-level"),
+    decibels("lost_db", "lost by fast"),
+)
+SPEED: Final = (
+    text("label", "recipe"),
+    text("provider", "provider"),
+    *SIZES,
+    ratio("speedup", "speed against bf16"),
+    *_DECIBELS,
+)
+_ONE_LINE: Final = 3.0  # dB, half a bit: dots closer than this lie on one line
+# Few decibels: paper; many: blue. The number stands in every cell.
+_DECIBEL_MAP: Final = LinearSegmentedColormap.from_list(
+    "decibels", ["#f3efe9", "#9cc3df", "#3d83b8", "#0a5592"]
+)
+_RANGE_DB: Final = (15, 60)  # fp8 of 3 bits of mantissa: 28 dB; bf16: 55 dB
+_ROW_PX: Final = 24
+_LINE_PX: Final = 14
+_MARKS: Final = dict(
+    zip(OUTPUTS, ((styles.BLUE, "o"), (styles.VERMILLION, "s"), (styles.GREEN, "^")), strict=True)
+)
+_APART: Final = 0.24  # of the dots of one recipe, in rows
+_BROKEN_FROM: Final = 34  # letters of a recipe
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Contents:
-    """Points with an accuracy, what fast accumulation costs, and accuracy beside speed."""
 
-    accuracy: pd.DataFrame
-    accumulation: pd.DataFrame
-    speed: pd.DataFrame
+def accuracy_rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Points that were compared with float64, by recipe, with `label` and `data` for people.
+
+    A point that was measured in several ways counts once, as it was measured for its accuracy.
+    """
+    if not set(SQNR) <= set(frame.columns):
+        return frame.iloc[:0].assign(label=None, data=None, **dict.fromkeys(SQNR))
+    rows = frame[(frame["status"] == "ok") & frame[list(SQNR)].notna().all(axis=1)]
+    rows = rows[rows["distribution"].isin(DISTRIBUTIONS)]
+    order = in_recipe_order(rows["recipe"], OP)
+    ranked = rows.assign(
+        recipe_rank=[order.index(name) for name in rows["recipe"]],
+        data_rank=[DISTRIBUTIONS.index(name) for name in rows["distribution"]],
+        timed=rows["method"] != "accuracy",
+        label=[recipe_label(str(name)) for name in rows["recipe"]],
+        data=rows["distribution"].str.replace("_", " "),
+    )
+    keys = ["recipe_rank", "provider", "data_rank", *_AXES]
+    ordered = ranked.sort_values([*keys, "timed"], kind="stable").drop_duplicates(keys)
+    return ordered.drop(columns=["recipe_rank", "data_rank", "timed"]).reset_index(drop=True)
 
 
-def _contents(analysis: Analysis) -> _Contents | None:
-    """None where no linear was planned."""
-    frame = analysis.frames.get(tables.OP)
-    if frame is None or frame.empty:
+def recipe_label(name: str) -> str:
+    """What people read for a recipe that was written down: how it differs from a named one.
+
+    A named recipe has its name, and one that resembles none has its text.
+    """
+    if name in RECIPES:
+        return name
+    products = recipe(name).products
+    for named in RECIPES:
+        others = recipe(named).products
+        if all((p.a, p.b) == (others[o].a, others[o].b) for o, p in products.items()):
+            changed = [o for o, p in products.items() if p.summed != others[o].summed]
+            where = "" if len(changed) == len(products) else f" in {' and '.join(changed)}"
+            return f"{named}, two-level{where}"
+    return name
+
+
+def accumulation_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Products that were measured with both accumulations of equal casts; long sums come first.
+
+    `lost_db` is what fast accumulation costs. Rows of EMULATED are left out.
+    """
+    rows = accuracy_rows(frame)
+    rows = rows[rows["provider"] != EMULATED]
+    by_accumulation: dict[tuple[Any, ...], dict[str, float]] = {}
+    for row in rows.to_dict("records"):
+        for product, formats in recipe(str(row["recipe"])).products.items():
+            sizes = [int(row[axis]) for axis in _AXES]
+            operands = f"{formats.a} x {formats.b}"
+            key = (product, operands, row["data"], row["provider"], *sizes)
+            if formats.is_fp8:
+                decibels_of_key = by_accumulation.setdefault(key, {})
+                decibels_of_key.setdefault(formats.summed, row[sqnr_column(product)])
+    pairs = [_pair(key, both) for key, both in by_accumulation.items() if len(both) == 2]
+    table = pd.DataFrame(pairs, columns=[column.key for column in ACCUMULATION])
+    ranked = table.assign(rank=table["product"].map(OUTPUTS.index), short=-table["terms"])
+    ordered = ranked.sort_values(["short", "rank"], kind="stable")
+    return ordered.drop(columns=["rank", "short"]).reset_index(drop=True)
+
+
+def _pair(key: tuple[Any, ...], sqnr_db: dict[str, float]) -> dict[str, Any]:
+    product, operands, data, provider, *sizes = key
+    shape = dict(zip(_AXES, sizes, strict=True))
+    return {
+        "product": product,
+        "terms": shape[SUMMED[product]],
+        "operands": operands,
+        "data": data,
+        "provider": provider,
+        **shape,
+        "fast_sqnr_db": sqnr_db["fast"],
+        "two_level_sqnr_db": sqnr_db["two_level"],
+        "lost_db": sqnr_db["two_level"] - sqnr_db["fast"],
+    }
+
+
+def speed_and_accuracy(frame: pd.DataFrame, speedups: pd.DataFrame) -> pd.DataFrame:
+    """SQNR on normal data of recipes that have a speed-up over bf16 at the same shape.
+
+    Rows of EMULATED are left out.
+    """
+    rows = accuracy_rows(frame)
+    rows = rows[(rows["data"] == "normal") & (rows["provider"] != EMULATED)]
+    keys = ["provider", "recipe", *_AXES]
+    both = rows[[*keys, "label", *SQNR]].merge(speedups[[*keys, "speedup"]], on=keys)
+    return both[[column.key for column in SPEED] + ["recipe"]]
+
+
+def data_kinds(rows: pd.DataFrame) -> list[str]:
+    """The kinds of data among the rows, mildest first."""
+    present = set(rows["distribution"])
+    return [name.replace("_", " ") for name in DISTRIBUTIONS if name in present]
+
+
+def answer_sentences(rows: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
+    """What data cost which recipe, and what fast accumulation costs which products.
+
+    Args:
+        rows: those of `accuracy_rows`.
+        pairs: those of `accumulation_table`.
+    """
+    return [*_data_sentences(rows), _accumulation_sentence(pairs)]
+
+
+def _data_sentences(rows: pd.DataFrame) -> Iterator[str]:
+    """By kind of data, the range of SQNR of fp8 recipes, each in the worst of its outputs."""
+    is_fp8 = [any(p.is_fp8 for p in recipe(str(r)).products.values()) for r in rows["recipe"]]
+    worst = rows.assign(worst=rows[list(SQNR)].min(axis=1))
+    fp8, plain = worst[is_fp8], worst[[not narrow for narrow in is_fp8]]
+    parts = []
+    for data in data_kinds(fp8):
+        lowest = fp8[fp8["data"] == data].groupby(["label", "provider"])["worst"].min()
+        parts.append(f"{_range_text(lowest.tolist())} on {data} data")
+    beside = f"; bf16 has {_range_text([plain['worst'].min()])}" if len(plain) else ""
+    if parts:
+        yield (
+            "In the worst of output, grad_input and grad_weight over all shapes, recipes in fp8 "
+            f"have {', '.join(parts)}{beside}."
+        )
+
+
+def _accumulation_sentence(pairs: pd.DataFrame) -> str:
+    if pairs.empty:
+        return (
+            "What fast accumulation costs was not measured here: that takes a GPU and the sweep "
+            f"accumulation of op {OP} (study standard); {EMULATED} sums in fp32 either way."
+        )
+    parts = []
+    for terms, rows in pairs.groupby("terms", sort=False):
+        losses = rows.groupby("product", sort=False)["lost_db"]
+        products = [f"{_range_text(lost.tolist())} in {product}" for product, lost in losses]
+        parts.append(f"over {int(str(terms)):,} terms {', '.join(products)}")
+    data = " and ".join(dict.fromkeys(pairs["data"]))
+    return f"What fast accumulation costs against two-level, on {data} data: {'; '.join(parts)}."
+
+
+def _range_text(values_db: Sequence[float]) -> str:
+    ends = dict.fromkeys(f"{end:.1f}" for end in (min(values_db), max(values_db)))
+    return f"{' to '.join(ends)} dB".replace("-", "\N{MINUS SIGN}")
+
+
+def draw_matrix(rows: pd.DataFrame) -> Picture | None:
+    """The lowest SQNR over all shapes, a panel per kind of data; None without rows."""
+    if rows.empty:
         return None
-    return _Contents(
-        accuracy=tables.accuracy_rows(frame),
-        accumulation=tables.accumulation_table(frame),
-        speed=tables.speed_and_accuracy(frame, analysis.speedups[tables.OP]),
+    row_names = _row_names(rows)
+    kinds, names = data_kinds(rows), list(dict.fromkeys(row_names))
+    with_names = rows.assign(name=row_names)
+    with styles.look():
+        figure = styles.new_figure(105 + _row_px(names) * len(names))
+        grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
+        for axes, kind in zip(grid, kinds, strict=True):
+            of_kind = with_names[with_names["data"] == kind]
+            values = of_kind.groupby("name")[list(SQNR)].min().reindex(names)
+            numbers = values.to_numpy(dtype=float)
+            sns.heatmap(
+                np.clip(numbers, *_RANGE_DB),
+                annot=numbers,
+                fmt=".1f",
+                annot_kws={"fontsize": 10},
+                cmap=_DECIBEL_MAP,
+                vmin=_RANGE_DB[0],
+                vmax=_RANGE_DB[1],
+                cbar=False,
+                yticklabels=list(values.index),
+                ax=axes,
+            )
+            axes.grid(visible=False)
+            axes.tick_params(length=0)
+            axes.set_yticklabels(list(values.index), rotation=0)
+            axes.set_xticklabels(OUTPUTS, rotation=45, ha="right", rotation_mode="anchor")
+            axes.set(xlabel="", ylabel="")
+            axes.set_title(kind)
+    shapes = len(rows.drop_duplicates(["m", "n", "k"]))
+    worst = row_of_largest(rows.assign(noise=-rows[list(SQNR)].min(axis=1)), "noise")
+    column = min(SQNR, key=lambda name: float(worst[name]))
+    return Picture(
+        key="linear_accuracy",
+        drawn=figure,
+        op=OP,
+        alt="SQNR in dB by recipe, kind of data and product.",
+        facts=f"{count_of(len(rows), 'point')} of {count_of(shapes, 'shape')}; lowest: "
+        f"{worst[column]:.1f} dB in {column.removesuffix('_sqnr_db')} of {worst['label']} by "
+        f"{worst['provider']}, {worst['data']} data, {axis_text(worst)}.",
     )
 
 
-def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block]:
-    if contents is None or contents.accuracy.empty:
-        yield absence(tables.NOT_MEASURED)
+def _row_names(rows: pd.DataFrame) -> list[str]:
+    """Recipe of each row, and its provider if the recipe has several."""
+    several = rows.groupby("recipe")["provider"].transform("nunique") > 1
+    names = []
+    for label, provider, more in zip(rows["label"], rows["provider"], several, strict=True):
+        # a long one is broken at its products
+        is_long = len(label) >= _BROKEN_FROM
+        name = label.replace("+", "+\n").replace(", ", ",\n") if is_long else label
+        names.append(f"{name} ({provider})" if more else name)
+    return names
+
+
+def _row_px(names: Sequence[str]) -> float:
+    """Height of a row that holds the name with the most lines."""
+    return max(_ROW_PX, _LINE_PX * (1 + max(name.count("\n") for name in names)))
+
+
+def draw_dots(rows: pd.DataFrame) -> Picture | None:
+    """A dot per shape and product, a panel per kind of data; None without rows."""
+    if rows.empty:
+        return None
+    row_names = _row_names(rows)
+    kinds, names = data_kinds(rows), list(dict.fromkeys(row_names))
+    placed = rows.assign(place=[names.index(name) for name in row_names])
+    with styles.look():
+        figure = styles.new_figure(95 + 1.4 * _row_px(names) * len(names))
+        grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True, sharex=True)[0]
+        for axes, kind in zip(grid, kinds, strict=True):
+            _dots(axes, placed[placed["data"] == kind])
+            axes.set_title(kind)
+            axes.set_xlabel("SQNR")
+            for between in range(1, len(names)):
+                axes.axhline(between - 0.5, color=styles.GRID, linewidth=0.7, zorder=0)
+        grid[0].set_yticks(range(len(names)), names)
+        grid[0].set_ylim(len(names) - 0.5, -0.5)
+        handles = [
+            styles.marker_dot(name, marker, colour) for name, (colour, marker) in _MARKS.items()
+        ]
+        figure.legend(handles=handles, loc="outside upper left", ncols=3)
+    # How far the shapes of one recipe, kind of data and product lie apart at most
+    keys = ["label", "provider", "data"]
+    long = rows.melt([*keys], list(SQNR), "product", "sqnr")
+    ends = long.groupby([*keys, "product"], sort=False)["sqnr"].agg(["min", "max"]).reset_index()
+    widest = row_of_largest(ends.assign(apart=ends["max"] - ends["min"]), "apart")
+    return Picture(
+        key="linear_accuracy_by_shape",
+        drawn=figure,
+        op=OP,
+        alt="Dots of SQNR by recipe, kind of data and product, one per shape.",
+        facts=f"{count_of(len(rows), 'point')}; shapes lie furthest apart in "
+        f"{widest['product'].removesuffix('_sqnr_db')} of {widest['label']} on {widest['data']} "
+        f"data: {widest['min']:.1f} to {widest['max']:.1f} dB.",
+    )
+
+
+def _dots(axes: Axes, rows: pd.DataFrame) -> None:
+    for number, (output, column) in enumerate(zip(OUTPUTS, SQNR, strict=True)):
+        colour, marker = _MARKS[output]
+        places = rows["place"] + (number - 1) * _APART
+        styles.dots(axes, rows[column], places, colour, 34, edge=0.6, marker=marker)
+    styles.show_ticks(axes.xaxis, _decibel_text, 4)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+
+
+def spread_db(table: pd.DataFrame, column: str) -> float:
+    """How far the decibels of a column lie apart; 0 without any."""
+    values = table[column].dropna() if column in table else pd.Series(dtype=float)
+    return float(values.max() - values.min()) if len(values) else 0.0
+
+
+def equal_accuracy_text(table: pd.DataFrame) -> str:
+    """A sentence on products in which recipes are equally accurate; "" without any."""
+    parts = [
+        f"{output} ({table[column].min():.1f} to {table[column].max():.1f} dB)"
+        for output, column in zip(OUTPUTS, SQNR, strict=True)
+        if len(table) and spread_db(table, column) < _ONE_LINE
+    ]
+    if not parts:
+        return ""
+    return (
+        f"Recipes timed beside bf16 lie within half a bit of one another in {' and '.join(parts)}."
+    )
+
+
+def draw_speed(table: pd.DataFrame) -> Picture | None:
+    """SQNR against speed-up, a panel per product and a dot per shape.
+
+    Products whose dots would lie on one line have no panel. None without rows, or with no panel.
+    """
+    panels = {o: c for o, c in zip(OUTPUTS, SQNR, strict=True) if spread_db(table, c) >= _ONE_LINE}
+    if not panels:
+        return None
+    with styles.look():
+        figure = styles.new_figure(330)
+        grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+        for axes, (output, column) in zip(grid, panels.items(), strict=True):
+            axes.axvline(1, color=styles.MUTED, linewidth=0.8)
+            for (recipe_name, by), dots in table.groupby(["recipe", "provider"], sort=False):
+                colour, marker = recipe_colour(str(recipe_name)), provider_marker(str(by))
+                styles.dots(
+                    axes, dots["speedup"], dots[column], colour, 40, edge=0.6, marker=marker
+                )
+            styles.show_ticks(axes.xaxis, lambda value: f"{value:g}{TIMES}", 5)
+            styles.show_ticks(axes.yaxis, _decibel_text)
+            axes.set_title(output)
+            axes.set_xlabel("speed against bf16")
+        grid[0].set_ylabel("SQNR")
+        labels = dict(zip(table["recipe"], table["label"], strict=True))
+        handles = styles.colour_lines(
+            {label: recipe_colour(name) for name, label in labels.items()}
+        )
+        providers = dict.fromkeys(str(provider) for provider in table["provider"])
+        handles += [styles.marker_dot(name, provider_marker(name)) for name in providers]
+        styles.legend(figure, handles, 4, 1.4)
+    best = row_of_largest(table, "speedup")
+    return Picture(
+        key="linear_accuracy_and_speed",
+        drawn=figure,
+        op=OP,
+        alt="SQNR of output and gradients against speed-up over bf16.",
+        facts=f"{count_of(len(table), 'ratio')} on normal data; the fastest is {best['label']} by "
+        f"{best['provider']} at {axis_text(best)}: {times(float(best['speedup']))} with "
+        f"{best[list(SQNR)].min():.1f} dB in its worst output.",
+    )
+
+
+def _decibel_text(value: float) -> str:
+    return f"{value:g}\N{NO-BREAK SPACE}dB"
+
+
+def _contents(analysis: Analysis) -> dict[str, pd.DataFrame] | None:
+    """Accuracy by point, by accumulation and beside speed; None where no linear was planned."""
+    frame = analysis.frames.get(OP)
+    if frame is None or frame.empty:
+        return None
+    return {
+        "accuracy": accuracy_rows(frame),
+        "accumulation": accumulation_table(frame),
+        "speed": speed_and_accuracy(frame, analysis.speedups[OP]),
+    }
+
+
+def _blocks(contents: dict[str, pd.DataFrame] | None, writer: SectionWriter) -> Iterator[Block]:
+    if contents is None or contents["accuracy"].empty:
+        yield absence(NOT_MEASURED)
         return
-    rows, pairs = contents.accuracy, contents.accumulation
-    yield from paragraphs(tables.answer_sentences(rows, pairs))
+    rows, pairs = contents["accuracy"], contents["accumulation"]
+    yield from paragraphs(answer_sentences(rows, pairs))
     yield from writer.figures(draw_matrix(rows), draw_dots(rows))
     if len(pairs):
         name = "Fast against two-level accumulation"
-        yield writer.table(
-            "linear-accumulation", name, pairs, tables.ACCUMULATION, tables.ACCUMULATION_FILE
-        )
-    if contents.speed.empty:
-        yield absence(tables.NO_SPEED)
-    yield from paragraphs(filter(None, [equal_accuracy_text(contents.speed)]))
-    yield from writer.figures(draw_speed(contents.speed), source=tables.SPEED_FILE)
+        yield writer.table("linear-accumulation", name, pairs, ACCUMULATION, ACCUMULATION_FILE)
+    if contents["speed"].empty:
+        yield absence(NO_SPEED)
+    yield from paragraphs(filter(None, [equal_accuracy_text(contents["speed"])]))
+    yield from writer.figures(draw_speed(contents["speed"]), source=SPEED_FILE)
     name = "Signal to quantisation noise of every point"
-    yield writer.table("linear-accuracy-points", name, rows, tables.ACCURACY, writer.csv(tables.OP))
+    yield writer.table("linear-accuracy-points", name, rows, ACCURACY, writer.csv(OP))
 
 
-def _tables(contents: _Contents | None) -> Iterator[CsvTable]:
+def _tables(contents: dict[str, pd.DataFrame] | None) -> Iterator[CsvTable]:
     if contents is not None:
-        yield from filled_table(tables.ACCUMULATION_FILE, contents.accumulation)
-        yield from filled_table(tables.SPEED_FILE, contents.speed)
+        yield from filled_table(ACCUMULATION_FILE, contents["accumulation"])
+        yield from filled_table(SPEED_FILE, contents["speed"])
 
 
 SECTION = Section("Accuracy of float8 linears", "recipe", _contents, _blocks, tables=_tables)

@@ -13,8 +13,7 @@ from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.columns import count, number, text, texts
 from roofcal.report.kit.numbers import count_of, scaled
-from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Answer, Section, derived_contents, derived_file
 
 FILE: Final = "llm.csv"

@@ -8,18 +8,36 @@ import pandas as pd
 
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
-from roofcal.ask.llm.sweep import Sweep, frontier, sweep
+from roofcal.ask.llm.sweep import frontier, sweep
 from roofcal.core import paths
 from roofcal.core.language_models import LanguageModel, load_models
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.drawing import STEP_TIP
+from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
-from roofcal.report.sections.llm_sweep.figures import draw_frontier, draw_map
+from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.numbers import count_of, scaled, significant
+from roofcal.report.kit.writer import Picture, SectionWriter
+from roofcal.report.section import Section, filled_table
 
+_COLOURS: Final = {  # of numbers of GPUs
+    1: styles.BLUE,
+    2: styles.GREEN,
+    4: styles.ORANGE,
+    8: styles.VERMILLION,
+}
+_TIPS: Final = (
+    Tip(key="tensor_parallel", label="tensor-parallel GPUs", kind="count"),
+    Tip(key="pipeline_parallel", label="pipeline stages", kind="count"),
+    Tip(key="batch", label="batch", kind="count"),
+    Tip(key="tokens_per_s_per_gpu", label="tokens/s and GPU", kind="count"),
+    STEP_TIP,
+    Tip(key="first_token_s", label="first token", kind="si", unit="s"),
+)
 FILE: Final = "llm_sweep.csv"
 PROMPT: Final = 2048
 OUTPUT: Final = 256
@@ -29,6 +47,88 @@ COLUMNS: Final = (
     *("tokens_per_s_per_gpu", "frontier"),
 )
 _RECIPES: Final = ("fp8_axiswise", "bf16")  # the first that can be timed is swept
+
+
+def draw_map(rows: pd.DataFrame) -> Picture:
+    """A panel per model, stages down, tensor parallelism across: the best batch of each cut."""
+    best = rows.groupby(["model", "pipeline_parallel", "tensor_parallel"])["tokens_per_s_per_gpu"]
+    points = rows.loc[sorted(best.idxmax())].reset_index(drop=True)
+    rate = points["tokens_per_s_per_gpu"]
+    points = points.assign(
+        label=[significant(value, 2) for value in rate],
+        ratio=rate / rate.groupby(points["model"]).transform("median"),
+    )
+    chart = Chart(
+        x=Axis("tensor_parallel", "tensor-parallel GPUs", "names"),
+        y=Axis("pipeline_parallel", "stages", "names"),
+        layers=[Layer(mark="cells")],
+        tables={"points": points},
+        panels=_panels(points, height=150),
+        tips=_TIPS,
+        columns=3,
+        zooms=False,
+    )
+    best_row = row_of_largest(rows, "tokens_per_s_per_gpu")
+    return Picture(
+        key="llm_map",
+        drawn=chart,
+        alt="Maps of throughput per GPU over tensor parallelism and pipeline stages, by model.",
+        facts=f"{count_of(len(chart.panels), 'model')} in {rows['recipe'].iloc[0]}. "
+        f"{_highest(best_row)}",
+        op="llm",
+    )
+
+
+def draw_frontier(rows: pd.DataFrame) -> Picture:
+    """A panel per model: what no other cut and batch beats, by GPUs."""
+    best = rows[rows["frontier"] == "yes"]
+    gpus = best["tensor_parallel"] * best["pipeline_parallel"]
+    points = best.reset_index(drop=True).assign(
+        colour=gpus.map(_COLOURS).fillna(styles.MUTED).to_numpy(),
+        marker="o",
+        gpus=[count_of(int(count), "GPU") for count in gpus],
+    )
+    line = points[["model", "decode_step_s", "tokens_per_s_per_gpu"]]
+    chart = Chart(
+        x=Axis("decode_step_s", "time per token of one request", unit="s"),
+        y=Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
+        layers=[Layer(mark="line", table="line", size=1.2, hidden=()), Layer(mark="dots")],
+        tables={"points": points, "line": line.assign(colour=styles.MUTED, dashed=0)},
+        panels=_panels(points, height=230),
+        tips=_TIPS,
+        legend=[
+            LegendEntry(field="gpus", value=count_of(count, "GPU"), colour=colour, marker="o")
+            for count, colour in _COLOURS.items()
+            if (gpus == count).any()
+        ],
+        columns=3,
+    )
+    quickest = row_of_largest(best.assign(speed=1 / best["decode_step_s"]), "speed")
+    step = scaled(float(quickest["decode_step_s"]), "s")
+    return Picture(
+        key="llm_frontier",
+        drawn=chart,
+        alt="Throughput per GPU against time per token over all cuts, one panel per model.",
+        facts=f"Least time per token: {step} ({quickest['model']}, {_cut(quickest)}). "
+        f"{_highest(row_of_largest(best, 'tokens_per_s_per_gpu'))}",
+        op="llm",
+    )
+
+
+def _panels(points: pd.DataFrame, height: int) -> list[Panel]:
+    models = sorted(set(points["model"]))
+    return [Panel(title=model, where={"model": model}, height=height) for model in models]
+
+
+def _highest(best: pd.Series) -> str:
+    return (
+        f"Most tokens per second and GPU: {best['tokens_per_s_per_gpu']:,.0f} ({best['model']}, "
+        f"{_cut(best)}, batch {best['batch']:,})."
+    )
+
+
+def _cut(row: pd.Series) -> str:
+    return f"tensor {row['tensor_parallel']}, pipeline {row['pipeline_parallel']}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +174,11 @@ def _rows_of_model(
         swept = sweep(deployment, sources, calibrated.MODEL)
     except PredictError:  # too large for a host, or no link to other GPUs
         return
-    yield from _rows(swept, model.model, recipe)
-
-
-def _rows(swept: Sweep, model: str, recipe: str) -> Iterator[dict[str, object]]:
     best = {id(answer) for answer in frontier(swept.answers)}
     for answer in swept.answers:
         step = answer.decode.total
         yield {
-            "model": model,
+            "model": model.model,
             "recipe": recipe,
             "tensor_parallel": answer.deployment.tensor,
             "pipeline_parallel": answer.deployment.pipeline,
@@ -103,15 +199,11 @@ def _blocks(swept: Swept, writer: SectionWriter) -> Iterator[Block]:
         yield from writer.figures(*pictures, source=FILE, command=swept.command)
 
 
-def _tables(swept: Swept) -> Iterator[CsvTable]:
-    return filled_table(FILE, swept.rows)
-
-
 SECTION = Section(
     key="llm-sweep",
     title="How to cut language models",
     question="models",
     contents=_contents,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda swept: filled_table(FILE, swept.rows),
 )

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
-from matplotlib.axes import Axes
 
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL
 from roofcal.report.data.analysis import Analysis
@@ -22,8 +21,7 @@ from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, POWER, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent, times
-from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, filled_table
 
 FILE: Final = "method_panel.csv"
@@ -139,7 +137,18 @@ def draw_panel(panel: Panel) -> Picture | None:
         axes.axvline(1, color=styles.MUTED, linewidth=0.9)
         for protocol in _protocols(rows):
             chosen = (rows["protocol"] == protocol) & rows["point"].isin(shown)
-            _marks(axes, protocol, rows[chosen], shown)
+            drawn = rows[chosen]
+            colour, marker = _MARKS.get(protocol, _SPARE_MARK)
+            axes.scatter(
+                drawn["ratio"],
+                [shown.index(point) for point in drawn["point"]],
+                color=colour,
+                marker=marker,
+                s=110 if marker == "|" else 34,
+                label=protocol,
+                zorder=3,
+                linewidth=1.6 if marker == "|" else 0,
+            )
         axes.set_xscale("log")
         low, high = min(0.9, float(rows["ratio"].min())), max(1.1, float(rows["ratio"].max()))
         axes.set_xlim(low / 1.06, high * 1.06)
@@ -164,20 +173,6 @@ def _protocols(rows: pd.DataFrame) -> list[str]:
     order = list(_MARKS)
     names = sorted({str(name) for name in rows["protocol"]})
     return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
-
-
-def _marks(axes: Axes, protocol: str, rows: pd.DataFrame, points: list[str]) -> None:
-    colour, marker = _MARKS.get(protocol, _SPARE_MARK)
-    axes.scatter(
-        rows["ratio"],
-        [points.index(point) for point in rows["point"]],
-        color=colour,
-        marker=marker,
-        s=110 if marker == "|" else 34,
-        label=protocol,
-        zorder=3,
-        linewidth=1.6 if marker == "|" else 0,
-    )
 
 
 def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:

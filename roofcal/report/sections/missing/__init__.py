@@ -1,6 +1,6 @@
 """Points without a result, and why each has none."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pandas as pd
@@ -54,8 +54,10 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("missing-all", name, with_protocol(table), POINTS, FILE)
 
 
-def _tables(analysis: Analysis) -> Iterable[CsvTable]:
-    return [CsvTable(FILE, analysis.missing)]
-
-
-SECTION = Section("Points without a result", "how", whole_run, _blocks, tables=_tables)
+SECTION = Section(
+    "Points without a result",
+    "how",
+    whole_run,
+    _blocks,
+    tables=lambda analysis: [CsvTable(FILE, analysis.missing)],
+)

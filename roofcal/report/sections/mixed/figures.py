@@ -1,4 +1,8 @@
-"""Products with narrow weights: bandwidth against tokens, and the three roofs of int4."""
+"""Products with narrow weights: bandwidth by tokens, the roofs of int4, the fastest formats.
+
+The crossover map says which format of the weights is fastest, and how surely. Its cells have
+colours and words of their own in any colour scheme: a name is dark on a light tint.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -6,10 +10,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
-from numpy.typing import NDArray
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import RECIPES
@@ -27,8 +32,8 @@ from roofcal.report.data.drawing import (
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
-from roofcal.report.kit.numbers import count_of, scaled, shape_text
-from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.numbers import TIMES, count_of, percent, scaled, shape_text
+from roofcal.report.kit.writer import Picture
 from roofcal.report.sections.mixed import tables
 
 _MOST_PANELS: Final = 4
@@ -43,6 +48,10 @@ _PARTS: Final[dict[str, tuple[str, Any]]] = {
 # Colours of memory and launch, which set the lower end of the axis of time: other parts may lie far
 # below them.
 _LOWEST: Final = (styles.BLUE, styles.GREY)
+_TINTS: Final = {"bf16": "#a8cbe6", "fp8": "#f0b795", "int4": "#e4bdd2"}
+_NAME_COLOUR: Final = "#14181c"
+_ROW_PX: Final = 19
+_TITLES: Final = {"plain": "plain launches", "chained": "int4 chained, others plain"}
 
 
 def draw_bandwidth(
@@ -62,24 +71,7 @@ def draw_bandwidth(
         f"{scaled(float(best['achieved_bytes_per_s']), 'B/s')}."
     )
     alt = "Achieved bandwidth against tokens by recipe and provider."
-    chart = _bandwidth_chart(rows, weights, calibration, spec)
-    return Picture(key="mixed_bandwidth", drawn=chart, op=tables.OP, alt=alt, facts=facts)
-
-
-def _bandwidth_chart(
-    rows: pd.DataFrame,
-    weights: Sequence[tuple[int, int]],
-    calibration: Calibration | None,
-    spec: DeviceSpec | None,
-) -> Chart:
-    """Lines of the rows by recipe and provider.
-
-    Args:
-        rows: points of the recipes that are compared.
-        weights: n x k of the panels.
-        calibration: of the run.
-        spec: datasheet of its device.
-    """
+    # Lines of the rows by recipe and provider
     drawn = rows[[pair in set(weights) for pair in zip(rows["n"], rows["k"], strict=True)]]
     points = styled_points(drawn).assign(
         m=drawn["m"],
@@ -89,7 +81,7 @@ def _bandwidth_chart(
     )
     levels, level_entries = bandwidth_levels(calibration, spec)
     legend = [*point_legend(drawn), *level_entries]
-    return Chart(
+    chart = Chart(
         x=Axis("m", "tokens m", "count"),
         y=Axis("achieved_bytes_per_s", "B/s", "linear"),
         layers=[
@@ -111,6 +103,7 @@ def _bandwidth_chart(
         ),
         legend=legend,
     )
+    return Picture(key="mixed_bandwidth", drawn=chart, op=tables.OP, alt=alt, facts=facts)
 
 
 def _int4_recipe(rows: pd.DataFrame) -> str | None:
@@ -118,12 +111,6 @@ def _int4_recipe(rows: pd.DataFrame) -> str | None:
     recipes = drawing.in_recipe_order(rows.loc[rows["format"] == "int4", "recipe"], tables.OP)
     symmetric = [recipe for recipe in recipes if not RECIPES[recipe].b.zero_point]
     return next(reversed(symmetric or recipes), None)
-
-
-def _token_axis(axes: Axes) -> None:
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
@@ -144,8 +131,18 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
                 measured = of_provider[(of_provider["n"] == n) & (of_provider["k"] == k)]
                 _roofs(axes, calibration, measured, (provider, recipe, n, k))
         styles.label_edges(grid, "m", "time")
-        _cut_low_times(grid)
-        _roof_legend(figure)
+        # The axis of time of a column of panels begins below its least launch and memory time
+        for column in grid.T:
+            lines = [line for axes in column for line in axes.lines if line.get_color() in _LOWEST]
+            low = min(float(min(line.get_ydata())) for line in lines)
+            column[0].set_ylim(bottom=0.7 * low)
+        handles = [
+            Line2D([], [], color=colour, linestyle=dashes, label=tables.ROOFS[name])
+            for name, (colour, dashes) in _PARTS.items()
+        ]
+        handles.append(Line2D([], [], color=styles.INK, linewidth=2, label="predicted"))
+        handles.append(Line2D([], [], color=styles.INK, marker="o", linestyle="", label="measured"))
+        styles.legend(figure, handles, 6, 2.6)
     dots = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
     ours = [name for name in providers if name in tables.OURS]
     return Picture(
@@ -170,19 +167,16 @@ def _roofs(
         axes.plot(tokens, values, color=colour, linestyle=dashes)
     axes.plot(tokens, parts.total, color=styles.INK, linewidth=2)
     axes.plot(rows["m"], rows["median_s"], "o", color=styles.INK, markersize=5)
-    _token_axis(axes)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_yscale("log")
     styles.log_axis(axes.yaxis, "s")
-    _binding_strip(axes, tokens, parts.bound_by)
-    axes.set_title(f"{provider}, {shape_text((n, k))}")
-
-
-def _binding_strip(axes: Axes, tokens: NDArray[np.float64], bound_by: Sequence[str]) -> None:
-    """The binding part by m along the top of the panel, in words."""
-    for first, last, part in tables.runs_of_equal(bound_by):
+    # The binding part by m along the top of the panel, in words
+    for first, last, part in tables.runs_of_equal(parts.bound_by):
         left, right = (
             float(tokens[first]),
-            float(tokens[min(last + 1, len(bound_by) - 1)]),
+            float(tokens[min(last + 1, len(parts.bound_by) - 1)]),
         )
         axes.axvspan(left, right, ymin=0.985, ymax=1, color=_PARTS[part][0], linewidth=0)
         if right / left >= 2:
@@ -194,21 +188,100 @@ def _binding_strip(axes: Axes, tokens: NDArray[np.float64], bound_by: Sequence[s
                 va="top",
                 fontsize=10,
             )
+    axes.set_title(f"{provider}, {shape_text((n, k))}")
 
 
-def _cut_low_times(grid: Any) -> None:
-    """The axis of time of a column of panels begins below its least launch and memory time."""
-    for column in grid.T:
-        lines = [line for axes in column for line in axes.lines if line.get_color() in _LOWEST]
-        low = min(float(min(line.get_ydata())) for line in lines)
-        column[0].set_ylim(bottom=0.7 * low)
+def draw_crossover(table: pd.DataFrame) -> Picture | None:
+    """One panel per mode and kind of the table of winners; None for an empty table."""
+    if table.empty:
+        return None
+    modes = [mode for mode in tables.MODES if (table["mode"] == mode).any()]
+    kinds = [kind for kind in tables.KINDS if (table["kind"] == kind).any()]
+    with styles.look():
+        figure = _panels(table, modes, kinds)
+    return Picture(
+        key="mixed_crossover",
+        drawn=figure,
+        op=tables.OP,
+        alt="Maps of the fastest format of the weights by tokens and shape.",
+        facts=_facts(table),
+    )
 
 
-def _roof_legend(figure: Figure) -> None:
-    handles = [
-        Line2D([], [], color=colour, linestyle=dashes, label=tables.ROOFS[name])
-        for name, (colour, dashes) in _PARTS.items()
-    ]
-    handles.append(Line2D([], [], color=styles.INK, linewidth=2, label="predicted"))
-    handles.append(Line2D([], [], color=styles.INK, marker="o", linestyle="", label="measured"))
-    styles.legend(figure, handles, 6, 2.6)
+def _panels(table: pd.DataFrame, modes: Sequence[str], kinds: Sequence[str]) -> Figure:
+    tokens = sorted(set(table["m"]))
+    weights = {mode: tables.weights_by_size(table[table["mode"] == mode]) for mode in modes}
+    heights = [len(weights[mode]) for mode in modes]
+    figure = styles.new_figure(60 + sum(52 + _ROW_PX * height for height in heights))
+    ratios = [height + 1.5 for height in heights]
+    grid = figure.subplots(
+        len(modes), len(kinds), squeeze=False, sharey="row", height_ratios=ratios
+    )
+    for line, mode in zip(grid, modes, strict=True):
+        for axes, kind in zip(line, kinds, strict=True):
+            cells = table[(table["mode"] == mode) & (table["kind"] == kind)]
+            _panel(axes, cells, weights[mode], tokens)
+            axes.set_title(f"{kind}, {_TITLES[mode]}")
+    styles.label_edges(grid, "m", f"n {TIMES} k")
+    handles = [Patch(facecolor=_TINTS[name], label=name) for name in tables.FORMATS]
+    handles.append(
+        Patch(
+            facecolor="none",
+            edgecolor=styles.MUTED,
+            hatch="///",
+            label="hatched, with ?: uncertain",
+        )
+    )
+    styles.legend(figure, handles, 4, 1.2)
+    return figure
+
+
+def _panel(
+    axes: Axes, rows: pd.DataFrame, weights: Sequence[tuple[int, int]], tokens: Sequence[int]
+) -> None:
+    colours = np.full((len(weights), len(tokens)), np.nan)
+    uncertain = np.zeros(colours.shape, dtype=bool)
+    for row in rows.to_dict("records"):
+        cell = weights.index((row["n"], row["k"])), tokens.index(row["m"])
+        colours[cell] = tables.FORMATS.index(row["format"])
+        uncertain[cell] = row["class"] == "uncertain"
+        axes.text(
+            cell[1] + 0.5,
+            cell[0] + 0.5,
+            f"{row['format']}{'?' if uncertain[cell] else ''}",
+            color=_NAME_COLOUR,
+            fontsize=9.5,
+            ha="center",
+            va="center_baseline",
+        )
+    axes.pcolormesh(
+        colours,  # NaN: no cell
+        cmap=ListedColormap([_TINTS[name] for name in tables.FORMATS]),
+        vmin=-0.5,
+        vmax=len(tables.FORMATS) - 0.5,
+    )
+    strokes = styles.hatching(uncertain)
+    strokes.set(color=_NAME_COLOUR, alpha=0.4, zorder=2)
+    axes.add_collection(strokes)
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+    axes.set_xticks(np.arange(len(tokens)) + 0.5, [f"{m:,}" for m in tokens])
+    axes.set_yticks(np.arange(len(weights)) + 0.5, [shape_text(sizes) for sizes in weights])
+    axes.set(xlim=(0, len(tokens)), ylim=(len(weights), 0))
+
+
+def _facts(table: pd.DataFrame) -> str:
+    """Per kind and mode: how often each format wins, and how much of that is uncertain."""
+    parts = []
+    for (kind, mode), rows in table.groupby(["kind", "mode"], sort=False):
+        shares = [
+            f"{name} {percent(float((rows['format'] == name).mean()), 0)}"
+            for name in tables.FORMATS
+            if (rows["format"] == name).any()
+        ]
+        uncertain = percent(float((rows["class"] == "uncertain").mean()), 0)
+        parts.append(
+            f"{kind}, {_TITLES[str(mode)]}: {', '.join(shares)} of {count_of(len(rows), 'shape')}, "
+            f"{uncertain} uncertain"
+        )
+    return f"Fastest: {'; '.join(parts)}."

@@ -1,23 +1,48 @@
 """Predictions of every op against what was measured."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from roofcal.points.columns import MODEL
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from roofcal.core.environments import origin_environment
+from roofcal.points.columns import MODEL, interval_columns
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.prediction_errors import error_of, judged, with_model_labels
+from roofcal.report.data.drawing import (
+    HEAD_TIPS,
+    TAIL_TIPS,
+    TIME_TIP,
+    chart_points,
+    point_legend,
+)
+from roofcal.report.data.prediction_errors import (
+    error_of,
+    judged,
+    regime_rank,
+    residuals,
+    with_model_labels,
+)
 from roofcal.report.data.regime_matrices import error_table
-from roofcal.report.data.tidy import with_shape
+from roofcal.report.data.tidy import models_in, with_shape
+from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence
+from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
-from roofcal.report.sections.prediction_errors.figures import (
-    draw_error_by_regime,
-    draw_measured_against_predicted,
-)
 
+_MOST_STRIP_DOTS: Final = 300  # per regime and model
+_LETTERS: Final = 118  # of a line of text, over the whole width
+_BAND: Final = 0.1
+_RATIO_LOW: Final = 0.25
+_RATIO_HIGH: Final = 2.5
+_TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)  # ratios beyond sit on the edge
+_STRIP_WIDTH: Final = 0.78  # of the boxes of all models beside each other
 FILE: Final = "error_by_regime.csv"
 _MOST_WORST: Final = 20
 ERRORS: Final = (
@@ -42,6 +67,186 @@ WORST: Final = (
     text("bound_by", "bound by"),
     code("kernel_names", "kernel"),
 )
+
+
+def models_by_error(errors: pd.DataFrame) -> list[str]:
+    """Models of `residuals`, the least accurate first."""
+    mean = errors["error"].abs().groupby(errors["model"]).mean()
+    return [str(model) for model in mean.sort_values(ascending=False, kind="stable").index]
+
+
+def best_model(errors: pd.DataFrame) -> str:
+    """The most accurate model of `residuals` that needs no other environment's calibration.
+
+    If all models need one, the most accurate of them.
+    """
+    models = models_by_error(errors)
+    own = [model for model in models if origin_environment(model) is None]
+    return (own or models)[-1]
+
+
+def draw_measured_against_predicted(
+    frame: pd.DataFrame, labels: Mapping[str, str] | None = None
+) -> Picture | None:
+    """A panel per model, the most accurate first; None if nothing was predicted.
+
+    labels: what people read for a model whose name is long.
+    """
+    errors = residuals(frame)
+    if errors.empty:
+        return None
+    models = models_by_error(errors)
+    names = {model: (labels or {}).get(model, model) for model in models}
+    op = str(errors["op"].iloc[0])
+    within_band = (errors["error"].abs() <= _BAND).groupby(errors["model"])
+    shares, sizes = within_band.mean(), within_band.size()
+    within = [
+        f"{names[model]} {percent(float(shares[model]), 0)} of {count_of(sizes[model], 'point')}"
+        for model in models
+    ]
+    note = thinning_note(min(MOST_ROWS, max(sizes)), max(sizes))
+    return Picture(
+        key="measured_against_predicted",
+        drawn=_errors_chart(frame, errors, models, names),
+        op=op,
+        alt=f"Predicted against measured time of {op}, one panel per model.",
+        facts=f"Within 10 % of the measured time: {', '.join(within)}.{_providers_text(errors)}"
+        f"{note}",
+    )
+
+
+def _errors_chart(
+    frame: pd.DataFrame, errors: pd.DataFrame, models: Sequence[str], names: Mapping[str, str]
+) -> Chart:
+    """Predicted over measured time against measured time.
+
+    Args:
+        frame: tidy frame of the op.
+        errors: residuals of the frame.
+        models: of the residuals, the least accurate first.
+        names: what people read for each model.
+    """
+    rows, columns = judged(frame), models_in(frame)
+    own: dict[str, pd.Series[float]] = {}
+    panels: list[Panel] = []
+    for model in reversed(models):
+        place, seconds = len(panels), rows[columns[model]]
+        low, high = (rows.get(name, seconds * float("nan")) for name in interval_columns(model))
+        ratio = seconds / rows["median_s"]
+        shown = {"predicted": seconds, "low": low, "high": high, "ratio": ratio, "error": ratio - 1}
+        fields = {name: f"{name}{place}" for name in shown}
+        own |= {fields[name]: values for name, values in shown.items() if values.notna().any()}
+        mape = percent(float(errors.loc[errors["model"] == model, "error"].abs().mean()))
+        panels.append(Panel(choice=f"{names[model]}: {mape}", fields=fields, height=340))
+    legend = point_legend(rows)
+    return Chart(
+        x=Axis("median_s", "measured time", unit="s"),
+        y=Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
+        layers=[
+            Layer(mark="tolerance", table="band", low="band_low", high="band_high", detail="one"),
+            Layer(mark="dots"),
+        ],
+        tables={
+            "points": chart_points(frame).join(pd.DataFrame(own)),
+            "band": pd.DataFrame({"band_low": [1 - _BAND], "band_high": [1 + _BAND], "one": [1.0]}),
+        },
+        panels=panels,
+        tips=(
+            *HEAD_TIPS,
+            TIME_TIP,
+            Tip(key="predicted", label="predicted", kind="si", unit="s", low="low", high="high"),
+            Tip(key="error", label="error", kind="percent"),
+            Tip(key="bound_by", label="bound by"),
+            *TAIL_TIPS,
+        ),
+        legend=legend,
+        is_shared=True,
+    )
+
+
+def draw_error_by_regime(
+    frame: pd.DataFrame, labels: Mapping[str, str] | None = None
+) -> Picture | None:
+    """A box and every point per regime and model; None if nothing was predicted.
+
+    labels: what people read for a model whose name is long.
+    """
+    errors = residuals(frame)
+    if errors.empty:
+        return None
+    regimes = sorted({str(r) for r in errors["regime"]}, key=regime_rank)
+    models, best = models_by_error(errors), best_model(errors)
+    errors = errors.assign(ratio=(1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH))
+    with styles.look():
+        figure = styles.new_figure(400)
+        axes = figure.subplots()
+        axes.axhspan(1 - _BAND, 1 + _BAND, color=styles.GRID, linewidth=0)
+        axes.axhline(1, color=styles.MUTED, linewidth=0.8)
+        _strips(axes, errors, regimes, models)
+        sns.boxplot(
+            data=errors,
+            x="regime",
+            y="ratio",
+            hue="model",
+            order=regimes,
+            hue_order=models,
+            palette=styles.model_colours(models),
+            ax=axes,
+            width=_STRIP_WIDTH,
+            gap=0.25,
+            fill=False,
+            showfliers=False,
+            linewidth=1.2,
+            whis=(5, 95),
+            legend=False,
+        )
+        axes.set_yscale("log")
+        axes.set_ylim(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
+        styles.fixed_ticks(axes.yaxis, _TICKS)
+        counts = [int(((errors["regime"] == r) & (errors["model"] == best)).sum()) for r in regimes]
+        ticks = [
+            f"{name}\n{count_of(count, 'point')}"
+            for name, count in zip(regimes, counts, strict=True)
+        ]
+        axes.set_xticks(range(len(regimes)), ticks)
+        axes.grid(visible=False, axis="x")
+        axes.set(xlabel="", ylabel="predicted / measured")
+        names = {model: (labels or {}).get(model, model) for model in models}
+        columns = min(6, max(1, _LETTERS // (max(map(len, names.values())) + 4)))
+        colours = styles.model_colours(models)
+        handles = [Patch(edgecolor=colours[m], fill=False, label=names[m]) for m in models]
+        styles.legend(figure, handles, columns)
+    outside = int((~(1 + errors["error"]).between(_RATIO_LOW, _RATIO_HIGH)).sum())
+    edge = f" {count_of(outside, 'ratio')} beyond the axis sit on its edge." if outside else ""
+    rows = errors[errors["model"] == best]
+    mean = rows["error"].abs().groupby(rows["regime"]).mean()
+    return Picture(
+        key="error_by_regime",
+        drawn=figure,
+        op=str(errors["op"].iloc[0]),
+        alt="Predicted over measured time by regime and model.",
+        facts=f"The model with the least error is {best}; its MAPE is highest in regime "
+        f"{mean.idxmax()}, {percent(float(mean.max()))}.{_providers_text(errors)}{edge}",
+    )
+
+
+def _providers_text(errors: pd.DataFrame) -> str:
+    """Which providers are drawn together, if there are several."""
+    names = sorted({str(name) for name in errors["provider"]})
+    return f" Drawn together: {', '.join(names)}." if len(names) > 1 else ""
+
+
+def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
+    """Every point beside its box; seaborn's stripplot would jitter at random, a page must not."""
+    width, colours = _STRIP_WIDTH / len(models), styles.model_colours(models)
+    for number, model in enumerate(models):
+        for place, regime in enumerate(regimes):
+            rows = errors[(errors["model"] == model) & (errors["regime"] == regime)]
+            ratio = thinned(rows, _MOST_STRIP_DOTS)["ratio"].to_numpy(dtype=float)
+            jitter = (np.arange(len(ratio)) * 0.618034) % 1 - 0.5  # golden section: spreads evenly
+            centre = place + (number - (len(models) - 1) / 2) * width
+            x = centre + jitter * width * 0.6
+            styles.dots(axes, x, ratio, colours[model], 6, alpha=0.45)
 
 
 def _answer(analysis: Analysis) -> Answer:
@@ -73,21 +278,13 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
             yield error_table(errors, op, id=f"{writer.anchor}-regimes-{op}")
             name = f"Error of {op} by model, regime, recipe and provider"
             yield writer.table(f"errors-{op}", name, errors, ERRORS, FILE)
-        yield from _worst_points(analysis, op, writer)
-
-
-def _worst_points(analysis: Analysis, op: str, writer: SectionWriter) -> Iterator[Block]:
-    rows = judged(analysis.frames[op])
-    rows = rows[rows["relative_error"].notna()]
-    order = rows["relative_error"].abs().sort_values(ascending=False, kind="stable").index
-    if len(rows):
-        worst = with_shape(rows.loc[order[:_MOST_WORST]])
-        name = f"The {len(worst)} points of {op} furthest from their prediction"
-        yield writer.table(f"worst-{op}", name, worst, WORST, writer.csv(op))
-
-
-def _tables(analysis: Analysis) -> Iterable[CsvTable]:
-    return [CsvTable(FILE, analysis.errors)]
+        rows = judged(analysis.frames[op])
+        rows = rows[rows["relative_error"].notna()]
+        order = rows["relative_error"].abs().sort_values(ascending=False, kind="stable").index
+        if len(rows):
+            worst = with_shape(rows.loc[order[:_MOST_WORST]])
+            title = f"The {len(worst)} points of {op} furthest from their prediction"
+            yield writer.table(f"worst-{op}", title, worst, WORST, writer.csv(op))
 
 
 SECTION = Section(
@@ -95,7 +292,7 @@ SECTION = Section(
     "trust",
     whole_run,
     _blocks,
-    tables=_tables,
+    tables=lambda analysis: [CsvTable(FILE, analysis.errors)],
     answer=_answer,
     lead=("measured_against_predicted",),
 )

@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
-from roofcal.points.roofs import ceilings, constants_of, stream_rates
+from roofcal.points.roofs import COPY, ceilings, constants_of, stream_rates
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.comparisons import FastestProduct
 from roofcal.report.data.drawing import (
     BYTES_TIP,
     FLOPS_TIP,
@@ -24,16 +26,77 @@ from roofcal.report.data.drawing import (
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
-from roofcal.report.kit.numbers import count_of, scaled, shape_text, times
-from roofcal.report.kit.pictures import Picture, thinning_note
+from roofcal.report.kit.numbers import count_of, is_missing, percent, scaled, shape_text, times
 from roofcal.report.kit.styles import MUTED
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter, thinning_note
 from roofcal.report.section import Answer, Section, whole_run
-from roofcal.report.sections.roofline.settled_rates import settled_sentences
 
+BURST_RECIPE: Final = "bf16"
+_CLEARLY_FASTER: Final = 1.02
 _DATASHEET: Final = "datasheet"
 _CLOCK: Final = ".sustained_sm_clock_hz"
 _CLEARLY_HIGHER: Final = 1.05  # clocks
+_ROOF_COLUMNS: Final = (
+    "math_dtype",
+    "recipe",
+    "colour",
+    "dashed",
+    "intensity",
+    "achieved_flops_per_s",
+)
+
+
+def settled_sentences(analysis: Analysis) -> Iterator[str]:
+    """The fastest product of any recipe and of bf16, beside the datasheet and a burst; copies."""
+    products = list(analysis.fastest.values())
+    shown = [p for n, p in enumerate(products) if n == 0 or p.recipe == BURST_RECIPE]
+    parts = [_product_text(product, analysis.spec) for product in shown]
+    if parts:
+        yield f"Its fastest products, settled: {'; '.join(parts)}.{_burst_text(analysis)}"
+    if analysis.run.calibration is None:
+        yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
+        return
+    constants = analysis.constants
+    for row in constants[constants["name"] == COPY].to_dict("records"):
+        yield f"Memory copies at {scaled(row['value'], 'B/s')}{_datasheet_text(row['fraction'])}."
+
+
+def first_turn(product: FastestProduct | None) -> float | None:
+    """The fastest first turn of a recipe, FLOP/s; None where its clock did not come down.
+
+    An H200 needs two seconds at its power limit to come down from 1965 to about 1400 MHz.
+    """
+    if product is None or product.burst is None:
+        return None
+    return product.burst if product.burst >= _CLEARLY_FASTER * product.rate.value else None
+
+
+def _burst_text(analysis: Analysis) -> str:
+    product = analysis.fastest.get(BURST_RECIPE)
+    burst = first_turn(product)
+    if product is None or burst is None:
+        return ""
+    return (
+        f" A benchmark of a few milliseconds prints more: {BURST_RECIPE} began with "
+        f"{scaled(burst, 'flop/s')} at {product.burst_shape}."
+    )
+
+
+def _product_text(product: FastestProduct, spec: DeviceSpec | None) -> str:
+    rate = product.rate
+    ends = " to ".join(scaled(end, "flop/s") for end in (rate.ci95_low, rate.ci95_high))
+    dtype = GEMM_RECIPES[product.recipe].math_dtype
+    peak = spec.peak_flops_per_s.get(dtype) if spec else None
+    return (
+        f"{scaled(rate.value, 'flop/s')} ({ends}) in {product.recipe} by {product.provider} at "
+        f"{product.shape}{_datasheet_text(rate.value / peak if peak else None)}"
+    )
+
+
+def _datasheet_text(share: float | None) -> str:
+    if share is None or is_missing(share):
+        return ""
+    return f" ({percent(share, 0)} of the datasheet)"
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
@@ -55,9 +118,38 @@ def draw_roofline(
     best = row_of_largest(rows, "achieved_flops_per_s")
     rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
     shape = shape_text(best[axis] for axis in axes_of(rows))
+    factor = factors_above_roof(rows, calibration)
+    above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
+    columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
+    roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
+    legend = point_legend(rows)
+    if (roofs["recipe"] == _DATASHEET).any():
+        legend.append(LegendEntry(field="recipe", value=_DATASHEET, colour=MUTED, dash=DASH))
     return Picture(
         key="roofline",
-        drawn=_roofline_chart(frame, rows, calibration, spec),
+        drawn=Chart(
+            x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
+            y=Axis("achieved_flops_per_s", "FLOP/s"),
+            layers=[
+                Layer(mark="line", table="roofs", detail="recipe", hidden=("recipe",)),
+                Layer(mark="dots"),
+            ],
+            tables={"points": chart_points(frame).join(columns), "roofs": roofs},
+            panels=[
+                Panel(title=_title(dtype, spec), where={"math_dtype": dtype})
+                for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
+            ],
+            tips=(
+                *HEAD_TIPS,
+                TIME_TIP,
+                FLOPS_TIP,
+                BYTES_TIP,
+                Tip(key="above", label="above its roof"),
+                *TAIL_TIPS,
+            ),
+            legend=legend,
+            is_shared=True,
+        ),
         op=op,
         alt=f"Roofline plot of {op}, one panel per number format.",
         facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
@@ -77,65 +169,9 @@ def _math_dtypes(rows: pd.DataFrame) -> list[str]:
     return [dtypes[recipe] or "" for recipe in rows["recipe"]]
 
 
-def _roofline_chart(
-    frame: pd.DataFrame,
-    rows: pd.DataFrame,
-    calibration: Calibration | None,
-    spec: DeviceSpec | None,
-) -> Chart:
-    """A panel per number format.
-
-    Args:
-        frame: tidy frame of the op.
-        rows: its rows that are drawn, with their columns `math_dtype` and `intensity`.
-        calibration: of the run.
-        spec: datasheet of its device.
-    """
-    factor = factors_above_roof(rows, calibration)
-    above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
-    columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
-    roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
-    legend = point_legend(rows)
-    if (roofs["recipe"] == _DATASHEET).any():
-        legend.append(LegendEntry(field="recipe", value=_DATASHEET, colour=MUTED, dash=DASH))
-    return Chart(
-        x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
-        y=Axis("achieved_flops_per_s", "FLOP/s"),
-        layers=[
-            Layer(mark="line", table="roofs", detail="recipe", hidden=("recipe",)),
-            Layer(mark="dots"),
-        ],
-        tables={"points": chart_points(frame).join(columns), "roofs": roofs},
-        panels=[
-            Panel(title=_title(dtype, spec), where={"math_dtype": dtype})
-            for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
-        ],
-        tips=(
-            *HEAD_TIPS,
-            TIME_TIP,
-            FLOPS_TIP,
-            BYTES_TIP,
-            Tip(key="above", label="above its roof"),
-            *TAIL_TIPS,
-        ),
-        legend=legend,
-        is_shared=True,
-    )
-
-
 def _title(dtype: str, spec: DeviceSpec | None) -> str:
     peak = spec.peak_flops_per_s.get(dtype) if spec else None
     return dtype if peak is None else f"{dtype}: datasheet {scaled(peak, 'flop/s')}"
-
-
-_ROOF_COLUMNS: Final = (
-    "math_dtype",
-    "recipe",
-    "colour",
-    "dashed",
-    "intensity",
-    "achieved_flops_per_s",
-)
 
 
 def _roofs(

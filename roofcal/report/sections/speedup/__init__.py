@@ -1,20 +1,200 @@
 """Speed-up of every recipe against the baseline of its op."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
+
+import pandas as pd
 
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_by_regime, best_text, products_alone_text
+from roofcal.report.data.drawing import (
+    HEAD_TIPS,
+    TAIL_TIPS,
+    TIME_TIP,
+    in_recipe_order,
+    styled_points,
+)
 from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.tidy import row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block, Column, absence
+from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.columns import HOLDS_COLUMN, count, counts, ratio, seconds, text, texts
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
-from roofcal.report.sections.speedup.figures import draw_speedups
 
+_SIZES: Final = ["m", "n", "k"]
+_KEYS: Final = ["provider", "recipe", *_SIZES]
+_MOST_ROWS: Final = 72
+_MOST_COLUMNS: Final = 16
+_GRID_FROM: Final = 3  # so many sizes of m, or weights of one m, make a grid
+_FEW_SIZES: Final = 3
+_ROW_PX: Final = 20
+_CELL_PX: Final = 36  # width of a cell
+_RECIPE_PX: Final = 115  # width of a cell above the name of a recipe
+_LABELS_PX: Final = 150
+_TIPS: Final = (
+    *HEAD_TIPS,
+    Tip(key="ratio", label="speed-up", kind="ratio", low="speedup_low", high="speedup_high"),
+    TIME_TIP,
+    Tip(key="baseline_s", label="baseline", kind="si", unit="s"),
+    *TAIL_TIPS,
+)
 FILE: Final = "speedups.csv"
+
+
+def draw_speedups(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> list[Picture]:
+    """Maps of `comparisons.speedups` of products, up to four.
+
+    Cubes; weights measured at many m; layers, measured at few m; and shape by shape what fits no
+    grid. None of ops on several devices: a cell has no room for a ratio per world size.
+
+    frame: tidy frame of the op, whose points the cells lead to.
+    """
+    if table.empty or "world_size" in table or not set(_SIZES) <= set(table.columns):
+        return []
+    is_cube = (table["m"] == table["n"]) & (table["n"] == table["k"])
+    rest = table[~is_cube]
+    has_many_m = rest.groupby(["n", "k"])["m"].transform("nunique") >= _GRID_FROM
+    few_m = rest[~has_many_m]
+    weights = few_m.assign(weight=_weight_texts(few_m)).groupby("m")["weight"]
+    in_layers = weights.transform("nunique") >= _GRID_FROM
+    pictures = [
+        _cubes(table[is_cube], baseline, frame),
+        _grid(rest[has_many_m], baseline, "speedup_by_tokens", frame),
+        _grid(few_m[in_layers], baseline, "speedup_by_layer", frame),
+        _shapes(few_m[~in_layers], baseline, frame),
+    ]
+    return [picture for picture in pictures if picture is not None]
+
+
+def _cubes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture | None:
+    """Recipes down, m across."""
+    if table.empty:
+        return None
+    recipes = _recipes(table)
+    x, y = Axis("m", "m = n = k", "names"), Axis("recipe", "", "names", order=recipes)
+    width = _LABELS_PX + _CELL_PX * table["m"].nunique()
+    panel = Panel(height=_ROW_PX * (len(recipes) + 2), width=width)
+    chart = _map(x, y, _cells_of(table, frame), [panel])
+    return _picture("speedup_cubes", chart, table, baseline)
+
+
+def _grid(table: pd.DataFrame, baseline: str, key: str, frame: pd.DataFrame) -> Picture | None:
+    """A map per recipe, weights (n x k) down, m across; with few m one per m, recipes across."""
+    if table.empty:
+        return None
+    recipes = _recipes(table)
+    counts = table["m"].value_counts(sort=False).sort_index()
+    tokens = sorted(counts.sort_values(ascending=False, kind="stable").index[:_MOST_COLUMNS])
+    named = table.assign(weight=_weight_texts(table))
+    named = named[named["m"].isin(tokens)]
+    weights = _weights(named)
+    kept = _thinned(weights)
+    cells = _cells_of(named, frame).join(named["weight"])
+    cells = cells[cells["weight"].isin(kept)]
+    sizes = sorted(set(cells["m"]))
+    by_size = len(sizes) <= _FEW_SIZES
+    x = Axis("recipe", "", "names", order=recipes) if by_size else Axis("m", "m", "names")
+    tab, tabs, cell_px = ("m", sizes, _RECIPE_PX) if by_size else ("recipe", recipes, _CELL_PX)
+    panels = [
+        Panel(
+            choice=f"m = {value:,}" if by_size else str(value),
+            where={tab: value},
+            height=_ROW_PX * (cells.loc[cells[tab] == value, "weight"].nunique() + 2),
+            width=_LABELS_PX + cell_px * cells[x.key].nunique(),
+        )
+        for value in tabs
+    ]
+    chart = _map(x, Axis("weight", f"n {TIMES} k", "names", order=kept), cells, panels)
+    weight_count, token_count = len(_weights(table)), table["m"].nunique()
+    note = ""
+    if (len(kept), len(tokens)) != (weight_count, token_count):
+        note = (
+            f" {len(kept)} of {weight_count} weights and {len(tokens)} of {token_count} sizes m "
+            "are drawn."
+        )
+    return _picture(key, chart, table, baseline, note)
+
+
+def _shapes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture | None:
+    """Shapes down, recipes across."""
+    if table.empty:
+        return None
+    recipes, ordered = _recipes(table), table.sort_values(_SIZES)
+    shapes = list(dict.fromkeys(shape_text(sizes) for sizes in ordered[_SIZES].to_numpy()))
+    kept = _thinned(shapes)
+    cells = _cells_of(table, frame)
+    x = Axis("recipe", "", "names", order=recipes)
+    y = Axis("shape", f"m {TIMES} n {TIMES} k", "names", order=kept)
+    height, width = _ROW_PX * (len(kept) + 2), _LABELS_PX + _RECIPE_PX * len(recipes)
+    panel = Panel(height=height, width=width)
+    chart = _map(x, y, cells[cells["shape"].isin(kept)], [panel])
+    note = "" if len(kept) == len(shapes) else f" {len(kept)} of {len(shapes)} shapes are drawn."
+    return _picture("speedup_by_shape", chart, table, baseline, note)
+
+
+def _map(x: Axis, y: Axis, cells: pd.DataFrame, panels: Sequence[Panel]) -> Chart:
+    return Chart(
+        x=x,
+        y=y,
+        layers=[Layer(mark="cells")],
+        tables={"points": cells},
+        panels=panels,
+        tips=_TIPS,
+        zooms=False,
+    )
+
+
+def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """The fastest provider of each recipe and shape, with what was measured of its point."""
+    best = table.sort_values("speedup", ascending=False, kind="stable")
+    best = best.drop_duplicates(["recipe", *_SIZES]).sort_index()
+    rows = standard_rows(frame)
+    points = styled_points(rows).assign(**{axis: rows[axis] for axis in _SIZES})
+    measured = points.drop_duplicates(_KEYS).set_index(_KEYS)
+    found = measured.loc[pd.MultiIndex.from_frame(best[_KEYS])].reset_index().set_index(best.index)
+    return found.assign(
+        ratio=best["speedup"],
+        label=[f"{value:.2f}" for value in best["speedup"]],
+        **{name: best[name] for name in ("speedup_low", "speedup_high", "baseline_s")},
+    )
+
+
+def _picture(key: str, chart: Chart, table: pd.DataFrame, baseline: str, note: str = "") -> Picture:
+    best = row_of_largest(table, "speedup")
+    slower = int((table["speedup_high"] < 1).sum())
+    return Picture(
+        key=key,
+        drawn=chart,
+        op=str(table["op"].iloc[0]),
+        alt=f"Heat map of the speed-up against {baseline}.",
+        facts=f"{count_of(len(table), 'ratio')} to {baseline}; median "
+        f"{times(float(table['speedup'].median()))}, highest {times(float(best['speedup']))} "
+        f"({best['recipe']} at {axis_text(best)}); {slower} slower than {baseline} beyond their "
+        f"interval.{note}",
+    )
+
+
+def _recipes(table: pd.DataFrame) -> list[str]:
+    return in_recipe_order(table["recipe"], str(table["op"].iloc[0]))
+
+
+def _weight_texts(table: pd.DataFrame) -> list[str]:
+    return [shape_text(sizes) for sizes in table[["n", "k"]].to_numpy()]
+
+
+def _weights(table: pd.DataFrame) -> list[str]:
+    """Names of the weights, smallest first."""
+    unique = table.drop_duplicates(["n", "k"])
+    return _weight_texts(unique.assign(size=unique["n"] * unique["k"]).sort_values(["size", "n"]))
+
+
+def _thinned(names: Sequence[str]) -> list[str]:
+    """At most _MOST_ROWS names, evenly spaced."""
+    return list(names[:: -(-len(names) // _MOST_ROWS)])
 
 
 def columns_of(op: OpSpec) -> list[Column]:
@@ -62,17 +242,12 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
             yield absence(f"No shape of {op} has a time in both {baseline} and another recipe.")
 
 
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    for table in analysis.speedups.values():
-        yield CsvTable(FILE, table)
-
-
 SECTION = Section(
     "Speed-up against the baseline",
     "recipe",
     whole_run,
     _blocks,
-    tables=_tables,
+    tables=lambda analysis: [CsvTable(FILE, table) for table in analysis.speedups.values()],
     answer=_answer,
     lead=("speedup_by_tokens", "speedup_cubes", "speedup_by_layer", "speedup_by_shape"),
 )

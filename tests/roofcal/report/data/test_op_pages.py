@@ -7,8 +7,10 @@ import pytest
 from roofcal.ops import BY_NAME, FOLDERS
 from roofcal.ops.page import OpPage
 from roofcal.points.run import load_run
-from roofcal.report.data import op_pages
+from roofcal.report.data import drawing, op_pages
 from roofcal.report.data.analysis import analyse
+from roofcal.report.data.op_pages import page_of
+from roofcal.report.kit.styles import COLOURS
 from tests.roofcal.report.chapters import chapter_of
 from tests.roofcal.report.synthetic import MadeUpRun, cast
 
@@ -54,3 +56,22 @@ def test_an_op_without_a_page_is_reported_all_the_same(
     titles = {figure.title for figure in chapter.figures if figure.op == "cast"}
     assert "cast: achieved bandwidth" in titles
     assert "points-cast" in "".join(str(getattr(block, "id", "")) for block in chapter.blocks)
+
+
+@pytest.mark.parametrize("op", BY_NAME)
+def test_recipes_of_one_op_have_colours_of_their_own(op: str) -> None:
+    colours = [drawing.recipe_colour(recipe) for recipe in BY_NAME[op].recipes]
+    assert op == "probe_launch" or len(set(colours)) == len(colours)
+    assert set(colours) <= set(COLOURS.values())
+
+
+def test_recipes_keep_the_order_of_their_op() -> None:
+    shuffled = ["unknown", "int8", "fp8_axiswise", "bf16"]
+    assert drawing.in_recipe_order(shuffled, "gemm") == ["bf16", "int8", "fp8_axiswise", "unknown"]
+    assert drawing.in_recipe_order(["bf16", "bf16"], "gemm") == ["bf16"]
+
+
+def test_pages_of_ops_agree_on_the_colour_of_a_recipe_and_the_marker_of_a_provider() -> None:
+    for kind in ("colours", "markers"):
+        pairs = {pair for op in FOLDERS for pair in getattr(page_of(op), kind).items()}
+        assert len(dict(pairs)) == len(pairs)

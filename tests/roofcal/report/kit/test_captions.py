@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.report.data.op_pages import caption_words
 from roofcal.report.figure_captions import caption_files
-from roofcal.report.kit.captions import CaptionError, read_caption
+from roofcal.report.kit.writer import CaptionError, read_caption
 
 CAPTIONS = caption_files()
 WORDS = caption_words("gemm")

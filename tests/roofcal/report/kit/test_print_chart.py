@@ -113,23 +113,3 @@ def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell() -> N
     assert [label.get_text() for label in drawn.get_xticklabels()] == ["1", "1,024"]
     assert [label.get_text() for label in drawn.get_yticklabels()] == ["fp8", "bf16"]
     assert [text.get_text() for text in drawn.texts] == ["c", "d", "a", "b"]
-
-
-def test_names_in_the_legend_are_those_that_people_read() -> None:
-    (legend,) = print_chart(chart()).legends
-    assert [text.get_text() for text in legend.get_texts()] == ["bf16", "fp8", "datasheet 5 TB/s"]
-
-
-def test_rows_of_a_panel_are_those_with_a_place_under_its_own_names() -> None:
-    rows = ROWS.assign(y3=[1.0, float("nan"), 3.0, 4.0])
-    one = chart(tables={"points": rows})
-    panel = Panel(where={"recipe": "bf16"}, fields={"y": "y3"})
-    assert one.rows_of("points", panel)[["x", "y"]].to_numpy().tolist() == [[1, 1]]
-
-
-def test_fractions_are_percents_with_their_sign() -> None:
-    rows = ROWS.assign(y=[-0.05, 0.0, 0.1, 0.2], panel="left")
-    drawn = print_chart(chart(tables={"points": rows}, y=Axis("y", "slower", "percent")))
-    shown = ticks(drawn.axes[0].yaxis)
-    assert "+10.0 %" in shown
-    assert "\N{MINUS SIGN}5.0 %" in shown

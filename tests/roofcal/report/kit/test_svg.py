@@ -3,9 +3,12 @@
 import re
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import pytest
+from matplotlib.backends import backend_agg
 from matplotlib.figure import Figure
 
+from roofcal.report.kit import styles
 from roofcal.report.kit.styles import BLUE, look, new_figure
 from roofcal.report.kit.svg import _FONT, _plain_font, inline_svg, standalone
 
@@ -82,3 +85,26 @@ def test_a_figure_as_a_file_knows_its_name_space_size_and_colours(svg: str) -> N
     assert (root.attrib["width"], root.attrib["height"]) == ("300", "200")
     assert f"--blue:{BLUE}" in standalone(svg)
     assert standalone(svg).count("http") == 1
+
+
+def test_models_beside_each_other_have_colours_of_their_own() -> None:
+    declared = ["calibrated", "torchao", "wave", "datasheet"]
+    colours = styles.model_colours([*declared, "calibrated@e2", "calibrated@e1", "learned"])
+    assert len(set(colours.values())) == 7
+    assert set(colours.values()) <= set(styles.COLOURS.values())
+    assert styles.model_colours(declared) == {name: colours[name] for name in declared}
+    assert set(styles.model_colours(map(str, range(9)))) == set("012345678")
+
+
+def test_the_settings_of_the_process_come_back() -> None:
+    before = dict(mpl.rcParams)
+    with styles.look():
+        assert mpl.rcParams["svg.fonttype"] == "none"
+    assert dict(mpl.rcParams) == before
+
+
+def test_labels_are_measured_without_painting_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_agg, "RendererAgg", lambda *_: pytest.fail("painted pixels"))
+    assert styles.new_figure(72).text(0.5, 0.5, "label").get_window_extent().width > 0
+    with pytest.raises(pytest.fail.Exception):
+        Figure().text(0.5, 0.5, "label").get_window_extent()

@@ -7,11 +7,17 @@ import pandas as pd
 import pytest
 
 from roofcal.report.kit.blocks import FigureBlock, absence
-from roofcal.report.kit.captions import CaptionError
 from roofcal.report.kit.columns import text
-from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.styles import look, new_figure
-from roofcal.report.kit.writer import OpSource, SectionWriter, figure_prefixes
+from roofcal.report.kit.writer import (
+    CaptionError,
+    OpSource,
+    Picture,
+    SectionWriter,
+    figure_prefixes,
+    thinned,
+    thinning_note,
+)
 from tests.roofcal.report.kit.test_charts import chart
 
 
@@ -79,3 +85,15 @@ def test_a_figure_with_a_chart_is_drawn_for_files_alone(writer: SectionWriter) -
     assert isinstance(left_out, FigureBlock)
     assert drawn.svg.startswith("<svg")
     assert (left_out.svg, left_out.chart) == ("", both.chart)
+
+
+def test_few_points_are_all_drawn() -> None:
+    rows = pd.DataFrame({"a": range(10)})
+    assert thinned(rows, 10) is rows
+    assert thinning_note(10, 10) == ""
+
+
+def test_many_points_are_thinned_evenly_and_a_sentence_says_so() -> None:
+    rows = pd.DataFrame({"a": range(1000)})
+    assert list(thinned(rows, 4)["a"]) == [0, 250, 500, 750]
+    assert thinning_note(4, 1000) == " 4 of 1,000 points are drawn, evenly chosen."

@@ -1,24 +1,176 @@
-"""The section on fused all-gathers: a GPU, a GPU without rows, a CPU with gloo, a CPU without."""
+"""Fused all-gathers in the report: speed-up, ideal, overlap, ranks; what is said where none is."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.ops.all_gather_matmul.spec import BOUNDS
 from roofcal.points.run import load_run
 from roofcal.report.chapter import ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.gathered.overlap import NOT_FUSED, NOT_MEASURED
+from roofcal.report.sections import gathered as section
+from roofcal.report.summary import summary_sentences
 from tests.roofcal.report.chapters import blocks_of, csv_tables
-from tests.roofcal.report.gathers import gathered_run, gloo_run
+from tests.roofcal.report.drawn import drawn
+from tests.roofcal.report.gathers import (
+    APART,
+    NINE,
+    WORLD_SIZES,
+    gather_s,
+    gathered,
+    gathered_run,
+    gloo_run,
+    product_s,
+    true_time,
+)
+from tests.roofcal.report.synthetic import GPU, MadeUpRun
+
+FEW = NINE[0]
 
 
 @pytest.fixture(scope="module")
 def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
-    run = load_run(gathered_run().write(tmp_path_factory.mktemp("gathers")))
-    return analyse(run, h200)
+    """The made-up run of gathers."""
+    return analyse(load_run(gathered_run().write(tmp_path_factory.mktemp("gathers"))), h200)
+
+
+@pytest.fixture(scope="module")
+def table(gathers: Analysis) -> pd.DataFrame:
+    return section.overlap_table(gathers.frames[section.OP])
+
+
+def row_of(
+    table: pd.DataFrame, provider: str, mode: str = "graph", recipe: str = "bf16"
+) -> dict[str, Any]:
+    chosen = table[(table["provider"] == provider) & (table["mode"] == mode)]
+    chosen = chosen[(chosen["recipe"] == recipe) & (chosen["world_size"] == 8)]
+    for axis, size in zip("mnk", FEW, strict=True):
+        chosen = chosen[chosen[axis] == size]
+    (row,) = chosen.to_dict("records")
+    return {str(name): value for name, value in row.items()}
+
+
+def test_a_fused_row_has_speedup_ideal_and_what_is_hidden(table: pd.DataFrame) -> None:
+    point = gathered("symm_mem_fused", FEW)
+    sequence, fused = true_time(gathered("nccl_then_gemm", FEW)), true_time(point)
+    bounds = (product_s(point), gather_s(point))
+    row = row_of(table, "symm_mem_fused")
+    assert row["speedup"] == pytest.approx(sequence / fused)
+    assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
+    assert row["ideal"] == pytest.approx(sequence / max(bounds))
+    assert row["hidden"] == pytest.approx((sequence - fused) / min(bounds))
+    assert row["predicted_hidden"] == pytest.approx(row["hidden"])
+    assert row["rank_spread"] == pytest.approx(APART)
+    assert row["over_product"] == pytest.approx(fused / product_s(point) - 1)
+
+
+def test_every_key_has_its_rows_graphs_first(table: pd.DataFrame) -> None:
+    assert [column.key for column in section.OVERLAP] == list(table.columns)
+    assert len(table) == len(WORLD_SIZES) * 3 * len(NINE) * len(section.FUSED)
+    assert list(dict.fromkeys(table["world_size"])) == list(WORLD_SIZES)
+    bf16 = table[table["recipe"] == "bf16"]
+    assert list(dict.fromkeys(bf16["mode"])) == ["graph", "eager"]
+
+
+def test_eager_calls_compare_with_eager_calls_and_have_no_prediction(table: pd.DataFrame) -> None:
+    row = row_of(table, "torch_fused", "eager")
+    sequence = true_time(gathered("nccl_then_gemm", FEW, eager=True))
+    assert row["speedup"] == pytest.approx(sequence / 700e-6)
+    assert row["hidden"] < 0
+    assert pd.isna(row["predicted_s"])
+
+
+def test_without_bounds_there_is_a_speedup_and_no_ideal(gathers: Analysis) -> None:
+    frame = gathers.frames[section.OP]
+    bare = section.overlap_table(frame[~frame["provider"].isin(BOUNDS)])
+    assert bare["speedup"].notna().all()
+    assert bare[["ideal", "hidden", "over_product"]].isna().all(axis=None)
+    assert "perfect" not in " ".join(section.answer_sentences(bare))
+
+
+def test_where_nothing_is_fused_the_row_is_that_in_sequence(gathers: Analysis) -> None:
+    frame = gathers.frames[section.OP]
+    plain = section.overlap_table(frame[~frame["provider"].isin(section.FUSED)])
+    assert set(plain["provider"]) == {"nccl_then_gemm"}
+    assert set(plain["speedup"]) == {1.0}
+    assert plain["hidden"].isna().all()
+    assert section.overlap_summary(plain).empty
+    assert list(section.answer_sentences(plain)) == []
+
+
+def test_without_a_sequence_nothing_is_compared(gathers: Analysis) -> None:
+    frame = gathers.frames[section.OP]
+    assert section.overlap_table(frame[frame["provider"] != "nccl_then_gemm"]).empty
+    assert section.overlap_table(frame[:0]).empty
+
+
+def test_each_world_size_has_a_sentence_with_its_geometric_mean(table: pd.DataFrame) -> None:
+    summed = section.overlap_summary(table)
+    assert [column.key for column in section.SUMMARY] == list(summed.columns)
+    eight = summed[(summed["world_size"] == 8) & (summed["provider"] == "symm_mem_fused")]
+    row = eight[(eight["mode"] == "graph") & (eight["recipe"] == "bf16")].iloc[0]
+    times = [
+        true_time(gathered("nccl_then_gemm", s)) / true_time(gathered("symm_mem_fused", s))
+        for s in NINE
+    ]
+    assert row["speedup"] == pytest.approx(section.geometric_mean(pd.Series(times)))
+    assert (row["least"], row["most"]) == pytest.approx((min(times), max(times)))
+    sentences = list(section.answer_sentences(table))
+    assert len(sentences) == len(WORLD_SIZES)
+    assert sentences[-1].startswith("On 8 GPUs symm_mem_fused is ")
+    assert "perfect overlap would be" in sentences[-1]
+
+
+def test_ranks_are_kept_apart_by_world_size_and_provider(gathers: Analysis) -> None:
+    apart = section.ranks_table(gathers.frames[section.OP])
+    assert [column.key for column in section.RANKS] == list(apart.columns)
+    assert len(apart) == len(WORLD_SIZES) * 5
+    assert apart["worst"].tolist() == pytest.approx([APART] * len(apart))
+    without = gathers.frames[section.OP].drop(columns="rank_spread")
+    assert section.ranks_table(without).empty
+
+
+def test_world_sizes_without_link_constants_are_named(gathers: Analysis, tmp_path: Path) -> None:
+    frame, calibration = gathers.frames[section.OP], gathers.run.calibration
+    assert section.unpredicted_sentence(frame, calibration) == ""
+    assert section.unpredicted_sentence(frame, None) == ""
+    calibrated_on_two = MadeUpRun(GPU)
+    calibrated_on_two.constant("link.all_gather.2.bytes_per_s", 1e9, "B/s")
+    sentence = section.unpredicted_sentence(frame, calibrated_on_two.calibration())
+    assert sentence.startswith("Not predicted on 4 and 8 devices")
+
+
+def test_the_csv_beside_the_page_has_every_row(gathers: Analysis, table: pd.DataFrame) -> None:
+    files = dict(csv_tables(gathers))
+    assert len(files[section.FILE]) == len(table)
+
+
+def test_the_summary_names_no_best_recipe_of_what_several_devices_share(
+    gathers: Analysis,
+) -> None:
+    assert not gathers.speedups[section.OP].empty
+    assert f"best recipe of {section.OP}" not in " ".join(summary_sentences(gathers))
+
+
+def test_the_words_beside_figures_name_the_extremes(gathers: Analysis, table: pd.DataFrame) -> None:
+    frame = gathers.frames[section.OP]
+    wide = frame.assign(rank_spread=frame["rank_spread"] * frame["world_size"])
+    assert "the highest is 2.0" in drawn(section.draw_speedup(table)).facts
+    assert "the ideal is" not in drawn(section.draw_speedup(table.assign(ideal=np.nan))).facts
+    assert "symm_mem_fused" in drawn(section.draw_hidden(table)).facts
+    assert "at most 16.0" in drawn(section.draw_ranks(wide)).facts
+
+
+def test_nothing_is_drawn_of_what_is_not_there(gathers: Analysis, table: pd.DataFrame) -> None:
+    none_fused = table[~table["provider"].isin(section.FUSED)]
+    assert section.draw_speedup(none_fused) is None
+    assert section.draw_hidden(table.assign(hidden=np.nan)) is None
+    assert section.draw_ranks(gathers.frames[section.OP].drop(columns="rank_spread")) is None
 
 
 def blocks(analysis: Analysis) -> list[Any]:
@@ -51,14 +203,14 @@ def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
 def test_a_gpu_without_rows_says_what_to_run(analysis: Analysis) -> None:
     (only,) = blocks(analysis)
     assert isinstance(only, Prose)
-    assert (only.quiet, only.text) == (True, NOT_MEASURED)
+    assert (only.quiet, only.text) == (True, section.NOT_MEASURED)
     assert "'ops=[all_gather_matmul]'" in only.text
 
 
 def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> None:
     shown = blocks(analyse(load_run(gloo_run().write(tmp_path)), None))
     quiet = [b.text for b in shown if isinstance(b, Prose) and b.quiet]
-    assert quiet[0] == NOT_FUSED
+    assert quiet[0] == section.NOT_FUSED
     assert quiet[1].startswith("Not predicted on 4 devices")
     tables = [b for b in shown if isinstance(b, Table)]
     assert [t.id for t in tables] == ["x-gathered-points", "x-gathered-ranks", "x-links"]

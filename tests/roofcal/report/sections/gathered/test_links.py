@@ -5,9 +5,11 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.model import COLLECTIVES, share
+from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.sections.gathered import links as section
+from tests.roofcal.report.drawn import charted, drawn
 from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES, gathered_run, gloo_run
 
 
@@ -61,3 +63,44 @@ def test_a_fit_belongs_to_collective_provider_and_world_size(linked: Analysis) -
     assert fit["rate"] == DIRECT[1]
     assert section.fit_of_curve(table, "all_gather", "nccl", 16) is None
     assert section.fit_of_curve(table, "copy_engine_peer", "nccl", 2) is None
+
+
+def test_a_panel_per_collective_has_dots_on_the_fitted_lines(linked: Analysis) -> None:
+    rows, fitted = (
+        section.link_curves(linked.frames[section.OP]),
+        section.link_constants(linked.run.calibration),
+    )
+    picture = section.draw_links(rows, fitted, linked.spec)
+    chart = charted(picture)
+    titles = [panel.title for panel in chart.panels]
+    assert titles == [recipe.replace("_", " ") for recipe in RECIPES]
+    first = chart.panels[0]
+    assert len(chart.rows_of("points", first)) == len(WORLD_SIZES) * len(SIZES)
+    fits = dict(list(chart.rows_of("fits", first).groupby("series")))
+    assert len(fits) == len(WORLD_SIZES)
+    assert next(iter(fits.values()))["rate"].iloc[-1] == pytest.approx(
+        SIZES[-1] / (DIRECT[0] + SIZES[-1] / DIRECT[1])
+    )
+    assert "Highest: all_reduce by symm_mem on 8 devices" in drawn(picture).facts
+    assert chart.legend[-1].label == "datasheet, one way 450\N{NO-BREAK SPACE}GB/s"
+    assert list(chart.tables["levels"]["rate"]) == [450e9]
+
+
+def test_dots_stand_alone_where_nothing_was_fitted(linked: Analysis) -> None:
+    rows = section.link_curves(linked.frames[section.OP])
+    picture = section.draw_links(
+        rows[rows["recipe"] != "copy_engine_peer"], section.link_constants(None), None
+    )
+    chart = charted(picture)
+    assert len(chart.panels) == 3
+    assert chart.tables["fits"].empty
+    assert chart.tables["levels"].empty
+
+
+def test_without_probes_nothing_is_drawn(linked: Analysis) -> None:
+    assert (
+        section.draw_links(
+            section.link_curves(None), section.link_constants(linked.run.calibration), None
+        )
+        is None
+    )

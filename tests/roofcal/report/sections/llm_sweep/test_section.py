@@ -10,8 +10,7 @@ from roofcal.core.records import Calibration
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock
-from roofcal.report.sections.llm_sweep import FILE, SECTION, Swept
-from roofcal.report.sections.llm_sweep.figures import draw_frontier, draw_map
+from roofcal.report.sections.llm_sweep import FILE, SECTION, Swept, draw_frontier, draw_map
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.drawn import charted

@@ -1,12 +1,95 @@
-"""Sessions, sources and commands."""
+"""Where numbers come from, and the commands that make them again."""
 
 from dataclasses import replace
+from pathlib import Path
 
+from roofcal.core.paths import RunFolder
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.provenance import (
+    commands,
+    commands_anew,
+    derived_path,
+    environment_facts,
+    run_path,
+    table_command,
+)
 from roofcal.report.kit.blocks import Commands, Table
 from roofcal.report.sections.provenance import sessions_table
 from tests.roofcal.report.chapters import blocks_of
-from tests.roofcal.report.synthetic import MadeUpRun
+from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun
+
+RUN = f"nvidia-h200/{GPU.environment_id}"
+
+
+def test_an_environment_in_the_units_people_use() -> None:
+    facts = {
+        label: value.replace("\N{NO-BREAK SPACE}", " ") for label, value in environment_facts(GPU)
+    }
+
+    assert facts["power limit"] == "700.0 W"
+    assert facts["memory clock"] == "3,201 MHz"
+    assert (facts["ECC"], facts["MIG"]) == ("on", "off")
+    assert facts["memory bus"] == "6016 bit"
+    assert "NCCL" not in facts
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    assert "driver" not in dict(environment_facts(CPU))
+    assert dict(environment_facts(CPU))["last-level cache"] == "32 MiB"
+
+
+def test_folders_are_named_as_in_any_checkout(analysis: Analysis) -> None:
+    run = analysis.run
+    assert run_path(run) == derived_path(run) == f"results/{RUN}"
+    published = replace(run, origin="published", files=RunFolder.at(run.folder, Path("elsewhere")))
+    assert run_path(published) == f"reports/published/{RUN}"
+    assert derived_path(published) == f"results/replay/{RUN}"
+
+
+def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
+    lines = commands(analysis)
+
+    assert lines[0] == "git checkout 0123456789abcdef"
+    assert lines[-1] == (
+        f"python -m roofcal report --run results/{RUN} --out results/report/report.html"
+    )
+    assert sum("roofcal predict" in line for line in lines) == 2  # gemm and cast
+
+
+def test_a_replay_names_where_its_derived_files_go(analysis: Analysis) -> None:
+    run = replace(
+        analysis.run, origin="published", files=RunFolder.at(analysis.run.folder, Path("elsewhere"))
+    )
+    lines = commands(replace(analysis, run=run))
+
+    assert not any(line.startswith("make study") for line in lines)
+    assert f"--run reports/published/{RUN}=results/replay/{RUN}" in lines[-1]
+
+
+def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: Analysis) -> None:
+    run = replace(analysis.run, origin="published")
+    assert commands_anew(run, "a", "a", []) == ["python -m roofcal publish --again a"]
+    first, *predictions = commands_anew(run, "a", "b", ["c/calibration.jsonl"])
+    assert first == "python -m roofcal calibrate --run a --out b/calibration.jsonl"
+    also = "--also c/calibration.jsonl --out b/predictions"
+    assert [line.rpartition("--op ")[2] for line in predictions] == [
+        f"{op} {also}/{op}.jsonl" for op in ("gemm", "cast")
+    ]
+
+
+def test_nothing_writes_over_a_publication_that_is_shown_as_it_was_frozen(
+    analysis: Analysis,
+) -> None:
+    lines = commands(replace(analysis, run=replace(analysis.run, origin="published")))
+
+    assert lines[-1].startswith(f"python -m roofcal verify reports/published/{RUN}")
+    assert not any("--out" in line for line in lines)
+
+
+def test_the_command_of_a_table(analysis: Analysis) -> None:
+    assert table_command(analysis.run, "cast") == (
+        f"python -m roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"
+    )
 
 
 def test_sessions_say_when_where_and_by_which_command() -> None:

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.pictures import Picture
-from roofcal.report.sections.speedup.figures import draw_speedups
+from roofcal.report.kit.writer import Picture
+from roofcal.report.sections.speedup import draw_speedups
 from tests.roofcal.report.drawn import charted
 
 

@@ -11,8 +11,9 @@ from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.linear_accuracy import tables as section
+from roofcal.report.sections import linear_accuracy as section
 from tests.roofcal.report.chapters import blocks_of, csv_tables
+from tests.roofcal.report.drawn import drawn
 from tests.roofcal.report.linears import (
     CUBE,
     DATA,
@@ -168,3 +169,29 @@ def test_records_of_linears_from_before_have_no_such_columns(linears: Analysis) 
     assert section.accuracy_rows(frame).empty
     assert section.accumulation_table(frame).empty
     assert section.speed_and_accuracy(frame, linears.speedups["linear"]).empty
+
+
+def test_the_words_beside_figures_name_the_extremes(linears: Analysis, rows: pd.DataFrame) -> None:
+    lowest = "lowest: 28.0 dB in output of fp8_tensorwise by triton, heavy tails"
+    assert lowest in drawn(section.draw_matrix(rows)).facts
+    assert "on all positive data: 38.0 to 49." in drawn(section.draw_dots(rows)).facts
+    table = section.speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
+    facts = drawn(section.draw_speed(table)).facts
+    assert "the fastest is fp8_tensorwise by triton" in facts
+    assert "1.50\N{MULTIPLICATION SIGN} with 28.5 dB" in facts
+
+
+def test_products_of_one_accuracy_are_a_sentence(linears: Analysis) -> None:
+    table = section.speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
+    assert section.equal_accuracy_text(table).endswith(
+        "in output (28.5 to 29.5 dB) and grad_input (28.5 to 29.5 dB)."
+    )
+    tensorwise = table[table["recipe"] == "fp8_tensorwise"]
+    assert section.draw_speed(tensorwise) is None
+    assert "grad_weight" in section.equal_accuracy_text(tensorwise)
+
+
+def test_nothing_is_drawn_of_what_is_not_there(rows: pd.DataFrame) -> None:
+    assert section.draw_matrix(rows[:0]) is None
+    assert section.draw_dots(rows[:0]) is None
+    assert section.draw_speed(pd.DataFrame()) is None

@@ -1,6 +1,7 @@
 """Narrow weights in the report: who wins and how surely, which roof binds, the two errors."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -9,9 +10,13 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.kit.numbers import scaled
+from roofcal.report.sections.mixed import answer_sentences
 from roofcal.report.sections.mixed import tables as section
+from roofcal.report.sections.mixed.figures import draw_bandwidth, draw_crossover, draw_roofs
 from tests.roofcal.report.chapters import blocks_of, csv_tables
-from tests.roofcal.report.narrow import G64, G128, SIZES, TOKENS, narrow_run
+from tests.roofcal.report.drawn import charted, drawn
+from tests.roofcal.report.narrow import G64, G128, SIZES, TOKENS, narrow, narrow_run, true_time
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +138,94 @@ def test_roofs_begin_with_the_tokens_that_a_provider_takes() -> None:
     begins = [section.tokens_of_pair(name, recipe)[0] for name in ("triton", "triton_specialised")]
     assert begins == [1, 17]
     assert section.tokens_of_pair("triton_specialised", recipe)[-1] == 256
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Any:
+    folder = narrow_run().write(tmp_path_factory.mktemp("narrow"))
+    return section.winners_table(analyse(load_run(folder), h200).frames["mixed_gemm"])
+
+
+def test_the_words_beside_a_map_count_the_winners(table: Any) -> None:
+    picture = drawn(draw_crossover(table))
+    assert "measured, plain launches: fp8 50" in picture.facts
+    assert "of 8 shapes, 25" in picture.facts
+    assert draw_crossover(table[:0]) is None
+
+
+SMALL = "3,584 \N{MULTIPLICATION SIGN} 8,192"
+
+
+def test_a_line_per_recipe_and_provider_is_bytes_over_time(narrowed: Analysis) -> None:
+    frame = narrowed.frames["mixed_gemm"]
+    picture = draw_bandwidth(frame, narrowed.run.calibration, narrowed.spec)
+    assert picture is not None
+    chart = charted(picture)
+    (panel,) = [one for one in chart.panels if one.title == f"weights {SMALL}"]
+    curves = dict(list(chart.rows_of("points", panel).groupby("series")))
+    assert len(curves) == 3  # bf16, fp8 and the int4 of the largest groups
+    assert all(list(curve["m"]) == list(TOKENS) for curve in curves.values())
+    point = narrow(1, 3584, 8192, G128)
+    moved = float(frame.loc[frame["point_id"] == point.point_id, "dram_bytes"].iloc[0])
+    firsts = [float(curve["achieved_bytes_per_s"].iloc[0]) for curve in curves.values()]
+    assert moved / true_time(point) in [pytest.approx(first) for first in firsts]
+    assert G128 in picture.facts
+
+
+def test_roofs_and_bandwidth_are_drawn_only_of_what_is_there(narrowed: Analysis) -> None:
+    frame = narrowed.frames["mixed_gemm"]
+    assert G64 in drawn(draw_roofs(frame, narrowed.run.calibration)).facts
+    assert draw_roofs(frame, None) is None
+    assert draw_roofs(frame[frame["m"] < 64], narrowed.run.calibration) is None
+    assert draw_bandwidth(frame[frame["recipe"] == "bf16"], None, None) is None
+    assert draw_bandwidth(frame[:0], None, None) is None
+
+
+def answered(folder: Path, spec: DeviceSpec, *without: str, roofs: bool = True) -> list[str]:
+    analysis: Analysis = analyse(load_run(narrow_run(without, roofs=roofs).write(folder)), spec)
+    return answer_sentences(analysis.frames["mixed_gemm"], analysis.run.calibration)
+
+
+def shown(recipe: str, provider: str) -> str:
+    return scaled(true_time(narrow(16, 3584, 8192, recipe, provider)), "s")
+
+
+def test_the_sentences_hold_the_records_of_the_point(tmp_path: Path, h200: DeviceSpec) -> None:
+    first, second, third = answered(tmp_path, h200)
+    for recipe, provider in (
+        ("fp8_tensorwise", "cublaslt"),
+        (G64, "tinygemm"),
+        ("bf16", "cublaslt"),
+    ):
+        assert shown(recipe, provider) in first
+    assert "3.00\N{MULTIPLICATION SIGN} as long" in first
+    assert "0.54\N{MULTIPLICATION SIGN} the bytes of fp8" in first
+    assert "at the calibrated copy bandwidth" in first
+    assert "tinygemm is bound by the issue slots of dequantisation" in second
+    assert scaled(3584 * 8192 / 8e11, "s") in second
+    assert "by a plain launch" in third
+    assert shown(G64, "triton") in third
+    assert f"apart from that, {shown(G64, 'triton_chained')}" in third
+    assert "1.25\N{MULTIPLICATION SIGN} as fast as fp8" in third
+
+
+@pytest.mark.parametrize(
+    ("without", "number", "says"),
+    [
+        ("cublaslt", 0, "Not measured: fp8_tensorwise at weights"),
+        ("tinygemm", 0, "int4 by another library was not measured"),
+        ("tinygemm", 1, "none was both measured at this point and calibrated"),
+        ("triton", 2, "Not measured: kernels.int4_gemm"),
+        ("triton_chained", 2, "was not measured by chained launches"),
+    ],
+)
+def test_what_the_records_lack_is_said(
+    tmp_path: Path, h200: DeviceSpec, without: str, number: int, says: str
+) -> None:
+    assert says in answered(tmp_path, h200, without)[number]
+
+
+def test_without_roofs_no_cause_is_given(tmp_path: Path, h200: DeviceSpec) -> None:
+    _, second, third = answered(tmp_path, h200, roofs=False)
+    assert second.startswith("Which roof other int4 kernels meet is not known here")
+    assert "bound by" not in third

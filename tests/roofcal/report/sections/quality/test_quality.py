@@ -1,20 +1,123 @@
-"""Points whose visits disagree are counted in a check, listed, and named beside their time."""
+"""The device over the session, and burst against settled."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from roofcal.fitting.panel_factors import PanelReading
+from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.quality import points_with_states
-from roofcal.report.kit.blocks import Table
+from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.points import readable_points
-from roofcal.report.sections.quality import SECTION
+from roofcal.report.sections.quality import (
+    PANEL,
+    SECTION,
+    draw_burst,
+    draw_session,
+    panel_sentence,
+    panel_table,
+)
 from roofcal.report.write import write_report
 from tests.roofcal.report.chapters import ANCHOR, blocks_of
 from tests.roofcal.report.conftest import DEVICES
+from tests.roofcal.report.drawn import charted
 from tests.roofcal.report.synthetic import MadeUpRun, cast, product
+
+
+def test_sentinel_clock_power_and_temperature_share_the_time(analysis: Analysis) -> None:
+    picture = draw_session(analysis.frames, analysis.sessions)
+
+    assert picture is not None
+    facts = picture.facts.replace("\N{NO-BREAK SPACE}", " ")
+    assert "The sentinel of gemm was measured 5 times and spread over 1.0 %." in facts
+    assert "Power from 690 W to 690 W." in facts
+
+
+def test_a_device_without_sensors_or_sentinel_has_no_such_figure(bare: Path) -> None:
+    silent = analyse(load_run(bare), None)
+    assert draw_session(silent.frames, silent.sessions) is None
+
+
+def test_the_facts_state_how_much_settling_costs_the_made_up_run(analysis: Analysis) -> None:
+    picture = draw_burst(analysis.frames["gemm"])
+
+    assert picture is not None
+    chart = charted(picture)
+    heights = chart.tables["points"][chart.y.key].to_numpy()
+    assert heights == pytest.approx(np.full(len(heights), 1 / 0.9 - 1))
+    assert "11.1" in picture.facts
+
+
+def test_without_a_warm_up_there_is_no_burst(bare: Path) -> None:
+    assert draw_burst(analyse(load_run(bare), None).frames["gemm"]) is None
+
+
+@pytest.fixture(scope="module")
+def two_cards(analysis: Analysis) -> Analysis:
+    """The made-up run as if a second card had measured its sentinel, 4 % slower."""
+    panel = [
+        PanelReading(
+            kind="memory",
+            sentinel="copy",
+            session=card,
+            card=card,
+            seconds=seconds * (1 + 0.001 * repetition),
+        )
+        for card, seconds in (("GPU-1", 1.0), ("GPU-2", 1.04))
+        for repetition in range(3)
+    ]
+    return replace(analysis, panel=panel)
+
+
+def files_of(analysis: Analysis) -> list[str]:
+    return [table.name for table in SECTION.tables(analysis)]
+
+
+def test_the_page_has_a_row_for_each_session_and_card_and_says_the_spread(
+    two_cards: Analysis,
+) -> None:
+    tables = [b for b in blocks_of(two_cards, "quality") if isinstance(b, Table)]
+    (panel,) = [table for table in tables if table.id.endswith("quality-panel")]
+    assert panel.total == 4
+    assert "Standard deviation between cards: 2.8" in panel_sentence(two_cards)
+    assert "memory, 2 cards" in panel_sentence(two_cards)
+
+    assert "panel.csv" in files_of(two_cards)
+    written = panel_table(two_cards.panel_factors)
+    assert list(written.columns) == [column.key for column in PANEL]
+    factors = panel_table(two_cards.panel_factors).set_index("card")["factor"]
+    assert set((factors["GPU-2"] / factors["GPU-1"].to_numpy()).round(6)) == {1.04}
+
+
+def test_a_run_whose_sessions_share_nothing_says_that_nothing_is_known(analysis: Analysis) -> None:
+    assert panel_table(analysis.panel_factors).empty
+    prose = [block.text for block in blocks_of(analysis, "quality") if isinstance(block, Prose)]
+    assert any(text.startswith("No two sessions share a sentinel") for text in prose)
+    assert "panel.csv" not in files_of(analysis)
+
+
+def test_times_of_one_visit_are_named_as_that(analysis: Analysis) -> None:
+    texts = [check.text for check in all_checks(analysis)]
+    assert any("are of one visit: of its samples and how they wander" in text for text in texts)
+
+
+def test_the_answer_says_that_intervals_of_one_visit_hold_no_other(analysis: Analysis) -> None:
+    assert SECTION.answer is not None
+    answer = SECTION.answer(analysis)
+    assert answer is not None
+    assert answer.text.endswith("(middle op), which holds for the one visit of each point.")
+
+    frames = {op: frame.copy() for op, frame in analysis.frames.items()}
+    frames["gemm"].loc[frames["gemm"][INTERVAL_HOLDS].notna(), INTERVAL_HOLDS] = "this session"
+    answer = SECTION.answer(replace(analysis, frames=frames))
+    assert answer is not None
+    assert answer.text.endswith("(middle op).")
+
 
 COUNT = 23  # products with two states; the m-th is 6 + m % apart
 

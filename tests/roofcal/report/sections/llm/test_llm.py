@@ -1,0 +1,159 @@
+"""Language models in the report: read, summed up, drawn with their table and their command."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.derived import read_derived
+from roofcal.report.data.provenance import commands
+from roofcal.report.kit.blocks import Prose
+from roofcal.report.kit.writer import Picture
+from roofcal.report.sections.llm import COLUMNS, FILE, LABELS, NUMBERS, draw_llm, one_row_per_cut
+from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
+from tests.roofcal.report.drawn import charted, drawn
+
+
+def made_up_estimates() -> pd.DataFrame:
+    """`small` fits one GPU in both recipes, `large` fits two in bf16 and one in int4 alone."""
+    rows = [
+        *_line("small", "bf16", 1, 1e-3),
+        *_line("small", "int4", 1, 0.5e-3),
+        *_line("small", "bf16", 2, 0.8e-3, pipeline=2),
+        _without("large", "bf16", 1),
+        *_line("large", "int4", 1, 2e-3),
+        *_line("large", "bf16", 2, 4e-3),
+        *_line("large", "int4", 2, 1.5e-3),
+    ]
+    return pd.DataFrame(rows)
+
+
+def write_estimates(folder: Path) -> None:
+    made_up_estimates().to_csv(folder / "llm.csv", index=False)
+
+
+def _line(
+    model: str, recipe: str, tensor: int, step: float, pipeline: int = 1
+) -> list[dict[str, object]]:
+    return [
+        _row(model, recipe, tensor, pipeline)
+        | {
+            "fits": "yes",
+            "batch": batch,
+            "largest_batch": 20,
+            "first_token_s": 0.1 * batch,
+            "first_token_low_s": 0.09 * batch,
+            "first_token_high_s": 0.12 * batch,
+            "decode_step_s": step * (1 + batch / 20),
+            "decode_step_low_s": 0.9 * step * (1 + batch / 20),
+            "decode_step_high_s": 1.1 * step * (1 + batch / 20),
+            "decode_tokens_per_s": batch / step / (1 + batch / 20),
+            "decode_tokens_per_s_low": batch / step / (1 + batch / 20) / 1.1,
+            "decode_tokens_per_s_high": batch / step / (1 + batch / 20) / 0.9,
+            "decode_bound_by": "dram",
+        }
+        for batch in (1, 4, 16, 20)
+    ]
+
+
+def _without(model: str, recipe: str, tensor: int) -> dict[str, object]:
+    return _row(model, recipe, tensor, 1) | {"fits": "no", "batch": 1, "largest_batch": 0}
+
+
+def _row(model: str, recipe: str, tensor: int, pipeline: int) -> dict[str, object]:
+    return {
+        "model": model,
+        "recipe": recipe,
+        "tensor_parallel": tensor,
+        "pipeline_parallel": pipeline,
+        "weight_bytes_per_gpu": 1.6e10 / tensor,
+    }
+
+
+@pytest.fixture(scope="module")
+def estimated(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    """The made-up run with estimates."""
+    return analysis_with(write_estimates, folder, h200, tmp_path_factory.mktemp("estimated"))
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    write_estimates(tmp_path)
+    pd.testing.assert_frame_equal(
+        read_derived(tmp_path / FILE, LABELS, NUMBERS), made_up_estimates()
+    )
+
+
+def test_each_cut_is_one_row_with_its_largest_batch() -> None:
+    cuts = one_row_per_cut(made_up_estimates())
+    assert len(cuts) == 7
+    first, without = cuts.iloc[0], cuts.iloc[3]
+    assert first["decode_step_s"] == pytest.approx(1e-3 * 1.05)
+    assert first["most"] == pytest.approx(20 / 2e-3)
+    assert first["most_low"] < first["most"] < first["most_high"]
+    assert without["fits"] == "no"
+    assert pd.isna(without["most"])
+    assert {column.key for column in COLUMNS} <= set(cuts.columns)
+
+
+def test_the_section_has_figure_table_and_command(estimated: Analysis) -> None:
+    figure, table = figure_and_table(estimated, "llm", "llm.csv")
+    assert "python -m roofcal llm --run results/nvidia-h200/" in figure.command
+    assert table.total == 7
+    assert len(dict(csv_tables(estimated))["llm.csv"]) == len(made_up_estimates())
+    assert any("roofcal llm" in line and "--out" in line for line in commands(estimated))
+
+
+def test_a_run_without_estimates_says_so(analysis: Analysis) -> None:
+    blocks = blocks_of(analysis, "llm")
+    quiet = Prose(text="This run has no estimates of language models.", quiet=True)
+    assert blocks == [quiet]
+    assert not any("roofcal llm" in line for line in commands(analysis))
+
+
+@pytest.fixture(scope="module")
+def picture() -> Picture:
+    return drawn(draw_llm(made_up_estimates()))
+
+
+def test_each_model_has_a_panel_on_as_few_gpus_as_hold_its_recipes(picture: Picture) -> None:
+    assert [p.title for p in charted(picture).panels] == ["large, 2 GPUs", "small, 1 GPU"]
+
+
+def test_a_line_goes_through_its_batches_within_its_interval(picture: Picture) -> None:
+    chart = charted(picture)
+    assert [layer.mark for layer in chart.layers] == ["area", "line", "dots"]
+    small = chart.rows_of("points", chart.panels[1])
+    assert set(small["recipe"]) == {"bf16", "int4"}
+    line = small[small["recipe"] == "bf16"]
+    points = list(zip(line[chart.x.key], line[chart.y.key], strict=True))
+    assert points[0] == pytest.approx((1.05e-3, 1 / 1.05e-3))
+    assert points[-1] == pytest.approx((2e-3, 20 / 2e-3))
+
+
+def test_every_recipe_is_in_the_legend_once(picture: Picture) -> None:
+    assert [entry.value for entry in charted(picture).legend] == ["bf16", "int4"]
+
+
+def test_facts_name_the_fastest(picture: Picture) -> None:
+    facts = picture.facts.replace("\N{NO-BREAK SPACE}", " ")
+    most = "2 models. Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)"
+    assert most in facts
+    least = "least time per token: 525 us (small in int4 on 1 GPU)"
+    assert least in facts.replace("\N{MICRO SIGN}", "u")
+
+
+def test_rates_on_different_numbers_of_gpus_are_compared_per_gpu() -> None:
+    """It once was the sum of all GPUs, which a model on eight of them wins."""
+    table = made_up_estimates()
+    wide = table["model"] == "large"
+    table.loc[wide, "decode_tokens_per_s"] = 1.5 * table["decode_tokens_per_s"].max()
+    facts = drawn(draw_llm(table)).facts.replace("\N{NO-BREAK SPACE}", " ")
+    assert "Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)" in facts
+
+
+def test_where_nothing_fits_nothing_is_drawn() -> None:
+    table = made_up_estimates()
+    assert draw_llm(table[table["fits"] == "no"]) is None
+    assert draw_llm(table.iloc[:0]) is None
