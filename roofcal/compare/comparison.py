@@ -7,12 +7,12 @@ from typing import Any, Final
 from roofcal.compare import derived_values, unpaired
 from roofcal.compare.observations import ObservedRun, observe
 from roofcal.compare.point_changes import (
-    THRESHOLD,
     PointChange,
     compare_points,
     same_measurements,
 )
 from roofcal.core.paths import RunFolder
+from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.intervals import HOLDS
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
@@ -21,7 +21,7 @@ OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
 
 
 def compare(
-    a: RunFolder, b: RunFolder, threshold: float = THRESHOLD, limit: float | None = None
+    a: RunFolder, b: RunFolder, threshold: float = MATTERS, limit: float | None = None
 ) -> dict[str, Any]:
     """What moved from run A to run B.
 

@@ -9,6 +9,7 @@ from roofcal.compare.observations import CompareError
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import CODE, Calibration, Ceiling
+from roofcal.core.visits.differences import error_of_difference
 from roofcal.ops.constants import family_of_constant
 
 _LINEAR: Final = ("recipe", "pass", "casts", "n", "k")  # columns that name a linear
@@ -29,8 +30,7 @@ def moved_constants(
 ) -> list[dict[str, Any]]:
     """Constants whose difference has a 95 % interval without 0, and is above `threshold` of A's.
 
-    The interval of a difference comes from those of the two (Zou and Donner, Statistics in Medicine
-    27, 2008). With a hundred constants some five move by chance. The largest changes come first;
+    With a hundred constants some five move by chance. The largest changes come first;
     then names that became others (`choice_a`, `choice_b`), which have no `change`; last constants
     of one calibration alone, which have None for the value of the other.
     """
@@ -65,10 +65,9 @@ def _constant_row(name: str, a: Ceiling | None, b: Ceiling | None) -> dict[str, 
     if row["unit"] == CODE:  # names have no distance
         return row | {"change": None, "moved": a.value != b.value}
     change = b.value / a.value - 1 if a.value else None
-    # The ends of the 95 % interval of the difference.
-    low = b.value - a.value - math.hypot(b.value - b.ci95_low, a.ci95_high - a.value)
-    high = b.value - a.value + math.hypot(b.ci95_high - b.value, a.value - a.ci95_low)
-    return row | {"change": change, "moved": low > 0 or high < 0}
+    difference = b.value - a.value
+    below, above = error_of_difference(*((c.value, c.ci95_low, c.ci95_high) for c in (b, a)))
+    return row | {"change": change, "moved": bool(difference > below or -difference > above)}
 
 
 def read_breakeven(run: RunFolder) -> dict[Linear, Interval] | None:

@@ -7,7 +7,8 @@ from typing import Any
 
 from roofcal.compare.observations import NOT_MEASURED, Observation, ObservedRun
 from roofcal.core.records import PlanPoint
-from roofcal.core.visits.intervals import PointInterval, ratio_interval
+from roofcal.core.visits.differences import time_ratio
+from roofcal.core.visits.intervals import PointInterval
 from roofcal.ops import BY_NAME
 
 _TimedPair = tuple[PlanPoint, PointInterval, PointInterval]  # a point, its time in A and in B
@@ -101,15 +102,15 @@ def _changed_winner(pairs: list[_TimedPair], threshold: float) -> dict[str, Any]
     winner_b = min(pairs, key=lambda pair: pair[2].median)
     if winner_a is winner_b:
         return None
-    lead_a, sure_a, _ = map(float, ratio_interval(winner_b[1].ends, winner_a[1].ends))
-    lead_b, sure_b, _ = map(float, ratio_interval(winner_a[2].ends, winner_b[2].ends))
+    lead_a = time_ratio(winner_b[1].ends, winner_a[1].ends)
+    lead_b = time_ratio(winner_a[2].ends, winner_b[2].ends)
     label = point_label(winner_a[0])
     winners = {"winner_a": winner_a[0], "winner_b": winner_b[0]}
     return {key: label[key] for key in ("op", "shape", "protocol", "repeat")} | {
         **{name: f"{p.provider} {p.recipe}" for name, p in winners.items()},
-        "lead_a": lead_a - 1,
-        "lead_b": lead_b - 1,
-        "clear": min(sure_a, sure_b) > 1 + threshold,
+        "lead_a": float(lead_a.ratio) - 1,
+        "lead_b": float(lead_b.ratio) - 1,
+        "clear": lead_a.is_slower(threshold) and lead_b.is_slower(threshold),
     }
 
 

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from roofcal.core.statistics import MATTERS
 from roofcal.fitting.panel_factors import spread_between_cards
-from roofcal.health.comparison import FEWEST, WORTH_A_LOOK, CardVerdict, slowdown_of_jobs
+from roofcal.health.comparison import FEWEST, CardVerdict, slowdown_of_jobs
 
 
 def as_text(verdicts: Sequence[CardVerdict]) -> str:
@@ -78,11 +79,12 @@ def counted_cards(verdicts: Sequence[CardVerdict]) -> str:
     compared = [verdict for verdict in verdicts if verdict.deviations]
     slow = sum(verdict.cause is not None for verdict in compared)
     undecided = sum(
-        verdict.cause is None and any(one.deviation > WORTH_A_LOOK for one in verdict.deviations)
+        verdict.cause is None
+        and any(math.expm1(one.deviation) > MATTERS for one in verdict.deviations)
         for verdict in compared
     )
     counts = {
-        f"beyond {WORTH_A_LOOK:.0%} yet within the limit": undecided,
+        f"beyond {MATTERS:.0%} yet within the limit": undecided,
         "failed a point": sum(bool(verdict.failures) for verdict in verdicts),
         "could not be compared": len(verdicts) - len(compared),
     }

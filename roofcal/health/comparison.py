@@ -15,18 +15,14 @@ from statistics import fmean, median
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit  # not scipy.stats.t, whose import costs half a second
 
+from roofcal.core.statistics import MATTERS
+from roofcal.core.visits.differences import FALSE_ALARMS, Array, scatter
 from roofcal.health.readings import Card, Failure, HealthError, Reading, median_by_card
 from roofcal.ops import BY_NAME
 
-Array = NDArray[np.float64]
-
 FEWEST: Final = 3  # cards that have a point: two that differ do not say which is slow
-FALSE_ALARMS: Final = 0.01  # fleets of healthy cards in which any card is called slower
-WORTH_A_LOOK: Final = 0.02  # a deviation below costs less than finding its reason
-_MAD_TO_SIGMA: Final = 1.4826
 _KEPT: Final = 3.5  # robust deviations from the median within which a card counts as healthy
 _EXPLAINS: Final = 0.5  # share of a deviation that a cause has to account for
 _HOTTER_C: Final = 5.0  # beyond the fleet's median, and with a thermal reason: temperature
@@ -171,16 +167,15 @@ def healthy_values(values: Array) -> Array:
     values: one per card, differences of natural logarithms of time.
     """
     distance = np.abs(values - np.median(values))
-    mad = _MAD_TO_SIGMA * float(np.median(distance))
-    return values[distance <= max(_KEPT * mad, WORTH_A_LOOK)]
+    return values[distance <= max(_KEPT * scatter(values), math.log1p(MATTERS))]
 
 
 def limit_from_others(others: Array, tests: int) -> float:
     """What one more healthy card does not exceed, in one of `tests` tests, by the other cards."""
     healthy = healthy_values(others)
     spread = float(np.std(healthy, ddof=1)) * math.sqrt(1 + 1 / len(healthy))
-    quantile = float(student.ppf(1 - FALSE_ALARMS / tests, len(healthy) - 1))
-    return max(WORTH_A_LOOK, quantile * spread)
+    quantile = float(stdtrit(len(healthy) - 1, 1 - FALSE_ALARMS / tests))
+    return max(math.log1p(MATTERS), quantile * spread)
 
 
 def cause_of(card: str, slow: Sequence[Deviation], readings: Sequence[Reading]) -> str:
@@ -215,9 +210,11 @@ def compare_with_publication(
     """The verdict on one card, by the points that one published card of its kind has too.
 
     One card says nothing of how much healthy cards differ: hence the threshold, beyond which the
-    interval has to lie as well. An op whose interval is wider than the threshold says nothing: a
-    card could be slower by twice that. Raises HealthError if no op can be compared and no point
-    fails.
+    interval has to lie as well (`TimeRatio.is_slower`). That is the interval of the middle point:
+    most ops have fewer than the six points that the report's interval of a median needs.
+
+    An op whose interval is wider than the threshold says nothing: a card could be slower by twice
+    that. Raises HealthError if no op can be compared and no point fails.
     """
     by_point = {reading.point: reading for reading in published}
     pairs = [
@@ -232,7 +229,7 @@ def compare_with_publication(
         if median(widths) > threshold:
             why_not[op] = f"its 95 % interval is wider than the threshold of {threshold:.1%}"
             continue
-        limit = threshold + median(widths)
+        limit = math.log1p(threshold) + median(widths)
         one = Deviation(card=card.name, op=op, deviation=median(ratios), limit=limit)
         deviations.append(one)
     if not deviations and not card.failures:
