@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from roofcal.compare.observations import Observation, ObservedRun, drift_regime
+from roofcal.compare.observations import Observation, ObservedRun, drift_regime, in_both
 from roofcal.compare.visit_scatter import Scatter, moderated_in_groups
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits import differences
@@ -141,7 +141,7 @@ def compare_points(
     """
     pairs = [
         (x, y)
-        for x, y in ((x, b.points[key]) for key, x in a.points.items() if key in b.points)
+        for x, y in in_both(a, b)
         if min(len(x.log_turns_s), len(y.log_turns_s)) > 1 and x.log_turns_s != y.log_turns_s
     ]
     if not pairs:
@@ -166,9 +166,7 @@ def same_measurements(a: ObservedRun, b: ObservedRun) -> int:
 
     A study that is extended keeps what was measured before.
     """
-    shared = (key for key in a.points if key in b.points)
-    pairs = ((a.points[key].log_turns_s, b.points[key].log_turns_s) for key in shared)
-    return sum(bool(turns_a) and turns_a == turns_b for turns_a, turns_b in pairs)
+    return sum(bool(x.log_turns_s) and x.log_turns_s == y.log_turns_s for x, y in in_both(a, b))
 
 
 def _group_names(a: ObservedRun, b: ObservedRun, pairs: Sequence[Pair]) -> list[str]:
