@@ -92,17 +92,24 @@ def compare_cards(cards: Sequence[Card]) -> list[CardVerdict]:
             f"{', '.join(card.name for card in cards)}: no point was measured on {FEWEST} of these "
             "cards; measure them again with one config/health.yaml"
         )
-    tests = sum(len(values) for values in by_op.values())
-    deviations = [one for op, values in by_op.items() for one in _deviations(op, values, tests)]
+    tests = sum(map(len, by_op.values()))
+    deviations = []
+    for op, of_op in by_op.items():
+        values = np.array(list(of_op.values()))
+        centre = float(np.mean(healthy_values(values)))
+        for place, (card, value) in enumerate(of_op.items()):
+            limit = limit_from_others(np.delete(values, place), tests)
+            deviation = value - centre
+            deviations.append(Deviation(card=card, op=op, deviation=deviation, limit=limit))
     lacking = f"no point of it is on {FEWEST} cards"
     verdicts = [
         _verdict(
-            card,
-            [one for one in deviations if one.card == card.name],
+            own,
+            [one for one in deviations if one.card == own.name],
             readings,
-            dict.fromkeys((reading.op for reading in card.readings), lacking),
+            dict.fromkeys((reading.op for reading in own.readings), lacking),
         )
-        for card in cards
+        for own in cards
     ]
     return sorted(verdicts, key=lambda verdict: (not verdict.failures, -verdict.excess))
 
@@ -143,21 +150,6 @@ def _values_by_op(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
     }
 
 
-def _deviations(op: str, value_by_card: Mapping[str, float], tests: int) -> list[Deviation]:
-    """The deviation of every card on one op; `tests` are all that are made of the fleet."""
-    values = np.array(list(value_by_card.values()))
-    centre = float(np.mean(healthy_values(values)))
-    return [
-        Deviation(
-            card=card,
-            op=op,
-            deviation=value - centre,
-            limit=limit_from_others(np.delete(values, place), tests),
-        )
-        for place, (card, value) in enumerate(value_by_card.items())
-    ]
-
-
 def healthy_values(values: Array) -> Array:
     """The values that do not stand out: two at least, of two or more.
 
@@ -183,7 +175,8 @@ def cause_of(card: str, slow: Sequence[Deviation], readings: Sequence[Reading]) 
     ops = {one.op for one in slow}
     of_ops = [reading for reading in readings if reading.op in ops]
     most = max(one.deviation for one in slow)
-    clock = _below_fleet(median_by_card(of_ops, "clock_hz"), card)
+    clocks = median_by_card(of_ops, "clock_hz")
+    clock = _difference({name: math.log(hz) for name, hz in clocks.items() if hz > 0}, card)
     if clock >= _EXPLAINS * most:
         hotter = -_difference(median_by_card(of_ops, "temperature_c"), card)
         thermal = max((_oftener(of_ops, card, r) for r in _reasons(of_ops, "thermal")), default=0.0)
@@ -254,11 +247,6 @@ def _difference(values: dict[str, float], card: str) -> float:
     """The median of the other cards minus the value of a card; 0 where it has none."""
     others = [value for name, value in values.items() if name != card]
     return median(others) - values[card] if card in values and others else 0.0
-
-
-def _below_fleet(values: dict[str, float], card: str) -> float:
-    """The logarithm of the median of the other cards over a card's value; 0 where it has none."""
-    return _difference({name: math.log(value) for name, value in values.items() if value > 0}, card)
 
 
 def slowdown_of_jobs(verdicts: Sequence[CardVerdict], op: str, size: int) -> float:
