@@ -35,7 +35,7 @@ class PointChange:
     raw         the whole change
     clock       change of the SM clock; None without readings
     cycles      change of time x clock
-    q           share of false discoveries among this point and all that are as certain, after the
+    q           false discovery rate (Benjamini and Hochberg) of calling this point, after the
                 shift; 1 for a change below the threshold, and for one whose mean in a run is among
                 the visits of the other, whatever its interval says
     same_names  whether both runs launched kernels of the same names

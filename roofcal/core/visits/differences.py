@@ -213,7 +213,7 @@ def half_widths(errors: Array, degrees: Array) -> Array:
 
 
 def adjusted(p: Array, p_at_edge: Array) -> Array:
-    """The share of false discoveries where a point and all with smaller p values are called.
+    """The false discovery rate where a point and all with smaller p values are called.
 
     Benjamini and Hochberg expect count * t of unchanged points to have p values of at most t. Here
     a change below the threshold is never called, so such a point is called with the probability
