@@ -303,16 +303,13 @@ def ratios_that_hold_one(
 
     kinds: the regime of each point.
     """
-    from roofcal.core.visits.intervals import (  # noqa: PLC0415
-        point_intervals,
-        ratio_interval,
-        visit_times,
-    )
+    from roofcal.core.visits.differences import time_ratio  # noqa: PLC0415
+    from roofcal.core.visits.intervals import point_intervals, visit_times  # noqa: PLC0415
 
     ends = [
         point_intervals([visit_times(row) for row in rows], kinds=kinds) for rows in (before, last)
     ]
-    ratios = (ratio_interval(a.ends, b.ends) for a, b in zip(*ends, strict=True) if a and b)
+    ratios = (time_ratio(a.ends, b.ends) for a, b in zip(*ends, strict=True) if a and b)
     return [bool(low <= 1 <= high) for _, low, high in ratios]
 
 

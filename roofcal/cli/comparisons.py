@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from roofcal.cli.arguments import named_device, write_or_print
 from roofcal.cli.commands import Command
 from roofcal.core import paths
+from roofcal.core.statistics import MATTERS
 
 if TYPE_CHECKING:
     from roofcal.claims.ledgers import Entry
@@ -19,7 +20,7 @@ def compare(
     b: str,
     /,
     *,
-    threshold: float = 0.02,
+    threshold: float = MATTERS,
     limit: float | None = None,
     json: bool = False,
     out: Path | None = None,

@@ -11,6 +11,7 @@ from roofcal.cli.arguments import write_or_print
 from roofcal.cli.commands import Command
 from roofcal.core import paths
 from roofcal.core.names import printable
+from roofcal.core.statistics import BETWEEN_CARDS
 
 if TYPE_CHECKING:
     from roofcal.core.records import Environment
@@ -47,7 +48,7 @@ def every_card(
 
 
 def health(
-    *, out: Path = paths.RESULTS / "fleet", threshold: float = 0.05, json: bool = False
+    *, out: Path = paths.RESULTS / "fleet", threshold: float = BETWEEN_CARDS, json: bool = False
 ) -> int:
     """Measure the panel; compare it with a fleet of five cards or more, else the publication.
 

@@ -32,7 +32,7 @@ def publish(*, run: Path | None = None, again: tuple[Path, ...] = ()) -> None:
     """
     from roofcal.claims.ledgers import load_claims
     from roofcal.publish.freeze import publish as freeze
-    from roofcal.publish.renew import run_folders_anew
+    from roofcal.publish.freeze import run_folders_anew
     from roofcal.publish.terms import check_checkout, check_terms
     from roofcal.study.config import load_study
 
@@ -83,7 +83,7 @@ def verify(*folders: Path, quick: bool = False, json: bool = False) -> int:
         quick: hashes, records and CSV tables alone: seconds instead of a minute or two
         json: for programs
     """
-    from roofcal.publish.index import claimed_twice
+    from roofcal.publish.verify import claimed_twice
 
     named = list(folders) or [run.folder for run in run_folders(paths.PUBLISHED)]
     if not named:

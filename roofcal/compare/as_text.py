@@ -23,26 +23,6 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
             yield "   without samples: what was fitted is compared, and no point"
         for holds, count in run["intervals"].items():
             yield f"   intervals of {count} points hold {holds} ({MEANINGS[holds]})"
-    yield from _environment_lines(comparison)
-    yield ""
-    yield from _shift_lines(comparison["shifts"])
-    yield ""
-    yield _verdict_summary(comparison)
-    moved = [p for p in comparison["points"] if p["verdict"] in ("SLOWER", "FASTER")]
-    yield from _first_rows(moved, _point_line, shown)
-    for title, key, line in _LISTS:
-        rows = comparison[key]
-        if key == "constants" and rows:
-            rows = [row for row in rows if None not in (row["a"], row["b"])]
-            yield f"constants of one calibration alone: {len(comparison[key]) - len(rows)}"
-        yield from _list_lines(title, rows, line, shown)
-    for op, count in comparison["left_out"].items():
-        yield f"not planned in B: {op}, of which {count} points are ok in A"
-    yield ""
-    yield comparison["conclusion"]
-
-
-def _environment_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
     for row in comparison["environment"]:
         yield f"{row['field']}: {row['a']} -> {row['b']}"
     if not comparison["environment"]:
@@ -51,9 +31,32 @@ def _environment_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
     if all(cards) and cards[0] != cards[1]:
         before, after = (", ".join(sorted(name[:12] for name in names)) for names in cards)
         yield f"cards: {before} -> {after}"
-    same = comparison["same_measurements"]
-    if same:
+    if same := comparison["same_measurements"]:
         yield f"{same} points are the same measurements in both: not compared"
+    yield ""
+    yield from _shift_lines(comparison["shifts"])
+    yield ""
+    counts, raw = comparison["counts"], comparison["counts_raw"]
+    parts = ", ".join(f"{count} {name}" for name, count in counts.items())
+    beyond = f"beyond {comparison['threshold']:.1%}"
+    yield f"{sum(counts.values())} points after the common shifts, {beyond}: {parts}"
+    yield f"(before them: {raw['SLOWER']} SLOWER, {raw['FASTER']} FASTER)"
+    moved = [p for p in comparison["points"] if p["verdict"] in ("SLOWER", "FASTER")]
+    yield from _first_rows(moved, _point_line, shown)
+    for title, key, line in _LISTS:
+        rows = comparison[key]
+        if key == "constants" and rows:
+            rows = [row for row in rows if None not in (row["a"], row["b"])]
+            yield f"constants of one calibration alone: {len(comparison[key]) - len(rows)}"
+        if rows is None:
+            yield f"{title}: unknown, because a run has none"
+        else:
+            yield f"{title}: {len(rows) or 'none'}"
+            yield from _first_rows(rows, line, shown)
+    for op, count in comparison["left_out"].items():
+        yield f"not planned in B: {op}, of which {count} points are ok in A"
+    yield ""
+    yield comparison["conclusion"]
 
 
 def _shift_lines(rows: Rows) -> Iterator[str]:
@@ -69,16 +72,6 @@ def _shift_lines(rows: Rows) -> Iterator[str]:
             f"{row['group']:<{width}}  {row['points']:6}  {_percent(row['shift']):>6}"
             f"  {interval:>16}  {clock:>6}  {row['resolved']:8.0%}  {row['cause'] or '-'}"
         )
-
-
-def _verdict_summary(comparison: Mapping[str, Any]) -> str:
-    parts = ", ".join(f"{count} {name}" for name, count in comparison["counts"].items())
-    raw = comparison["counts_raw"]
-    return (
-        f"{sum(comparison['counts'].values())} points after the common shifts, beyond "
-        f"{comparison['threshold']:.1%}: {parts}\n(before them: {raw['SLOWER']} SLOWER, "
-        f"{raw['FASTER']} FASTER)"
-    )
 
 
 def _point_line(row: Row) -> str:
@@ -98,16 +91,6 @@ def _point_name(row: Row) -> str:
     return f"{' '.join(who)} {sizes}{protocol}{repeat}"
 
 
-def _list_lines(
-    title: str, rows: Rows | None, line: Callable[[Row], str], shown: int
-) -> Iterator[str]:
-    if rows is None:
-        yield f"{title}: unknown, because a run has none"
-        return
-    yield f"{title}: {len(rows) or 'none'}"
-    yield from _first_rows(rows, line, shown)
-
-
 def _first_rows(rows: Rows, line: Callable[[Row], str], shown: int) -> Iterator[str]:
     for row in rows[:shown]:
         yield f"  {line(row)}"
@@ -116,16 +99,14 @@ def _first_rows(rows: Rows, line: Callable[[Row], str], shown: int) -> Iterator[
 
 
 def _constant_line(row: Row) -> str:
-    ends = [row[f"choice_{end}"] or _value_with_interval(row, end) for end in ("a", "b")]
+    ends = [
+        row[f"choice_{end}"]
+        or f"{row[end]:.4g} ({row[f'{end}_low']:.4g} to {row[f'{end}_high']:.4g})"
+        for end in ("a", "b")
+    ]
     change = "" if row["change"] is None else f", {_percent(row['change'])}"
     unit = "" if row["unit"] == CODE else f" {row['unit']}"
     return f"{row['constant']}: {ends[0]} -> {ends[1]}{unit}{change}"
-
-
-def _value_with_interval(row: Row, end: str) -> str:
-    if row[end] is None:
-        return "none"
-    return f"{row[end]:.4g} ({row[f'{end}_low']:.4g} to {row[f'{end}_high']:.4g})"
 
 
 def _breakeven_line(row: Row) -> str:
@@ -133,11 +114,6 @@ def _breakeven_line(row: Row) -> str:
     sure = "" if row["clear"] else " (intervals overlap)"
     linear = f"{row['recipe']} {row['pass']}, casts {row['casts']}, n={row['n']} k={row['k']}"
     return f"{linear}: {a} -> {b}{sure}"
-
-
-def _winner_line(row: Row) -> str:
-    sure = "" if row["clear"] else " (close)"
-    return f"{_point_name(row)}: {row['winner_a']} -> {row['winner_b']}{sure}"
 
 
 def _percent(fraction: float) -> str:
@@ -155,7 +131,14 @@ _LISTS: Final = (
         "kernels",
         lambda r: f"{_point_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
     ),
-    ("winner changed", "winners", _winner_line),
+    (
+        "winner changed",
+        "winners",
+        lambda r: (
+            f"{_point_name(r)}: {r['winner_a']} -> {r['winner_b']}"
+            f"{'' if r['clear'] else ' (close)'}"
+        ),
+    ),
     ("constants that moved", "constants", _constant_line),
     ("break-even points that moved", "breakeven", _breakeven_line),
     ("only in B", "appeared", lambda r: f"{_point_name(r)}: {r['status']}"),

@@ -1,19 +1,22 @@
 """All that differs between two runs, as JSON values."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from roofcal.compare import derived_values, unpaired
+from roofcal.compare import listed_changes
 from roofcal.compare.observations import ObservedRun, observe
 from roofcal.compare.point_changes import (
-    THRESHOLD,
     PointChange,
     compare_points,
     same_measurements,
 )
 from roofcal.core.paths import RunFolder
+from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.intervals import HOLDS
+
+Values = TypeVar("Values")  # constants, or a map, of one run
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 # What a comparison ends in, with the exit code of the command.
@@ -21,7 +24,7 @@ OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
 
 
 def compare(
-    a: RunFolder, b: RunFolder, threshold: float = THRESHOLD, limit: float | None = None
+    a: RunFolder, b: RunFolder, threshold: float = MATTERS, limit: float | None = None
 ) -> dict[str, Any]:
     """What moved from run A to run B.
 
@@ -44,14 +47,14 @@ def compare(
     run_a, run_b = observe(a), observe(b)
     points, shifts = compare_points(run_a, run_b, threshold)
     slower = [p for p in points if p.verdict == "SLOWER" and p.cause != "clock"]
-    statuses = unpaired.changed_statuses(run_a, run_b)
+    statuses = listed_changes.changed_statuses(run_a, run_b)
     comparison = {
         "a": _run_summary(run_a),
         "b": _run_summary(run_b),
         "threshold": threshold,
         "limit": limit,
         "same_measurements": same_measurements(run_a, run_b),
-        "environment": unpaired.changed_environment(run_a, run_b),
+        "environment": listed_changes.changed_environment(run_a, run_b),
         "shifts": [{name: getattr(shift, name) for name in shift.__slots__} for shift in shifts],
         "counts": _verdict_counts([point.verdict for point in points]),
         "counts_raw": _verdict_counts([point.verdict_raw for point in points]),
@@ -60,13 +63,18 @@ def compare(
         "regressed_groups": [s.group for s in shifts if s.low > limit and s.cause != "clock"],
         "statuses": statuses,
         "lost": dict(Counter(row["status_b"] for row in statuses if row["status_a"] == "ok")),
-        "left_out": unpaired.left_out_ops(run_a, run_b),
-        "kernels": unpaired.renamed_kernels(run_a, run_b),
-        "winners": unpaired.changed_winners(run_a, run_b, threshold),
-        "appeared": unpaired.only_in(run_b, run_a),
-        "disappeared": unpaired.only_in(run_a, run_b),
-        "constants": _moved_constants(a, b, threshold),
-        "breakeven": _moved_breakevens(a, b),
+        "left_out": listed_changes.left_out_ops(run_a, run_b),
+        "kernels": listed_changes.renamed_kernels(run_a, run_b),
+        "winners": listed_changes.changed_winners(run_a, run_b, threshold),
+        "appeared": listed_changes.only_in(run_b, run_a),
+        "disappeared": listed_changes.only_in(run_a, run_b),
+        "constants": _if_both(
+            map(listed_changes.read_constants, (a, b)),
+            partial(listed_changes.moved_constants, threshold=threshold),
+        ),
+        "breakeven": _if_both(
+            map(listed_changes.read_breakeven, (a, b)), listed_changes.moved_breakevens
+        ),
     }
     outcome, conclusion = _outcome(comparison)
     return comparison | {"outcome": outcome, "conclusion": conclusion}
@@ -116,18 +124,12 @@ def _run_summary(run: ObservedRun) -> dict[str, Any]:
     }
 
 
-def _moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> list[dict[str, Any]] | None:
-    """None where a run has no calibration."""
-    constants_a, constants_b = map(derived_values.read_constants, (a, b))
-    if constants_a is None or constants_b is None:
-        return None
-    return derived_values.moved_constants(constants_a, constants_b, threshold)
-
-
-def _moved_breakevens(a: RunFolder, b: RunFolder) -> list[dict[str, Any]] | None:
-    """None where a run has no map of break-even points."""
-    map_a, map_b = map(derived_values.read_breakeven, (a, b))
-    return None if map_a is None or map_b is None else derived_values.moved_breakevens(map_a, map_b)
+def _if_both(
+    values: Iterable[Values | None], moved: Callable[[Values, Values], list[dict[str, Any]]]
+) -> list[dict[str, Any]] | None:
+    """What moved between the values of A and B; None where a run has none."""
+    a, b = values
+    return None if a is None or b is None else moved(a, b)
 
 
 def _verdict_counts(verdicts: Sequence[str]) -> dict[str, int]:
@@ -145,5 +147,5 @@ def _point_row(point: PointChange) -> dict[str, Any]:
     row = {name: getattr(point, name) for name in point.__slots__ if name not in ("a", "b")}
     medians = (None if time is None else time.median for time in (point.a.time, point.b.time))
     times = dict(zip(("median_a_s", "median_b_s"), medians, strict=True))
-    label = unpaired.point_label(point.b.point)
+    label = listed_changes.point_label(point.b.point)
     return label | times | row | {"point_id": point.b.point.point_id}

@@ -4,7 +4,7 @@ The unit is the visit, or the turn of a point that was visited once: docs/method
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -130,16 +130,23 @@ def observe(run: RunFolder) -> ObservedRun:
     return observed_run
 
 
+def in_both(a: ObservedRun, b: ObservedRun) -> Iterator[tuple[Observation, Observation]]:
+    """The observations of each point that both runs plan."""
+    return ((x, b.points[key]) for key, x in a.points.items() if key in b.points)
+
+
 def observations(points: Points) -> list[Observation]:
     """What COLUMNS say of the points of one op; of a point without a time its status alone."""
     table = with_intervals(points.table, points.sessions, of_sentinels=False)
     observed = []
     for row in table.to_dict("records"):
+        point: PlanPoint = row["point"]
         timed = {"time": row["interval"], "kernel_names": row["kernels"]}
         observed.append(
             Observation(
-                key=_key(row["point"]),
-                point=row["point"],
+                # What point_id names, but the device: a hash of each would take 0.1 s of a run.
+                key=f"{point.group_key},{point.recipe},{point.provider}",
+                point=point,
                 status=NOT_MEASURED if row["status"] == NOT_REACHED else row["status"],
                 **(timed | row["scatter"] | row["clock"] if row["interval"] else {}),
             )
@@ -157,11 +164,6 @@ def _clock(point: SeenPoint) -> dict[str, Any]:
     squares = sum((reading - clock) ** 2 for reading in clocks)
     error = math.sqrt(squares / (count - 1) / count) / clock if count > 1 else 0.0
     return {"log_clock_hz": math.log(clock), "clock_error": error}
-
-
-def _key(point: PlanPoint) -> str:
-    """What point_id names, but the device: a hash of each would take 0.1 s of a run."""
-    return f"{point.group_key},{point.recipe},{point.provider}"
 
 
 def _scatter(point: SeenPoint) -> dict[str, Any]:

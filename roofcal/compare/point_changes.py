@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from roofcal.compare import significance
-from roofcal.compare.observations import Observation, ObservedRun, drift_regime
-from roofcal.compare.significance import Array
+from roofcal.compare.observations import Observation, ObservedRun, drift_regime, in_both
 from roofcal.compare.visit_scatter import Scatter, moderated_in_groups
+from roofcal.core.statistics import MATTERS
+from roofcal.core.visits import differences
+from roofcal.core.visits.differences import Array
 from roofcal.core.visits.intervals import RESOLUTION
 
-THRESHOLD: Final = 0.02
 _LEAST: Final = 20  # points of a group: fewer join the next wider one
 _TWO_SIDED: Final = 1.96  # standard errors of a 95 % interval
 # The variance of a median of n squares is that of the mean of 0.37 n of them (normal sample).
@@ -35,7 +35,7 @@ class PointChange:
     raw         the whole change
     clock       change of the SM clock; None without readings
     cycles      change of time x clock
-    q           share of false discoveries among this point and all that are as certain, after the
+    q           false discovery rate (Benjamini and Hochberg) of calling this point, after the
                 shift; 1 for a change below the threshold, and for one whose mean in a run is among
                 the visits of the other, whatever its interval says
     same_names  whether both runs launched kernels of the same names
@@ -133,7 +133,7 @@ class _Tests(NamedTuple):
 
 
 def compare_points(
-    a: ObservedRun, b: ObservedRun, threshold: float = THRESHOLD
+    a: ObservedRun, b: ObservedRun, threshold: float = MATTERS
 ) -> tuple[list[PointChange], list[Shift]]:
     """Points with a time and at least two turns in both runs, and the shifts of their groups.
 
@@ -141,7 +141,7 @@ def compare_points(
     """
     pairs = [
         (x, y)
-        for x, y in ((x, b.points[key]) for key, x in a.points.items() if key in b.points)
+        for x, y in in_both(a, b)
         if min(len(x.log_turns_s), len(y.log_turns_s)) > 1 and x.log_turns_s != y.log_turns_s
     ]
     if not pairs:
@@ -151,7 +151,7 @@ def compare_points(
     tests = _tests_of_pairs(columns, centres, threshold)
     # Points that changed widen the variance between the runs, which is to be that of the others.
     # Without those that are sure to have changed, up to 6 % more of the changes of 3 % are found.
-    unchanged = tests.q > significance.FALSE_DISCOVERIES
+    unchanged = tests.q > differences.FALSE_DISCOVERIES
     centres = _centres_of_groups(columns, unchanged)
     tests = _tests_of_pairs(columns, centres, threshold)
     shifts = [
@@ -166,9 +166,7 @@ def same_measurements(a: ObservedRun, b: ObservedRun) -> int:
 
     A study that is extended keeps what was measured before.
     """
-    shared = (key for key in a.points if key in b.points)
-    pairs = ((a.points[key].log_turns_s, b.points[key].log_turns_s) for key in shared)
-    return sum(bool(turns_a) and turns_a == turns_b for turns_a, turns_b in pairs)
+    return sum(bool(x.log_turns_s) and x.log_turns_s == y.log_turns_s for x, y in in_both(a, b))
 
 
 def _group_names(a: ObservedRun, b: ObservedRun, pairs: Sequence[Pair]) -> list[str]:
@@ -260,11 +258,11 @@ def _centres_of_groups(columns: _Columns, unchanged: NDArray[np.bool_]) -> _Cent
     for inside, null, target in zip(large, nulls, _width_targets(columns, nulls), strict=True):
         shift, degrees = _common_shift(columns, null).shift, _between_degrees(null)
         variances = columns.variance[null]
-        between = significance.between_variance(
+        between = differences.between_variance(
             columns.change[null] - shift, variances, columns.degrees[null], degrees, target
         )
         centres.shift[inside] = shift
-        centres.error[inside] = significance.error_of_shift(variances, between)
+        centres.error[inside] = differences.error_of_shift(variances, between)
         centres.between[inside] = between
         centres.between_degrees[inside] = degrees
     in_small_group = ~np.logical_or.reduce(large)
@@ -273,8 +271,8 @@ def _centres_of_groups(columns: _Columns, unchanged: NDArray[np.bool_]) -> _Cent
     return centres
 
 
-def _common_shift(columns: _Columns, inside: NDArray[np.bool_]) -> significance.CommonShift:
-    return significance.common_shift(
+def _common_shift(columns: _Columns, inside: NDArray[np.bool_]) -> differences.CommonShift:
+    return differences.common_shift(
         columns.change[inside],
         columns.variance[inside],
         columns.degrees[inside],
@@ -297,30 +295,28 @@ def _width_targets(columns: _Columns, nulls: Sequence[NDArray[np.bool_]]) -> Arr
     widths = []
     for null in nulls:
         residuals = columns.change[null] - _common_shift(columns, null).shift
-        ratio = significance.quartile_ratio(
-            residuals, columns.variance[null], columns.degrees[null]
-        )
+        ratio = differences.quartile_ratio(residuals, columns.variance[null], columns.degrees[null])
         widths.append(2 * np.log(max(ratio, _LEAST_WIDTH)))
     # The variance of the logarithm of a variance with so many degrees of freedom.
     chance = polygamma(1, np.array([_between_degrees(null) for null in nulls]) / 2)
     logs = np.array(widths)
-    return np.asarray(np.exp((logs - significance.shrunk_to_mean(logs, chance)) / 2))
+    return np.asarray(np.exp((logs - differences.shrunk_to_mean(logs, chance)) / 2))
 
 
 def _tests_of_pairs(columns: _Columns, centres: _Centres, threshold: float) -> _Tests:
     rest = columns.change - centres.shift
     total = columns.variance + centres.between + centres.error + RESOLUTION
     error = np.sqrt(total)
-    degrees = significance.combined_degrees(
+    degrees = differences.combined_degrees(
         columns.degrees, columns.variance, total, centres.between_degrees
     )
     edge = np.full(len(rest), np.log1p(threshold))
-    at_edge = significance.p_values(edge, error, degrees)
+    at_edge = differences.p_values(edge, error, degrees)
     q, raw_q = (
-        significance.adjusted(_p_values(columns, changes, error, degrees), at_edge)
+        differences.adjusted(_p_values(columns, changes, error, degrees), at_edge)
         for changes in (rest, columns.change)
     )
-    return _Tests(rest, significance.half_widths(error, degrees), q, raw_q)
+    return _Tests(rest, differences.half_widths(error, degrees), q, raw_q)
 
 
 class SharedByVisits(NamedTuple):
@@ -362,7 +358,7 @@ def _shared_in_run(observations: Sequence[Observation]) -> SharedByVisits:
 def _p_values(columns: _Columns, changes: Array, errors: Array, degrees: Array) -> Array:
     """Of no change; 1 of a change that visits within a run show, too."""
     is_seen = (columns.seen_low <= changes) & (changes <= columns.seen_high)
-    return np.where(is_seen, 1.0, significance.p_values(changes, errors, degrees))
+    return np.where(is_seen, 1.0, differences.p_values(changes, errors, degrees))
 
 
 def _shift_of_group(
@@ -381,15 +377,15 @@ def _shift_of_group(
     shared = _shared_by_visits([pairs[i] for i in members])
     variance, clocks = columns.variance[inside], columns.clock[inside]
     total = variance + between + error + RESOLUTION
-    degrees = significance.combined_degrees(
+    degrees = differences.combined_degrees(
         columns.degrees[inside], variance, total, between_degrees
     )
-    half = significance.half_widths(np.sqrt(total), degrees)
+    half = differences.half_widths(np.sqrt(total), degrees)
     shift_half = (
         float(
-            significance.half_widths(
+            differences.half_widths(
                 np.array([(error + shared.variance) ** 0.5]),
-                significance.combined_degrees(
+                differences.combined_degrees(
                     np.array([float(shared.degrees)]),
                     np.array([shared.variance]),
                     np.array([error + shared.variance + RESOLUTION]),
@@ -401,7 +397,7 @@ def _shift_of_group(
     )
     clock = _median_of_numbers(clocks)
     # The variance of a median is pi/2 times that of a mean.
-    clock_error = significance.scatter(clocks) * (np.pi / 2 / inside.sum()) ** 0.5
+    clock_error = differences.scatter(clocks) * (np.pi / 2 / inside.sum()) ** 0.5
     cause = _cause_of_change(shift, clock, shift_half, clock_error * _TWO_SIDED, threshold)
     return Shift(
         group=name,
@@ -421,8 +417,8 @@ def _changes_of_pairs(
 ) -> list[PointChange]:
     """The verdict and the cause of every pair."""
     rest, half, q, raw_q = tests
-    verdicts = significance.verdicts(rest, half, q, threshold)
-    raw_verdicts = significance.verdicts(columns.change, half, raw_q, threshold)
+    verdicts = differences.verdicts(rest, half, q, threshold)
+    raw_verdicts = differences.verdicts(columns.change, half, raw_q, threshold)
     clocks, clock_halves = _clocks_within_groups(pairs, columns)
     changes: list[PointChange] = []
     for i, (x, y) in enumerate(pairs):
@@ -462,7 +458,7 @@ def _clocks_within_groups(pairs: Sequence[Pair], columns: _Columns) -> tuple[Arr
     for _, inside in columns.large_groups():
         clocks = columns.clock[inside]
         rest[inside] -= _median_of_numbers(clocks) or 0.0
-        half[inside] = np.maximum(half[inside], _TWO_SIDED * significance.scatter(clocks))
+        half[inside] = np.maximum(half[inside], _TWO_SIDED * differences.scatter(clocks))
     return rest, half
 
 
@@ -480,7 +476,11 @@ def _cause_of_change(
     cycles, edge = change + clock, float(np.log1p(threshold))
     if abs(clock) <= edge / 4 or (cycles * change > 0 and abs(cycles) > max(edge, half)):
         return "kernel"
-    if clock * change < 0 and abs(clock) > clock_half and abs(cycles) <= edge:
+    if (
+        clock * change < 0
+        and abs(clock) > clock_half
+        and differences.is_of_clock(change, clock, threshold)
+    ):
         return "clock"
     return "unclear"
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from roofcal.compare.significance import Array, shrunk_to_mean
+from roofcal.core.visits.differences import Array, shrunk_to_mean
 from roofcal.core.visits.intervals import (
     RESOLUTION,
     centred_logs,

@@ -5,8 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
+from typing import Final
 
-_MIN_SAMPLES = 6  # 1 - 2 * 0.5**6 = 0.969: the fewest whose extremes cover the median at 95 %
+FEWEST_SAMPLES: Final = 6  # 1 - 2 * 0.5**6 = 0.969: the fewest whose extremes cover the median
+# Differences of time, fractions, that are called. Commands have them as defaults.
+MATTERS: Final = 0.02  # a smaller one costs less than finding its reason
+# Two healthy H200 of one environment were up to 4.6 % apart at the power limit (`compare`).
+BETWEEN_CARDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +26,7 @@ class Summary:
     @property
     def half_width_fraction(self) -> float:
         """Half the interval as a fraction of the median; infinite with fewer than six samples."""
-        if self.count < _MIN_SAMPLES:
+        if self.count < FEWEST_SAMPLES:
             return math.inf
         return (self.ci95_high - self.ci95_low) / 2 / self.median
 
@@ -33,7 +38,7 @@ def order_statistic_rank(count: int) -> int:
     Exact binomial tail for up to 400 samples, its normal approximation above (David & Nagaraja,
     Order Statistics, 3rd ed., section 7.1).
     """
-    if count < _MIN_SAMPLES:
+    if count < FEWEST_SAMPLES:
         return 0
     if count > 400:
         return max(0, math.floor((count - 1.959964 * math.sqrt(count)) / 2) - 1)

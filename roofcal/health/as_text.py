@@ -2,15 +2,28 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
+from roofcal.core.statistics import MATTERS
 from roofcal.fitting.panel_factors import spread_between_cards
-from roofcal.health.comparison import FEWEST, WORTH_A_LOOK, CardVerdict, slowdown_of_jobs
+from roofcal.health.comparison import FEWEST, CardVerdict, slowdown_of_jobs
 
 
 def as_text(verdicts: Sequence[CardVerdict]) -> str:
     """The table, points and ops without a verdict, the spread of cards, and what jobs lose."""
-    parts = (_table, _failures, _uncompared, _spreads, _costs)
-    return "\n".join(line for part in parts for line in part(verdicts)) + "\n"
+    failures = (
+        f"{verdict.card} fails {failure.point}: {failure.status}"
+        f"{f' ({failure.reason})' if failure.reason else ''}"
+        for verdict in verdicts
+        for failure in verdict.failures
+    )
+    uncompared = (
+        f"{verdict.card}: {op} is not compared: {why}"
+        for verdict in verdicts
+        for op, why in verdict.uncompared.items()
+    )
+    lines = (_table(verdicts), failures, uncompared, _spreads(verdicts), _costs(verdicts))
+    return "\n".join(chain(*lines)) + "\n"
 
 
 def _table(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
@@ -33,19 +46,6 @@ def _table(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
         if limits:
             cells = "".join(f"{limits.get(op, '- '):>14}" for op in ops)
             yield f"{'  its limit':{width}}  {cells}".rstrip()
-
-
-def _failures(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
-    for verdict in verdicts:
-        for failure in verdict.failures:
-            reason = f" ({failure.reason})" if failure.reason else ""
-            yield f"{verdict.card} fails {failure.point}: {failure.status}{reason}"
-
-
-def _uncompared(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
-    for verdict in verdicts:
-        for op, why in verdict.uncompared.items():
-            yield f"{verdict.card}: {op} is not compared: {why}"
 
 
 def _spreads(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
@@ -78,11 +78,12 @@ def counted_cards(verdicts: Sequence[CardVerdict]) -> str:
     compared = [verdict for verdict in verdicts if verdict.deviations]
     slow = sum(verdict.cause is not None for verdict in compared)
     undecided = sum(
-        verdict.cause is None and any(one.deviation > WORTH_A_LOOK for one in verdict.deviations)
+        verdict.cause is None
+        and any(math.expm1(one.deviation) > MATTERS for one in verdict.deviations)
         for verdict in compared
     )
     counts = {
-        f"beyond {WORTH_A_LOOK:.0%} yet within the limit": undecided,
+        f"beyond {MATTERS:.0%} yet within the limit": undecided,
         "failed a point": sum(bool(verdict.failures) for verdict in verdicts),
         "could not be compared": len(verdicts) - len(compared),
     }

@@ -15,18 +15,14 @@ from statistics import fmean, median
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit  # not scipy.stats.t, whose import costs half a second
 
+from roofcal.core.statistics import MATTERS
+from roofcal.core.visits.differences import FALSE_ALARMS, Array, scatter
 from roofcal.health.readings import Card, Failure, HealthError, Reading, median_by_card
 from roofcal.ops import BY_NAME
 
-Array = NDArray[np.float64]
-
 FEWEST: Final = 3  # cards that have a point: two that differ do not say which is slow
-FALSE_ALARMS: Final = 0.01  # fleets of healthy cards in which any card is called slower
-WORTH_A_LOOK: Final = 0.02  # a deviation below costs less than finding its reason
-_MAD_TO_SIGMA: Final = 1.4826
 _KEPT: Final = 3.5  # robust deviations from the median within which a card counts as healthy
 _EXPLAINS: Final = 0.5  # share of a deviation that a cause has to account for
 _HOTTER_C: Final = 5.0  # beyond the fleet's median, and with a thermal reason: temperature
@@ -96,17 +92,24 @@ def compare_cards(cards: Sequence[Card]) -> list[CardVerdict]:
             f"{', '.join(card.name for card in cards)}: no point was measured on {FEWEST} of these "
             "cards; measure them again with one config/health.yaml"
         )
-    tests = sum(len(values) for values in by_op.values())
-    deviations = [one for op, values in by_op.items() for one in _deviations(op, values, tests)]
+    tests = sum(map(len, by_op.values()))
+    deviations = []
+    for op, of_op in by_op.items():
+        values = np.array(list(of_op.values()))
+        centre = float(np.mean(healthy_values(values)))
+        for place, (card, value) in enumerate(of_op.items()):
+            limit = limit_from_others(np.delete(values, place), tests)
+            deviation = value - centre
+            deviations.append(Deviation(card=card, op=op, deviation=deviation, limit=limit))
     lacking = f"no point of it is on {FEWEST} cards"
     verdicts = [
         _verdict(
-            card,
-            [one for one in deviations if one.card == card.name],
+            own,
+            [one for one in deviations if one.card == own.name],
             readings,
-            dict.fromkeys((reading.op for reading in card.readings), lacking),
+            dict.fromkeys((reading.op for reading in own.readings), lacking),
         )
-        for card in cards
+        for own in cards
     ]
     return sorted(verdicts, key=lambda verdict: (not verdict.failures, -verdict.excess))
 
@@ -147,21 +150,6 @@ def _values_by_op(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
     }
 
 
-def _deviations(op: str, value_by_card: Mapping[str, float], tests: int) -> list[Deviation]:
-    """The deviation of every card on one op; `tests` are all that are made of the fleet."""
-    values = np.array(list(value_by_card.values()))
-    centre = float(np.mean(healthy_values(values)))
-    return [
-        Deviation(
-            card=card,
-            op=op,
-            deviation=value - centre,
-            limit=limit_from_others(np.delete(values, place), tests),
-        )
-        for place, (card, value) in enumerate(value_by_card.items())
-    ]
-
-
 def healthy_values(values: Array) -> Array:
     """The values that do not stand out: two at least, of two or more.
 
@@ -171,16 +159,15 @@ def healthy_values(values: Array) -> Array:
     values: one per card, differences of natural logarithms of time.
     """
     distance = np.abs(values - np.median(values))
-    mad = _MAD_TO_SIGMA * float(np.median(distance))
-    return values[distance <= max(_KEPT * mad, WORTH_A_LOOK)]
+    return values[distance <= max(_KEPT * scatter(values), math.log1p(MATTERS))]
 
 
 def limit_from_others(others: Array, tests: int) -> float:
     """What one more healthy card does not exceed, in one of `tests` tests, by the other cards."""
     healthy = healthy_values(others)
     spread = float(np.std(healthy, ddof=1)) * math.sqrt(1 + 1 / len(healthy))
-    quantile = float(student.ppf(1 - FALSE_ALARMS / tests, len(healthy) - 1))
-    return max(WORTH_A_LOOK, quantile * spread)
+    quantile = float(stdtrit(len(healthy) - 1, 1 - FALSE_ALARMS / tests))
+    return max(math.log1p(MATTERS), quantile * spread)
 
 
 def cause_of(card: str, slow: Sequence[Deviation], readings: Sequence[Reading]) -> str:
@@ -188,7 +175,8 @@ def cause_of(card: str, slow: Sequence[Deviation], readings: Sequence[Reading]) 
     ops = {one.op for one in slow}
     of_ops = [reading for reading in readings if reading.op in ops]
     most = max(one.deviation for one in slow)
-    clock = _below_fleet(median_by_card(of_ops, "clock_hz"), card)
+    clocks = median_by_card(of_ops, "clock_hz")
+    clock = _difference({name: math.log(hz) for name, hz in clocks.items() if hz > 0}, card)
     if clock >= _EXPLAINS * most:
         hotter = -_difference(median_by_card(of_ops, "temperature_c"), card)
         thermal = max((_oftener(of_ops, card, r) for r in _reasons(of_ops, "thermal")), default=0.0)
@@ -215,9 +203,11 @@ def compare_with_publication(
     """The verdict on one card, by the points that one published card of its kind has too.
 
     One card says nothing of how much healthy cards differ: hence the threshold, beyond which the
-    interval has to lie as well. An op whose interval is wider than the threshold says nothing: a
-    card could be slower by twice that. Raises HealthError if no op can be compared and no point
-    fails.
+    interval has to lie as well (`TimeRatio.is_slower`). That is the interval of the middle point:
+    most ops have fewer than the six points that the report's interval of a median needs.
+
+    An op whose interval is wider than the threshold says nothing: a card could be slower by twice
+    that. Raises HealthError if no op can be compared and no point fails.
     """
     by_point = {reading.point: reading for reading in published}
     pairs = [
@@ -232,7 +222,7 @@ def compare_with_publication(
         if median(widths) > threshold:
             why_not[op] = f"its 95 % interval is wider than the threshold of {threshold:.1%}"
             continue
-        limit = threshold + median(widths)
+        limit = math.log1p(threshold) + median(widths)
         one = Deviation(card=card.name, op=op, deviation=median(ratios), limit=limit)
         deviations.append(one)
     if not deviations and not card.failures:
@@ -257,11 +247,6 @@ def _difference(values: dict[str, float], card: str) -> float:
     """The median of the other cards minus the value of a card; 0 where it has none."""
     others = [value for name, value in values.items() if name != card]
     return median(others) - values[card] if card in values and others else 0.0
-
-
-def _below_fleet(values: dict[str, float], card: str) -> float:
-    """The logarithm of the median of the other cards over a card's value; 0 where it has none."""
-    return _difference({name: math.log(value) for name, value in values.items() if value > 0}, card)
 
 
 def slowdown_of_jobs(verdicts: Sequence[CardVerdict], op: str, size: int) -> float:

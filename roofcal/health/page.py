@@ -40,12 +40,16 @@ def write_page(
     cards, verdicts: of the same cards, the verdicts with the slowest card first.
     """
     ops = ops_of(verdicts)
+    causes: dict[str, list[str]] = {}
+    for verdict in verdicts:
+        if verdict.cause is not None:
+            causes.setdefault(verdict.cause, []).append(verdict.card)
     page = render(
         "fleet.html.j2",
         device=folder.parent.name,
         environment=folder.name,
         summary=summary_sentence(verdicts),
-        causes=_cards_by_cause(verdicts),
+        causes=causes,
         ops=ops,
         state_units=[f"{name.partition('_')[0]}, {unit}" for name, unit, _ in _STATE],
         rows=list(_rows(cards, verdicts, ops)),
@@ -70,14 +74,6 @@ def summary_sentence(verdicts: Sequence[CardVerdict]) -> str:
         f"{counted} The slowest is {worst.card}: {one.op} takes {slower} longer than on healthy "
         f"cards, cause: {worst.cause}."
     )
-
-
-def _cards_by_cause(verdicts: Sequence[CardVerdict]) -> dict[str, list[str]]:
-    by_cause: dict[str, list[str]] = {}
-    for verdict in verdicts:
-        if verdict.cause is not None:
-            by_cause.setdefault(verdict.cause, []).append(verdict.card)
-    return by_cause
 
 
 def _rows(

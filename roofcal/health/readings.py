@@ -17,7 +17,11 @@ _STATE: Final = {"clock_hz": "sm_clock_hz", "power_w": "power_w", "temperature_c
 _COLUMNS: Final = (
     *declared("status", "reason"),
     Column("limited", "object", lambda p: p.throttle_shares),
-    Column("state", "object", lambda p: {n: _mean(p.readings(s)) for n, s in _STATE.items()}),
+    Column(
+        "state",
+        "object",
+        lambda p: {n: fmean(v) if (v := p.readings(s)) else None for n, s in _STATE.items()},
+    ),
 )
 
 
@@ -130,10 +134,6 @@ def _name(point: PlanPoint) -> str:
     names = (point.op, point.provider, point.recipe, shape, str(point.world_size))
     protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
     return " ".join((*names, *protocol))
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None
 
 
 def median_by_card(readings: Iterable[Reading], name: str) -> dict[str, float]:

@@ -1,4 +1,7 @@
-"""Freeze a finished run under reports/published: records, calibration, tables, report, manifest."""
+"""Freeze a finished run under reports/published: records, calibration, tables, report, manifest.
+
+Or a publication again, with derived files of the present code.
+"""
 
 import shutil
 import tempfile
@@ -11,11 +14,12 @@ from roofcal.core.environments import origin_environment
 from roofcal.core.files import check_folder
 from roofcal.core.jsonl import read_plan, read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit
-from roofcal.core.manifest import write_manifest
+from roofcal.core.manifest import manifest_problems, write_manifest
 from roofcal.core.paths import DERIVED_TABLES, RunFolder
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
 from roofcal.ops.plan_points import point_problem
-from roofcal.publish.index import claimed_twice
+from roofcal.publish.derive import Descriptions, derive, derived_names
+from roofcal.publish.verify import claimed_twice, record_problems
 from roofcal.report.write import write_report
 
 
@@ -120,3 +124,29 @@ _NEVER: Final = (
     "published records are never replaced: remove the folder in a commit of its own if they are "
     "wrong"
 )
+
+
+def run_folders_anew(
+    publications: Sequence[Path], place: Path, descriptions: Descriptions
+) -> list[Path]:
+    """Run folders below `place` with the records of publications and fresh derived files.
+
+    All calibrations are derived first, because environments of one device predict each other.
+
+    Raises PublishError for records that are not those of the manifest or cannot be read, ValueError
+    for a file that cannot be made; no publication is changed.
+    """
+    runs = [RunFolder.at(folder) for folder in publications]
+    for run in runs:
+        problems = manifest_problems(run.folder, records_only=True)
+        if problems := problems or list(record_problems(run)):
+            raise PublishError("\n".join(problems))
+    for run in runs:
+        for part in (run.environment_file, run.folder / "plan", run.folder / "measurements"):
+            copy = shutil.copytree if part.is_dir() else shutil.copyfile
+            (place / run.name).mkdir(parents=True, exist_ok=True)
+            copy(part, place / run.name / part.name)
+        list(derive(run, derived_names(run)[:1], place / run.name, descriptions))
+    for run in runs:
+        list(derive(run, derived_names(run)[1:], place / run.name, descriptions))
+    return [place / run.name for run in runs]

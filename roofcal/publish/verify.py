@@ -16,7 +16,7 @@ from typing import Final, Literal
 from roofcal.core.files import folder_problems, read_limited
 from roofcal.core.jsonl import RecordsError, read_plan, read_records
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
-from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder
+from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder, run_folders
 from roofcal.core.records import Environment, Measurement
 from roofcal.ops.plan_points import point_problem
 from roofcal.publish.derive import Descriptions, derive, derived_names, report_tables
@@ -128,6 +128,24 @@ def record_problems(run: RunFolder) -> Iterator[str]:
         yield f"{run.folder}/plan: holds no plan; {_RESTORE}"
     for op in planned:
         yield from _op_problems(run, op)
+
+
+def claimed_twice(published: Path) -> Iterator[str]:
+    """One sentence per environment that several publications say they are of.
+
+    Raises RecordsError for a damaged environment.jsonl.
+    """
+    claimed: dict[str, list[Path]] = {}
+    for run in run_folders(published):
+        for environment in read_records(run.environment_file, Environment):
+            name = f"{environment.device}/{environment.environment_id}"
+            claimed.setdefault(name, []).append(run.folder)
+    for name, folders in claimed.items():
+        if len(folders) > 1:
+            yield (
+                f"{' and '.join(map(str, folders))} are both of {name}: keep the one that "
+                "`python -m roofcal verify` says holds, and remove the other"
+            )
 
 
 def _op_problems(run: RunFolder, op: str) -> Iterator[str]:

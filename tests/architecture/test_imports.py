@@ -49,6 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.health.comparison": {"numpy", "scipy"},
     "roofcal.core.portable_math": {"numpy"},
     "roofcal.core.times": {"numpy"},
+    "roofcal.core.visits.differences": {"numpy", "scipy"},
     "roofcal.study.doctor": {"numpy"},  # its product
     "roofcal.core.visits.intervals": {"numpy", "scipy"},
     "roofcal.points": {"pandas"},

@@ -334,26 +334,6 @@ def _intervals_of_means(
     ]
 
 
-def ratio_interval(
-    a: Sequence[Array | float], b: Sequence[Array | float]
-) -> tuple[Array, Array, Array]:
-    """(a / b, ends of its 95 % interval) of two independent numbers, value by value.
-
-    Half-widths add as squares, of logarithms (the method of variance estimates recovery: Zou and
-    Donner, Statistics in Medicine 27, 2008). That of two of Student's intervals with equal degrees
-    of freedom is again Student's interval.
-
-    Args:
-        a: values above 0, and the low and the high ends of their intervals.
-        b: the same of what they are divided by.
-    """
-    logs_a, logs_b = ([portable_math.log(np.asarray(part)) for part in x] for x in (a, b))
-    below = np.sqrt((logs_a[0] - logs_a[1]) ** 2 + (logs_b[2] - logs_b[0]) ** 2)
-    above = np.sqrt((logs_a[2] - logs_a[0]) ** 2 + (logs_b[0] - logs_b[1]) ** 2)
-    ratio = np.asarray(a[0]) / np.asarray(b[0])
-    return ratio, ratio * portable_math.exp(-below), ratio * portable_math.exp(above)
-
-
 def narrowest_hold(*holds: str | None) -> str | None:
     """What an interval holds that was made of several: what the one that holds least does."""
     order = list(HOLDS.values())

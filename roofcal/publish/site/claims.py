@@ -1,6 +1,6 @@
 """Published claims, judged on the newest environment of every measured device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from roofcal.claims.ledgers import Entry
 from roofcal.claims.schema import Ledger
 from roofcal.publish.site.grid import Grid, make_grid
 from roofcal.publish.site.publications import Publication
-from roofcal.report.data.claims import Evidence, Verdict, counts_text, judge, own_text, source_text
+from roofcal.report.data.claims import Evidence, counts_text, judge, own_text, source_text
 from roofcal.report.kit.blocks import Column
 from roofcal.report.kit.columns import text, wide
 
@@ -32,7 +32,16 @@ def judged_ledgers(
 ) -> Iterator[LedgerVerdicts]:
     """Every ledger with its claims, one column of verdicts for each device."""
     newest = [publication for publication in publications if not publication.analysis.is_earlier]
-    verdicts = {publication.key: _judge(publication, entries) for publication in newest}
+    verdicts = {}
+    for publication in newest:
+        analysis = publication.analysis
+        evidence = Evidence(
+            device=publication.device,
+            frame=analysis.frames.get,
+            calibration=analysis.run.calibration,
+            spec=analysis.spec,
+        )
+        verdicts[publication.key] = judge(entries, evidence)
     columns = [wide("says", "claim"), text("theirs", "theirs")]
     for publication in newest:
         name = publication.device_name
@@ -44,31 +53,16 @@ def judged_ledgers(
             key: [verdict for verdict in of_all if verdict.entry.ledger.ledger == name]
             for key, of_all in verdicts.items()
         }
-        rows = [
-            _row(dict(zip(own, group, strict=True))) for group in zip(*own.values(), strict=True)
-        ]
+        rows = []
+        for of_claim in zip(*own.values(), strict=True):
+            row: dict[str, Any] = {}
+            for key, verdict in zip(own, of_claim, strict=True):
+                row |= {"says": verdict.entry.says, "theirs": source_text(verdict)}
+                row |= {key: verdict.word}
+                row[f"ours {key}"] = verdict.reason or own_text(verdict.ours, verdict)
+            rows.append(row)
         yield LedgerVerdicts(
             ledger=ledger,
             counts=[(p.device_name, counts_text(own[p.key])) for p in newest],
             grid=make_grid(rows, columns, id=f"claims-{name}", caption=f"{ledger.title} ({name})"),
         )
-
-
-def _judge(publication: Publication, entries: Sequence[Entry]) -> list[Verdict]:
-    analysis = publication.analysis
-    evidence = Evidence(
-        device=publication.device,
-        frame=analysis.frames.get,
-        calibration=analysis.run.calibration,
-        spec=analysis.spec,
-    )
-    return judge(entries, evidence)
-
-
-def _row(verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
-    """A claim; `verdicts` by publication."""
-    row: dict[str, Any] = {}
-    for key, verdict in verdicts.items():
-        row |= {"says": verdict.entry.says, "theirs": source_text(verdict), key: verdict.word}
-        row[f"ours {key}"] = verdict.reason or own_text(verdict.ours, verdict)
-    return row

@@ -10,11 +10,12 @@ from typing import Any, Final
 from roofcal.claims.ledgers import Entry, load_claims
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.files import write_bytes
+from roofcal.core.jsonl import read_single_record
 from roofcal.core.language_models import load_models
-from roofcal.core.manifest import read_manifest, write_manifest
+from roofcal.core.manifest import NAME, read_manifest, write_manifest
 from roofcal.core.paths import RunFolder
+from roofcal.core.records import Calibration, Environment
 from roofcal.publish.derive import Descriptions
-from roofcal.publish.index import publication_row
 from roofcal.publish.site import devices
 from roofcal.publish.site.charts import site_charts
 from roofcal.publish.site.claims import judged_ledgers
@@ -139,7 +140,9 @@ def _files(site: _Site, out: Path) -> Iterator[tuple[str, bytes]]:
     for device, name in site.device_names.items():
         yield devices.device_address(device), _device_page(site, device, name)
     for name, value in _data(site):
-        yield f"assets/data/{name}.js", _script(name, value)
+        # Pages opened from file:// may load scripts, and no other files.
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        yield f"assets/data/{name}.js", f"roofcal.hold({json.dumps(name)},{text})\n".encode()
     for path in sorted((*(FOLDER / "site").glob("*.js"), FOLDER / "site" / "site.css")):
         yield f"assets/{path.name}", path.read_bytes()
     for name in ("style.css", "charts.css", "unpack.js", "tables.js", "charts.js"):
@@ -147,6 +150,32 @@ def _files(site: _Site, out: Path) -> Iterator[tuple[str, bytes]]:
     rows = [publication_row(RunFolder.at(out / p.key)) for p in site.publications]
     document = {"schema_version": 1, "publications": sorted(rows, key=lambda row: row["path"])}
     yield _INDEX, (json.dumps(document, indent=1) + "\n").encode()
+
+
+def publication_row(run: RunFolder) -> dict[str, Any]:
+    """What index.json says of a publication.
+
+    Raises RecordsError, ManifestError for a damaged one.
+    """
+    environment = read_single_record(run.environment_file, Environment)
+    calibration = None
+    if run.calibration_file.is_file():
+        calibration = read_single_record(run.calibration_file, Calibration)
+    manifest = read_manifest(run.folder)
+    return {
+        "device": environment.device,
+        "device_name": environment.device_name,
+        "environment_id": environment.environment_id,
+        "driver": environment.driver,
+        "torch": environment.torch,
+        "triton": environment.triton,
+        "path": run.name,
+        "ops": run.planned_ops(),
+        "probe_points": calibration.probe_points if calibration else None,
+        "commit": manifest["commit"] if manifest else None,
+        "files": len(manifest["files"]) if manifest else None,
+        "manifest": f"{run.name}/{NAME}" if manifest else None,
+    }
 
 
 def _page(site: _Site, page: str) -> bytes:
@@ -197,9 +226,3 @@ def _data(site: _Site) -> Iterator[tuple[str, Any]]:
         yield f"points/{publication.key}", measured_points(publication)
         files = {name: file["text"] for name, file in publication.exports.items() if "text" in file}
         yield f"exports/{publication.key}", packed_json(files)
-
-
-def _script(name: str, value: Any) -> bytes:
-    """A table as a script: pages opened from file:// may load scripts, and no other files."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return f"roofcal.hold({json.dumps(name)},{text})\n".encode()

@@ -15,7 +15,8 @@ import pandas as pd
 from roofcal.core.recipes import BITS, RECIPES
 from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
-from roofcal.core.visits.intervals import narrowest_hold, ratio_interval
+from roofcal.core.visits.differences import time_ratio
+from roofcal.core.visits.intervals import narrowest_hold
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.linear.model import serves_linears
 from roofcal.points.columns import INTERVAL_HOLDS, PEAK_BYTES
@@ -38,7 +39,7 @@ def ratio_of_times(over: Any, under: Any) -> tuple[Array, Array, Array]:
     has_both = np.isfinite(np.stack(parts)).all(axis=0)
     filled = [np.where(has_both, part, 1.0) for part in parts]
     ratio, low, high = (
-        np.where(has_both, end, np.nan) for end in ratio_interval(filled[:3], filled[3:])
+        np.where(has_both, end, np.nan) for end in time_ratio(filled[:3], filled[3:])
     )
     return ratio, low, high
 

@@ -5,8 +5,9 @@ import pytest
 from scipy.stats import norm
 
 from roofcal.compare.observations import ObservedRun
-from roofcal.compare.point_changes import THRESHOLD, PointChange, compare_points
-from roofcal.compare.significance import FALSE_DISCOVERIES, adjusted
+from roofcal.compare.point_changes import PointChange, compare_points
+from roofcal.core.statistics import MATTERS
+from roofcal.core.visits.differences import FALSE_DISCOVERIES, adjusted
 from tests.roofcal.compare.resampled import (
     Kind,
     drawn,
@@ -157,9 +158,7 @@ def found_with_known_variances(
     of_turns = variances_of_visits()
     variances = np.array([of_turns[a.point.point_id] + scatter**2 for a, _ in pairs])
     errors = np.sqrt(2 * variances / visits)
-    rates = adjusted(
-        2 * norm.sf(np.abs(changes) / errors), 2 * norm.sf(np.log1p(THRESHOLD) / errors)
-    )
+    rates = adjusted(2 * norm.sf(np.abs(changes) / errors), 2 * norm.sf(np.log1p(MATTERS) / errors))
     is_slower = (rates <= FALSE_DISCOVERIES) & (changes > 0)
     return {a.point.point_id for (a, _), found in zip(pairs, is_slower, strict=True) if found}
 

@@ -193,6 +193,14 @@ def test_a_card_that_fails_a_published_point_is_not_healthy() -> None:
         compare_with_publication(Card(name="own", readings=()), published, 0.05)
 
 
+@pytest.mark.parametrize(("seconds", "is_slower"), [(1.050, False), (1.052, True)])
+def test_a_threshold_is_a_fraction_of_the_published_time(seconds: float, is_slower: bool) -> None:
+    """The intervals of these times say 0.14 % of their ratio."""
+    published = one_op("published", "gemm", 1.0).readings
+    verdict = compare_with_publication(one_op("own", "gemm", seconds), published, 0.05)
+    assert [one.is_slower for one in verdict.deviations] == [is_slower]
+
+
 def limits_of(text: str) -> dict[str, tuple[float, float, bool]]:
     """Card -> its deviation, the limit that stands below it, and whether it is flagged."""
     lines = text.splitlines()

@@ -10,19 +10,21 @@ import pytest
 
 from roofcal.claims.ledgers import load_claims
 from roofcal.core.environments import transferred_model
-from roofcal.core.jsonl import append_record, read_records, write_records
+from roofcal.core.jsonl import append_record, read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit
-from roofcal.core.manifest import read_manifest
-from roofcal.core.records import Measurement, PlanPoint, Prediction
+from roofcal.core.manifest import read_manifest, write_manifest
+from roofcal.core.paths import RunFolder
+from roofcal.core.records import Calibration, Measurement, PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.ops.time_models import Sources
 from roofcal.publish.derive import Descriptions
-from roofcal.publish.freeze import PublishError, publish
+from roofcal.publish.freeze import PublishError, publish, run_folders_anew
 from roofcal.publish.verify import verify
 from roofcal.report.sections.llm import LABELS, NUMBERS
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration, product
+from tests.roofcal.published import DESCRIPTIONS
 
 MAP = (
     "recipe,pass,casts,m,n,k,speedup,low,high,class,breakeven_m,breakeven_m_low,breakeven_m_high\n"
@@ -187,3 +189,41 @@ def test_a_publication_carries_the_verdicts_of_the_ledger_and_verifies_when_it_g
     (target / "tables/claims.csv").write_text("edited")
     (problem,) = verify(target, descriptions, quick=True).problems
     assert "claims.csv" in problem
+
+
+MATH = "measurements/probe_math.jsonl.gz"
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "published" / made.parent.name / made.name
+    shutil.copytree(made, target)
+    return target
+
+
+def test_files_derived_by_other_code_become_those_of_this_code(
+    folder: Path, made: Path, tmp_path: Path
+) -> None:
+    """Those of this code are those of `made`, which holds in full: see test_verify."""
+    file = RunFolder.at(folder).calibration_file
+    older = replace(read_single_record(file, Calibration), seed=99)
+    write_records(file, [older])
+    (folder / "breakeven.csv").unlink()
+    write_manifest(folder, "c0ffee")
+
+    (run,) = run_folders_anew([folder], tmp_path / "place", DESCRIPTIONS)
+    publish(run, folder.parent.parent, DESCRIPTIONS.devices)
+
+    assert verify(folder, DESCRIPTIONS, quick=True).state == "holds"
+    assert (folder / "llm.csv").is_file()
+    for name in ("calibration.jsonl", "breakeven.csv", MATH):
+        assert (folder / name).read_bytes() == (made / name).read_bytes(), name
+
+
+def test_records_that_are_not_those_of_the_manifest_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    text = gzip.decompress((folder / MATH).read_bytes()).replace(b'"ok"', b'"failed"', 1)
+    (folder / MATH).write_bytes(gzip.compress(text, mtime=0))
+    with pytest.raises(PublishError, match=f"{MATH}: SHA-256 is not that of the manifest"):
+        run_folders_anew([folder], tmp_path / "place", DESCRIPTIONS)

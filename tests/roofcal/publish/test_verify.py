@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.core.jsonl import write_records
 from roofcal.core.manifest import NAME, write_manifest
-from roofcal.publish.verify import Outcome, verify
+from roofcal.publish.verify import Outcome, claimed_twice, verify
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.published import DESCRIPTIONS
 
 MATH = "measurements/probe_math.jsonl.gz"
@@ -111,3 +113,13 @@ def test_a_damaged_manifest_is_a_problem_and_no_missing_one(folder: Path) -> Non
     outcome = quickly(folder)
     assert outcome.state == "does not hold"
     assert "is no manifest" in outcome.problems[0]
+
+
+def test_two_folders_of_one_environment_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / ENVIRONMENT.device / ENVIRONMENT.environment_id
+    write_records(folder / "environment.jsonl", [ENVIRONMENT])
+    assert list(claimed_twice(tmp_path)) == []
+    write_records(tmp_path / "copied/e1/environment.jsonl", [ENVIRONMENT])
+    (problem,) = claimed_twice(tmp_path)
+    name = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
+    assert problem.startswith(f"{tmp_path}/copied/e1 and {folder} are both of {name}: keep the one")

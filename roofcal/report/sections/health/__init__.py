@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from roofcal.core.statistics import BETWEEN_CARDS, FEWEST_SAMPLES
 from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import (
     HOLDS_COLUMN,
@@ -17,7 +18,7 @@ from roofcal.report.kit.columns import (
 from roofcal.report.kit.numbers import percent
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, Section, filled_table
-from roofcal.report.sections.health.comparison import FEWEST, TOLERANCE, Health, health_of_run
+from roofcal.report.sections.health.comparison import Health, health_of_run
 
 FILE: Final = "health.csv"
 _TIME: Final = ratio("ratio", "time", "here over published, median over points", digits=3)
@@ -72,9 +73,9 @@ def _explanation(health: Health) -> str:
     )
     return (
         f"Compared with the publication ({health.against}). {software} A kind of work is slower if "
-        f"the 95 % interval of its median ratio lies above {percent(TOLERANCE, 0)}, healthy if "
-        f"it lies below; kinds of fewer than {FEWEST} points do not count. Two healthy cards of "
-        "one model differ by almost as much at the power limit."
+        f"the 95 % interval of its median ratio lies above {percent(BETWEEN_CARDS, 0)}, healthy if "
+        f"it lies below; kinds of fewer than {FEWEST_SAMPLES} points do not count. Two healthy "
+        "cards of one model differ by almost as much at the power limit."
     )
 
 

@@ -5,6 +5,7 @@ replay on random data: probes, products, and the sentinel, which the publication
 that it shows how far healthy sessions scatter by themselves.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -14,7 +15,8 @@ import pandas as pd
 
 from roofcal.core.environments import short_names, version_key
 from roofcal.core.records import TIMELESS
-from roofcal.core.statistics import summarise
+from roofcal.core.statistics import BETWEEN_CARDS, FEWEST_SAMPLES, summarise
+from roofcal.core.visits.differences import TimeRatio, is_of_clock
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import Run
 from roofcal.report.data.comparisons import (
@@ -29,9 +31,6 @@ from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import ok_rows, with_shape
 from roofcal.report.kit.numbers import count_of, percent
 
-# Two healthy H200 of one environment were up to 4.6 % apart at the power limit (`compare`).
-TOLERANCE: Final = 0.05
-FEWEST: Final = 6  # points: the fewest whose median has a 95 % interval
 _COMPARED: Final = (*TIME_COLUMNS, "sm_clock_hz", "power_w", "throttle_reasons")
 
 RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
@@ -196,6 +195,10 @@ def summarise_kinds(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kind_row(rows: pd.DataFrame) -> dict[str, Any]:
+    """The interval is that of a median over points: a study has six of most kinds, or hundreds.
+
+    `roofcal.health` has one to four, and takes the interval of one of them.
+    """
     ratios = rows["ratio"].to_numpy(dtype=float)
     middle = summarise(ratios.tolist())
     low, high = np.quantile(ratios, [0.05, 0.95])
@@ -230,31 +233,35 @@ def judge_kinds(kinds: pd.DataFrame, against: str) -> tuple[State, str]:
 
     against: name of the environment of the publication.
     """
-    rows = kinds[kinds["points"] >= FEWEST].to_dict("records") if len(kinds) else []
+    rows = kinds[kinds["points"] >= FEWEST_SAMPLES].to_dict("records") if len(kinds) else []
     if not rows:
         return "cannot be told", (
-            f"Cannot be told here: fewer than {FEWEST} points of any kind have a time both here "
-            f"and in the publication ({against})."
+            f"Cannot be told here: fewer than {FEWEST_SAMPLES} points of any kind have a time both "
+            f"here and in the publication ({against})."
         )
     worst = max(rows, key=lambda row: float(row["low"]))
-    if worst["low"] > 1 + TOLERANCE:
+    if _ratio_of_kind(worst).is_slower(BETWEEN_CARDS):
         return "slower", (
             f"Slower than published: {worst['kind']} takes "
             f"{percent(worst['ratio'] - 1)} longer (95 %: {_interval_text(worst)}) over "
             f"{count_of(int(worst['points']), 'point')}{_clock_text(worst)}."
         )
     widest = max(rows, key=lambda row: float(row["high"]))
-    if widest["high"] > 1 + TOLERANCE:
+    if not _ratio_of_kind(widest).is_within(BETWEEN_CARDS):
         return "cannot be told", (
             f"Cannot be told here: {widest['kind']} takes between {_interval_text(widest)} longer "
-            f"than published (95 %), and {percent(TOLERANCE, 0)} is the limit."
+            f"than published (95 %), and {percent(BETWEEN_CARDS, 0)} is the limit."
         )
     points = count_of(sum(int(row["points"]) for row in rows), "shared point")
     return "healthy", (
-        f"Healthy: over {points}, no kind of work takes more than {percent(TOLERANCE, 0)} longer "
-        f"than published; the furthest, {widest['kind']}, is at "
+        f"Healthy: over {points}, no kind of work takes more than {percent(BETWEEN_CARDS, 0)} "
+        f"longer than published; the furthest, {widest['kind']}, is at "
         f"{percent(widest['ratio'] - 1, signed=True)} (95 %: {_interval_text(widest)})."
     )
+
+
+def _ratio_of_kind(row: Mapping[Any, Any]) -> TimeRatio:
+    return TimeRatio(*(np.asarray(row[name]) for name in ("ratio", "low", "high")))
 
 
 def _interval_text(row: Mapping[Any, Any]) -> str:
@@ -263,9 +270,9 @@ def _interval_text(row: Mapping[Any, Any]) -> str:
 
 def _clock_text(row: Mapping[Any, Any]) -> str:
     """Whether the clock explains a ratio: it does if time times clock, the cycles, is the same."""
-    if row["clock"] is None or np.isnan(row["clock"]):
+    if row["clock"] is None or not row["clock"] > 0:
         return ", and no clock was read"
     clock = f"its clock is at {percent(row['clock'] - 1, signed=True)}"
     reasons = f", the card named {row['reasons']}" if row["reasons"] else ""
-    explains = abs(row["ratio"] * row["clock"] - 1) <= TOLERANCE
+    explains = is_of_clock(math.log(row["ratio"]), math.log(row["clock"]), BETWEEN_CARDS)
     return f"; {clock}{reasons}, which {'explains' if explains else 'does not explain'} it"

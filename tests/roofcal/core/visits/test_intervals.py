@@ -13,13 +13,13 @@ from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement, PlanPoint
 from roofcal.core.statistics import summarise
+from roofcal.core.visits.differences import time_ratio
 from roofcal.core.visits.intervals import (
     HOLDS,
     PointInterval,
     VisitTime,
     narrowest_hold,
     point_intervals,
-    ratio_interval,
     sentinel_medians,
     visit_times,
 )
@@ -150,7 +150,7 @@ def test_the_difference_of_two_runs_covers_none_as_often(degrees: float) -> None
         for a, b in zip(*runs, strict=True):
             assert a is not None
             assert b is not None
-            _, low, high = ratio_interval(a.ends, b.ends)
+            _, low, high = time_ratio(a.ends, b.ends)
             held.append(low <= 1 <= high)
     assert 0.93 <= np.mean(held) <= 0.98
 
@@ -239,7 +239,7 @@ def test_a_session_measured_again_differs_by_less_than_both_intervals_allow() ->
         own = drawn_scatters(draw, 40, 4.0)
         runs = [measured(draw, 2, 0.005, own, visits=2) for _ in range(2)]
         for a, b in zip(*runs, strict=True):
-            _, low, high = ratio_interval(a.ends, b.ends)
+            _, low, high = time_ratio(a.ends, b.ends)
             held.append(low <= 1 <= high)
     assert np.mean(held) >= 0.94
 
@@ -323,9 +323,7 @@ def test_visits_of_published_products_at_the_power_limit_differ_as_their_interva
         by_point = defaultdict(list)
         for (point_id, _), interval in zip(visits, intervals, strict=True):
             by_point[point_id].append(interval)
-        ratios = [
-            ratio_interval(a, b) for ends in by_point.values() for a, b in combinations(ends, 2)
-        ]
+        ratios = [time_ratio(a, b) for ends in by_point.values() for a, b in combinations(ends, 2)]
         return float(np.mean([low <= 1 <= high for _, low, high in ratios]))
 
     assert share_within(of_samples) < 0.3

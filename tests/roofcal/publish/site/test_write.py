@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from roofcal.core.devices import load_devices
+from roofcal.core.jsonl import write_records
 from roofcal.core.manifest import write_manifest
-from roofcal.core.paths import CLAIMS, run_folders
+from roofcal.core.paths import CLAIMS, RunFolder, run_folders
 from roofcal.export.formats import FORMATS
-from roofcal.publish.site.write import PAGES, SiteError
+from roofcal.publish.site.write import PAGES, SiteError, publication_row
 from roofcal.publish.verify import verify
 from tests.paths import ROOT
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.publish.site.conftest import HOSTILE, NEWER, write_made_up
 from tests.roofcal.published import DESCRIPTIONS
 from tests.roofcal.report.pages import literal_markdown
@@ -267,3 +269,14 @@ def test_the_page_of_a_device_has_the_rates_of_its_links(site: Path) -> None:
     assert "<td>250.0\xa0GB/s</td>" in row[0]
     assert 'data-v="0.555556"' in row[0]  # of the 450 GB/s of the datasheet
     assert "All-gather, 4 GPUs" not in page
+
+
+def test_a_publication_has_a_row_with_and_without_a_manifest(tmp_path: Path) -> None:
+    folder = tmp_path / ENVIRONMENT.device / ENVIRONMENT.environment_id
+    write_records(folder / "environment.jsonl", [ENVIRONMENT])
+    row = publication_row(RunFolder.at(folder))
+    assert row["path"] == f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
+    assert row["manifest"] is None
+    write_manifest(folder, "c0ffee")
+    row = publication_row(RunFolder.at(folder))
+    assert (row["commit"], row["files"]) == ("c0ffee", 1)

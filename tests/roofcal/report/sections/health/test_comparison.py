@@ -10,10 +10,9 @@ import pytest
 
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Environment, Measurement, Session
+from roofcal.core.statistics import BETWEEN_CARDS, FEWEST_SAMPLES
 from roofcal.points.run import Run, load_run
 from roofcal.report.sections.health.comparison import (
-    FEWEST,
-    TOLERANCE,
     Health,
     health_of_run,
     judge_kinds,
@@ -119,7 +118,7 @@ def test_a_publication_without_shared_points_decides_nothing(tmp_path: Path) -> 
     few = load_run(other.write(tmp_path / "published", suffix=".jsonl.gz"))
     health_here = health(measured_run(tmp_path / "own"), few)
     assert health_here.state == "cannot be told"
-    assert f"fewer than {FEWEST} points" in health_here.answer
+    assert f"fewer than {FEWEST_SAMPLES} points" in health_here.answer
 
 
 def test_an_interval_across_the_limit_decides_nothing() -> None:
@@ -131,7 +130,7 @@ def test_an_interval_across_the_limit_decides_nothing() -> None:
     )
     state, answer = judge_kinds(summarise_kinds(points), "somewhere")
     assert state == "cannot be told"
-    assert f"{TOLERANCE:.0%}".replace("%", "\N{NO-BREAK SPACE}%") in answer
+    assert f"{BETWEEN_CARDS:.0%}".replace("%", "\N{NO-BREAK SPACE}%") in answer
 
 
 def test_the_publication_of_the_same_environment_is_chosen(tmp_path: Path) -> None:

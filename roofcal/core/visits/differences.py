@@ -1,5 +1,18 @@
-"""Is a change real? Tests on logarithms of ratios of times, many at once. See docs/method.md."""
+"""Is B slower than A? The statistics of every comparison of times. See docs/method.md.
 
+A difference of two times is the logarithm of their ratio, above 0 where B is slower. What a room
+compares decides how its error is known, and so which of three rules calls it slower:
+
+- one number with its 95 % interval (a kind of work of a card against its publication, what most
+  points of a group share, a winner over the other one): `TimeRatio.is_slower`, the whole interval
+  lies beyond a threshold;
+- hundreds of points at once, each by a few visits: `verdicts`, a discovery at a limited rate of
+  false ones. Whole intervals beyond the threshold would miss most changes near it;
+- a card among others (roofcal/health/comparison.py): the scatter between the others decides,
+  because no interval of its own times tells how much healthy cards differ.
+"""
+
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -8,12 +21,63 @@ from numpy.typing import NDArray
 # Student's distribution is stdtr here and not scipy.stats.t, whose import costs half a second.
 from scipy.special import stdtr, stdtrit
 
+from roofcal.core import portable_math
 from roofcal.core.visits.intervals import RESOLUTION
 
 Array = NDArray[np.float64]
 
-FALSE_DISCOVERIES: Final = 0.05
+FALSE_DISCOVERIES: Final = 0.05  # of the points that `verdicts` calls
+FALSE_ALARMS: Final = 0.01  # fleets of healthy cards in which any card is called slower
 _LARGEST: Final = 1.0  # of a variance between runs: points that differ by factors of e
+
+
+class TimeRatio(NamedTuple):
+    """How many times as long B takes as A, and the ends of the 95 % interval of that."""
+
+    ratio: Array
+    low: Array
+    high: Array
+
+    def is_slower(self, threshold: float) -> bool:
+        """Whether B takes longer by more than a threshold, wherever in the interval it is."""
+        return bool(self.low > 1 + threshold)
+
+    def is_within(self, threshold: float) -> bool:
+        """Whether B takes at most so much longer, wherever in the interval it is."""
+        return bool(self.high <= 1 + threshold)
+
+
+def error_of_difference(
+    b: Sequence[Array | float], a: Sequence[Array | float]
+) -> tuple[Array, Array]:
+    """How far below and above b - a its 95 % interval reaches, by the intervals of both.
+
+    Half-widths add as squares (the method of variance estimates recovery: Zou and Donner,
+    Statistics in Medicine 27, 2008). That of two of Student's intervals with equal degrees of
+    freedom is again Student's interval. a, b: values, low ends and high ends; independent.
+    """
+    below = np.sqrt((b[0] - b[1]) ** 2 + (a[2] - a[0]) ** 2)
+    above = np.sqrt((b[2] - b[0]) ** 2 + (a[0] - a[1]) ** 2)
+    return below, above
+
+
+def time_ratio(b: Sequence[Array | float], a: Sequence[Array | float]) -> TimeRatio:
+    """b / a of independent times, value by value; of each the value and the ends of its interval.
+
+    The interval is that of the difference of logarithms.
+    """
+    logs = ([portable_math.log(np.asarray(part)) for part in times] for times in (b, a))
+    below, above = error_of_difference(*logs)
+    ratio = np.asarray(b[0]) / np.asarray(a[0])
+    return TimeRatio(ratio, ratio * portable_math.exp(-below), ratio * portable_math.exp(above))
+
+
+def is_of_clock(change: float, clock: float, threshold: float) -> bool:
+    """Whether a change of the clock explains one of the time: the cycles are about the same.
+
+    change, clock: logarithms of the ratio of times and of clocks.
+    """
+    return abs(change + clock) <= float(np.log1p(threshold))
 
 
 def weighted_median(values: Array, weights: Array) -> float:
@@ -149,7 +213,7 @@ def half_widths(errors: Array, degrees: Array) -> Array:
 
 
 def adjusted(p: Array, p_at_edge: Array) -> Array:
-    """The share of false discoveries where a point and all with smaller p values are called.
+    """The false discovery rate where a point and all with smaller p values are called.
 
     Benjamini and Hochberg expect count * t of unchanged points to have p values of at most t. Here
     a change below the threshold is never called, so such a point is called with the probability

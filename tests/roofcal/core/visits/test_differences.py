@@ -1,11 +1,11 @@
-"""The statistics of compare against simulations and properties that hold for any numbers."""
+"""The statistics of differences against simulations and properties that hold for any numbers."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofcal.compare import significance
+from roofcal.core.visits import differences
 from roofcal.core.visits.intervals import moderated
 
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
@@ -13,9 +13,9 @@ PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
 
 @given(PROBABILITIES)
 def test_adjusted_p_values_never_fall_below_the_raw_and_keep_their_order(
-    p: significance.Array,
+    p: differences.Array,
 ) -> None:
-    q = significance.adjusted(p, np.ones(len(p)))
+    q = differences.adjusted(p, np.ones(len(p)))
     assert (q >= p - 1e-12).all()
     assert (q <= 1).all()
     order = np.argsort(p, kind="stable")
@@ -23,19 +23,19 @@ def test_adjusted_p_values_never_fall_below_the_raw_and_keep_their_order(
 
 
 def test_adjusted_p_values_are_those_of_a_worked_example() -> None:
-    q = significance.adjusted(np.array([0.01, 0.04, 0.03, 0.005]), np.ones(4))
+    q = differences.adjusted(np.array([0.01, 0.04, 0.03, 0.005]), np.ones(4))
     assert q == pytest.approx([0.02, 0.04, 0.04, 0.02])
 
 
 def test_points_that_cannot_reach_the_threshold_by_chance_cost_the_others_nothing() -> None:
     p = np.array([0.01, 0.02, 0.9, 0.9])
-    assert significance.adjusted(p, np.array([0.5, 0.5, 0.0, 0.0])) == pytest.approx(
+    assert differences.adjusted(p, np.array([0.5, 0.5, 0.0, 0.0])) == pytest.approx(
         [0.02, 0.02, 1.0, 1.0]
     )
 
 
 def test_a_point_below_the_threshold_is_no_discovery() -> None:
-    q = significance.adjusted(np.array([1e-9, 1e-3]), np.array([1e-12, 0.1]))
+    q = differences.adjusted(np.array([1e-9, 1e-3]), np.array([1e-12, 0.1]))
     assert q == pytest.approx([1.0, 1e-3], rel=1e-6)
 
 
@@ -43,15 +43,15 @@ def test_groups_that_differ_by_chance_alone_come_near_their_mean() -> None:
     """Over draws, errors of what is returned are a quarter of those of the values themselves."""
     source = np.random.default_rng(5)
     values = source.normal(3, 1, (200, 40))
-    shrunk = np.array([significance.shrunk_to_mean(row, np.ones(40)) for row in values])
+    shrunk = np.array([differences.shrunk_to_mean(row, np.ones(40)) for row in values])
     assert np.mean((shrunk - 3) ** 2) < 0.25 * np.mean((values - 3) ** 2)
 
 
 def test_groups_that_truly_differ_keep_their_values() -> None:
     values = np.array([0.0, 10.0, 50.0])
-    pulled = significance.shrunk_to_mean(values, np.full(3, 0.1))
+    pulled = differences.shrunk_to_mean(values, np.full(3, 0.1))
     assert pulled == pytest.approx(values, abs=0.01)
-    assert significance.shrunk_to_mean(values[:1], np.full(1, 0.1)) == pytest.approx(values[:1])
+    assert differences.shrunk_to_mean(values[:1], np.full(1, 0.1)) == pytest.approx(values[:1])
 
 
 @pytest.mark.parametrize("between", [0.0, 0.01])
@@ -62,7 +62,7 @@ def test_a_common_shift_is_found_beside_changed_points(between: float) -> None:
     changes[:20] += 0.5
     degrees = np.full(400, 1e4)
 
-    shift, error, between_runs = significance.common_shift(changes, variances, degrees)
+    shift, error, between_runs = differences.common_shift(changes, variances, degrees)
 
     assert shift == pytest.approx(-0.027, abs=4 * np.sqrt(error))
     assert np.sqrt(between_runs) == pytest.approx(between, abs=0.002)  # 5 % changed widen it
@@ -71,7 +71,7 @@ def test_a_common_shift_is_found_beside_changed_points(between: float) -> None:
 def test_the_width_of_students_distribution_is_not_taken_for_a_change() -> None:
     source = np.random.default_rng(2)
     residuals = source.standard_t(4, 4000) * 1e-3
-    variance = significance.between_variance(residuals, np.full(4000, 1e-6), np.full(4000, 4.0))
+    variance = differences.between_variance(residuals, np.full(4000, 1e-6), np.full(4000, 4.0))
     assert variance < 0.1e-6
 
 
@@ -100,7 +100,7 @@ def test_verdicts_are_by_evidence_and_by_size() -> None:
     changes = np.array([0.03, -0.03, 0.03, 0.001, 0.015, 0.0])
     half = np.array([0.005, 0.005, 0.005, 0.005, 0.01, 0.05])
     q = np.array([0.01, 0.01, 0.2, 0.9, 0.01, 0.9])
-    verdicts = significance.verdicts(changes, half, q, 0.02)
+    verdicts = differences.verdicts(changes, half, q, 0.02)
     assert verdicts == ["SLOWER", "FASTER", "AMBIGUOUS", "SAME", "AMBIGUOUS", "AMBIGUOUS"]
 
 
@@ -111,28 +111,28 @@ def test_a_change_and_its_opposite_have_opposite_verdicts(
     changes, half = np.array(values), np.full(len(values), 0.01)
     opposite = {"SLOWER": "FASTER", "FASTER": "SLOWER"}
     for q in (np.zeros(len(values)), np.ones(len(values))):
-        one = significance.verdicts(changes, half, q, threshold)
-        other = significance.verdicts(-changes, half, q, threshold)
+        one = differences.verdicts(changes, half, q, threshold)
+        other = differences.verdicts(-changes, half, q, threshold)
         assert [opposite.get(name, name) for name in one] == other
 
 
 def test_the_weighted_median_follows_the_weight() -> None:
     values = np.array([3.0, 1.0, 2.0])
-    assert significance.weighted_median(values, np.ones(3)) == 2.0
-    assert significance.weighted_median(values, np.array([5.0, 1.0, 1.0])) == 3.0
+    assert differences.weighted_median(values, np.ones(3)) == 2.0
+    assert differences.weighted_median(values, np.array([5.0, 1.0, 1.0])) == 3.0
 
 
 def test_scatter_leaves_out_what_is_unknown() -> None:
-    assert significance.scatter(np.array([1.0, 2.0, 3.0, np.nan])) == pytest.approx(1.4826)
-    assert significance.scatter(np.array([np.nan])) == 0.0
+    assert differences.scatter(np.array([1.0, 2.0, 3.0, np.nan])) == pytest.approx(1.4826)
+    assert differences.scatter(np.array([np.nan])) == 0.0
 
 
 def test_a_known_variance_adds_degrees_of_freedom() -> None:
-    few = significance.combined_degrees(np.array([4.0]), np.array([1.0]), np.array([2.0]))
+    few = differences.combined_degrees(np.array([4.0]), np.array([1.0]), np.array([2.0]))
     assert few == pytest.approx([16.0])
 
 
 def test_p_values_and_intervals_agree_at_five_percent() -> None:
     errors, degrees = np.array([0.01, 0.02]), np.array([5.0, 500.0])
-    half = significance.half_widths(errors, degrees)
-    assert significance.p_values(half, errors, degrees) == pytest.approx([0.05, 0.05])
+    half = differences.half_widths(errors, degrees)
+    assert differences.p_values(half, errors, degrees) == pytest.approx([0.05, 0.05])
