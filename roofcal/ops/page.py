@@ -7,19 +7,7 @@ field has a default, so that an op without such a file is reported too.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstantText:
-    """What a fitted constant is, for a reader.
-
-    datasheet  figure of the datasheet that it compares with: a field of DeviceSpec, or "peak" for
-               the rate of the recipe's number format; None where the datasheet has no such figure
-    headline   whether it stands in the first table of constants
-    """
-
-    label: str
-    datasheet: str | None = None
-    headline: bool = False
+from roofcal.ops.constant import Constant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,4 +39,4 @@ class OpPage:
     colours: Mapping[str, str] = field(default_factory=dict)
     markers: Mapping[str, str] = field(default_factory=dict)
     constants_prefix: str | None = None
-    constants: Mapping[str, ConstantText] = field(default_factory=dict)
+    constants: Mapping[str, Constant] = field(default_factory=dict)

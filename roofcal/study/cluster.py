@@ -86,7 +86,9 @@ def preflight(profile: Path, study: Study, nodes: Sequence[Node]) -> Iterator[tu
         yield f"plugin: {_PLUGIN} is missing; {_INSTALL}", True
     resources = _mapping(content, "default-resources")
     resources |= _mapping(_mapping(content, "set-resources"), "measure")
-    of_partition = _partition_nodes(resources.get("slurm_partition"), nodes)
+    name = resources.get("slurm_partition")
+    default = [node for node in nodes if name is None and node.partition.endswith("*")]
+    of_partition = default or [n for n in nodes if n.partition.rstrip("*") == str(name)]
     if not of_partition:
         names = ", ".join(sorted({node.partition.rstrip("*") for node in nodes})) or "none"
         named = resources.get("slurm_partition", "(no default)")
@@ -126,12 +128,6 @@ def _largest_job(study: Study) -> tuple[int, int]:
             gpus.append(of_job)
             cores.append(measuring_cores(per_gpu, environment) * of_job)
     return max(cores), memory * max(gpus)
-
-
-def _partition_nodes(name: object, nodes: Sequence[Node]) -> list[Node]:
-    """Nodes of a partition, of the default one without a name."""
-    wanted = [n for n in nodes if (n.partition.endswith("*") if name is None else False)]
-    return wanted or [node for node in nodes if node.partition.rstrip("*") == str(name)]
 
 
 def _fit(what: str, most: str, *, is_enough: bool) -> tuple[str, bool]:

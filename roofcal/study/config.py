@@ -1,6 +1,6 @@
 """config/*.yaml -> one validated Study. Every error of every file is reported together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -13,7 +13,7 @@ from roofcal.core.names import did_you_mean_or_all, unknown_names
 from roofcal.core.yaml_files import ConfigError, read_yaml, validated
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
-from roofcal.study.schema import Backend, Blocks, Sentinel, StudyFile, Sweep, SweepFile
+from roofcal.study.schema import Backend, Blocks, StudyFile, Sweep, SweepFile
 
 M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
 
@@ -98,7 +98,13 @@ def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Stud
         errors += _sweep_errors(folder / "sweeps" / f"{op}.yaml", op, sweep_file, models)
     ledgers = read_ledgers(folder / "claims", errors)
     if file is not None:
-        errors += _study_errors(base, file, sweeps)
+        errors += unknown_names(f"{base}: ops", "op", file.ops or (), tuple(sweeps))
+        errors += unknown_names(f"{base}: publish.per_op", "op", file.publish.per_op, BY_NAME)
+        if file.ops == []:
+            everything = ", ".join(sweeps)
+            errors.append(f"{base}: ops: is empty; leave it out to measure all of {everything}")
+        if file.shapes_csv and not Path(file.shapes_csv).is_file():
+            errors.append(f"{base}: shapes_csv: no such file '{file.shapes_csv}'")
     if errors or file is None:
         raise ConfigError("\n".join(errors))
     ordered = {op.name: sweeps[op.name] for op in OPS if op.name in sweeps}
@@ -129,15 +135,6 @@ def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[
     return parsed_by_stem
 
 
-def _study_errors(path: Path, file: StudyFile, sweeps: Mapping[str, SweepFile]) -> Iterator[str]:
-    yield from unknown_names(f"{path}: ops", "op", file.ops or (), tuple(sweeps))
-    yield from unknown_names(f"{path}: publish.per_op", "op", file.publish.per_op, BY_NAME)
-    if file.ops == []:
-        yield f"{path}: ops: is empty; leave it out to measure all of {', '.join(sweeps)}"
-    if file.shapes_csv and not Path(file.shapes_csv).is_file():
-        yield f"{path}: shapes_csv: no such file '{file.shapes_csv}'"
-
-
 def _sweep_errors(
     path: Path, name: str, file: SweepFile, models: Mapping[str, LanguageModel]
 ) -> Iterator[str]:
@@ -153,21 +150,7 @@ def _sweep_errors(
             yield from unknown_names(where, "sweep", names, tuple(file.sweeps))
     for title, sweep in file.sweeps.items():
         where = f"{path}: sweeps.{title}"
-        recipe_names = (*op.recipes, *file.recipes)
-        yield from _world_size_errors(where, op, sweep)
-        yield from unknown_names(f"{where}.recipes", "recipe", sweep.recipes or (), recipe_names)
-        yield from _one_sweep_errors(where, op, sweep, models)
-
-
-def _world_size_errors(where: str, op: OpSpec, sweep: Sweep) -> Iterator[str]:
-    """Ops of several devices need world sizes; others have none."""
-    if op.shared_axis is None and sweep.world_sizes is not None:
-        yield f"{where}.world_sizes: op '{op.name}' runs on one device; remove the key"
-    if op.shared_axis is not None and sweep.world_sizes is None:
-        yield (
-            f"{where}: op '{op.name}' runs on several devices; say on how many, "
-            "as in world_sizes: [2, 4, 8]"
-        )
+        yield from _one_sweep_errors(where, op, sweep, file.recipes, models)
 
 
 def _recipe_errors(where: str, op: OpSpec, file: SweepFile) -> Iterator[str]:
@@ -193,25 +176,35 @@ def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
             yield from unknown_names(f"{where}.{recipe}", "provider", providers, backend_providers)
     for backend, sentinels in file.sentinel.items():
         for number, sentinel in enumerate(sentinels):
-            where = f"{path}: sentinel.{backend}[{number}]"
-            yield from _sentinel_errors(where, op, sentinel, op.providers_on(backend))
-
-
-def _sentinel_errors(
-    where: str, op: OpSpec, sentinel: Sentinel, providers: Sequence[str]
-) -> Iterator[str]:
-    if op.shared_axis is None and sentinel.world_size > 1:
-        yield f"{where}.world_size: op '{op.name}' runs on one device; remove the key"
-    if op.shared_axis is not None and sentinel.world_size == 1:
-        yield f"{where}: op '{op.name}' runs on several devices; say on how many, as world_size: 2"
-    yield from unknown_names(where, "recipe", [sentinel.recipe], op.recipes)
-    yield from unknown_names(where, "provider", [sentinel.provider], providers)
-    yield from unknown_names(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
+            where, known = f"{path}: sentinel.{backend}[{number}]", op.providers_on(backend)
+            if op.shared_axis is None and sentinel.world_size > 1:
+                yield f"{where}.world_size: op '{op.name}' runs on one device; remove the key"
+            if op.shared_axis is not None and sentinel.world_size == 1:
+                yield (
+                    f"{where}: op '{op.name}' runs on several devices; say on how many, as "
+                    "world_size: 2"
+                )
+            yield from unknown_names(where, "recipe", [sentinel.recipe], op.recipes)
+            yield from unknown_names(where, "provider", [sentinel.provider], known)
+            yield from unknown_names(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
 
 
 def _one_sweep_errors(
-    where: str, op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]
+    where: str,
+    op: OpSpec,
+    sweep: Sweep,
+    recipes: Iterable[str],
+    models: Mapping[str, LanguageModel],
 ) -> Iterator[str]:
+    if op.shared_axis is None and sweep.world_sizes is not None:
+        yield f"{where}.world_sizes: op '{op.name}' runs on one device; remove the key"
+    if op.shared_axis is not None and sweep.world_sizes is None:
+        yield (
+            f"{where}: op '{op.name}' runs on several devices; say on how many, "
+            "as in world_sizes: [2, 4, 8]"
+        )
+    recipe_names = (*op.recipes, *recipes)
+    yield from unknown_names(f"{where}.recipes", "recipe", sweep.recipes or (), recipe_names)
     every = set(op.every_provider)
     yield from unknown_names(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
     for shape in sweep.shapes or ():

@@ -24,7 +24,13 @@ def find_run(device: str, environment: str | None = None) -> RunFolder:
         run for run in runs if run.device == device and environment in (None, run.environment_id)
     ]
     if not matching:
-        raise RunsError(_nothing_measured(device, environment, runs))
+        name = f"{device} {environment}" if environment else device
+        names = sorted({f"{run.device} {run.environment_id}" for run in runs})
+        raise RunsError(
+            f"nothing is measured or published of {name}; there is: "
+            f"{'; '.join(names) or 'nothing'}. "
+            f"{_WITHOUT_SAMPLES if BUNDLED.is_dir() else '`make study` measures this machine'}"
+        )
     calibrated = [run for run in matching if run.calibration_file.is_file()]
     run = (calibrated or matching)[-1]
     check_folder(run.folder)
@@ -59,15 +65,6 @@ def _replayed(published: RunFolder) -> RunFolder:
     return replayed if replayed.calibration_file.is_file() else published
 
 
-def _nothing_measured(device: str, environment: str | None, runs: Sequence[RunFolder]) -> str:
-    names = sorted({f"{run.device} {run.environment_id}" for run in runs})
-    name = f"{device} {environment}" if environment else device
-    return (
-        f"nothing is measured or published of {name}; there is: {'; '.join(names) or 'nothing'}. "
-        f"{_WITHOUT_SAMPLES if BUNDLED.is_dir() else '`make study` measures this machine'}"
-    )
-
-
 _WITHOUT_SAMPLES: Final = (
     "The installed package carries publications without their samples; a clone of the repository "
     "has them"
@@ -91,30 +88,26 @@ def run_named(name: str, roots: Sequence[Path]) -> RunFolder:
     if not run.environment_file.is_file():
         by_name = {run.name: run for root in roots for run in run_folders(root)}
         run_name = folder.rstrip("/")
-        names = _names_matching(run_name, list(by_name))
-        if len(names) != 1:
-            raise RunsError(_no_single_run(run_name, names, sorted(by_name)))
+        exact = [known for known in by_name if run_name in (known, known.partition("/")[2])]
+        starts = [
+            known
+            for known in by_name
+            if known.startswith(run_name) or known.partition("/")[2].startswith(run_name)
+        ]
+        names = (exact or starts) if run_name else []
+        if len(names) > 1:
+            raise RunsError(
+                f"'{run_name}' may be any of: {', '.join(names)}; give more of the name, or the "
+                "folder's path"
+            )
+        if not names:
+            # Names of environments are long: two that share four of ten letters are close.
+            known = sorted(by_name)
+            hint = did_you_mean(run_name, known, cutoff=0.4, otherwise=".")
+            raise RunsError(
+                f"'{run_name}' is no run: neither a folder with an environment.jsonl nor the start "
+                f"of a <device>/<environment_id>{hint} There are: {', '.join(known) or 'none'}"
+            )
         run = by_name[names[0]]
     check_folder(run.folder)
     return RunFolder.at(run.folder, Path(derived) if derived else None)
-
-
-def _names_matching(run_name: str, names: Sequence[str]) -> list[str]:
-    """Names that are exactly `run_name`; those that start so where there is none."""
-    exact = [name for name in names if run_name in (name, name.partition("/")[2])]
-    starts = [
-        n for n in names if n.startswith(run_name) or n.partition("/")[2].startswith(run_name)
-    ]
-    return (exact or starts) if run_name else []
-
-
-def _no_single_run(run_name: str, matching: Sequence[str], names: Sequence[str]) -> str:
-    if matching:
-        several = ", ".join(matching)
-        return f"'{run_name}' may be any of: {several}; give more of the name, or the folder's path"
-    # Names of environments are long: two that share four of ten letters are close.
-    hint = did_you_mean(run_name, names, cutoff=0.4, otherwise=".")
-    return (
-        f"'{run_name}' is no run: neither a folder with an environment.jsonl nor the start of a "
-        f"<device>/<environment_id>{hint} There are: {', '.join(names) or 'none'}"
-    )

@@ -269,7 +269,15 @@ def _by_environment(device: str, runs: Iterable[Run]) -> dict[str, Run]:
 def current_runs(study: Study) -> list[Run]:
     """The runs to measure: of the devices of this machine, or of those the study lists."""
     if study.devices == "auto":
-        environments, cards = _environments_here(), _card_count()
+        from roofcal.core.machine.nvml import visible_gpus  # noqa: PLC0415 (as discover)
+        from roofcal.study.discover import discover  # noqa: PLC0415 (a login node must not look)
+
+        environments = {RESULTS / e.device / e.environment_id: e for e in discover(DEVICES)}
+        for folder, environment in environments.items():
+            file = RunFolder.at(folder).environment_file
+            if not file.exists():  # the folder's name is its hash: it never changes
+                write_records(file, [environment])
+        cards = len(visible_gpus())
     else:
         environments, cards = _listed_environments(list(study.devices)), 0
     return [
@@ -339,25 +347,6 @@ def measured_ops(run: RunFolder) -> tuple[str, ...]:
     return tuple(op.name for op in OPS if op.name in measured)
 
 
-def _environments_here() -> dict[Path, Environment]:
-    """Run folder -> environment of the devices of this machine, written where it is new."""
-    from roofcal.study.discover import discover  # noqa: PLC0415 (a login node must not look)
-
-    here = {RESULTS / e.device / e.environment_id: e for e in discover(DEVICES)}
-    for folder, environment in here.items():
-        file = RunFolder.at(folder).environment_file
-        if not file.exists():  # the folder's name is its hash: it never changes
-            write_records(file, [environment])
-    return here
-
-
-def _card_count() -> int:
-    """GPUs of this machine that may be used; 0 where a CPU is measured."""
-    from roofcal.core.machine.nvml import visible_gpus  # noqa: PLC0415 (as discover)
-
-    return len(visible_gpus())
-
-
 def _listed_environments(names: list[str]) -> dict[Path, Environment]:
     """Run folder -> environment of the runs "<device>/<environment_id>" that a study lists."""
     files = {name: RunFolder.at(RESULTS / name).environment_file for name in names}
@@ -367,17 +356,20 @@ def _listed_environments(names: list[str]) -> dict[Path, Environment]:
         for device, _, environment in (name.partition("/") for name in names)
     )
     if missing or not are_names:
-        raise RunsError(_not_taken(missing or names))
-    return {RESULTS / name: _listed_environment(RunFolder.at(RESULTS / name)) for name in names}
-
-
-def _listed_environment(run: RunFolder) -> Environment:
-    file = run.environment_file
-    environments = read_records(file, Environment)
-    ids = [f"{e.device}/{e.environment_id}" for e in environments]
-    if ids != [run.name]:
-        raise RunsError(f"{file}: describes {', '.join(ids) or 'nothing'}, not its folder; {_TAKE}")
-    return environments[0]
+        known = ", ".join(run.name for run in run_folders(RESULTS)) or "none"
+        raise RunsError(
+            "config/config.yaml: devices: no results/<device>/<environment_id>/environment.jsonl "
+            f"for {', '.join(missing or names)}; known: {known}. {_TAKE}"
+        )
+    listed = {}
+    for name, file in files.items():
+        environments = read_records(file, Environment)
+        ids = [f"{e.device}/{e.environment_id}" for e in environments]
+        if ids != [name]:
+            described = ", ".join(ids) or "nothing"
+            raise RunsError(f"{file}: describes {described}, not its folder; {_TAKE}")
+        listed[RESULTS / name] = environments[0]
+    return listed
 
 
 def planned_run(study: Study, folder: Path, environment: Environment, cards: int) -> Run:
@@ -432,11 +424,3 @@ def _unmeasured(run: RunFolder) -> list[str]:
 _TAKE: Final = (
     "take it on the device's own machine: python -m roofcal doctor --write-environment results"
 )
-
-
-def _not_taken(names: list[str]) -> str:
-    run_names = [run.name for run in run_folders(RESULTS)]
-    return (
-        "config/config.yaml: devices: no results/<device>/<environment_id>/environment.jsonl for "
-        f"{', '.join(names)}; known: {', '.join(run_names) or 'none'}. {_TAKE}"
-    )

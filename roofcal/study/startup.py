@@ -38,20 +38,13 @@ def study_notes(study: Study, runs: Collection[Run], *, is_dry_run: bool) -> lis
         from roofcal.study.discover import left_out  # noqa: PLC0415 (a login node must not look)
 
         notes += left_out()
-    return [
-        *notes,
-        *left_out_of_report(study, runs),
-        *_added_probes(study, runs),
-        *announcement(runs),
-    ]
-
-
-def _added_probes(study: Study, runs: Collection[Run]) -> Iterator[str]:
-    """A sentence where ops are named whose predictions need probes that are not."""
+    notes += left_out_of_report(study, runs)
     planned = {op for run in runs if run.backend for op in run.ops}
     added = [op for op in needed_probes(study.ops) if op in planned.difference(study.ops)]
     if added:
-        yield f"measured beside the ops named, because it calibrates them: {', '.join(added)}"
+        names = ", ".join(added)
+        notes.append(f"measured beside the ops named, because it calibrates them: {names}")
+    return [*notes, *announcement(runs)]
 
 
 def announcement(runs: Iterable[Run]) -> Iterator[str]:

@@ -216,19 +216,14 @@ def _blocks_error(
         row_amax = _filled_rows(blocks.abs().amax(dim=2), block_rows)
         exact = row_amax.unflatten(0, (-1, block_rows)).amax(dim=1).clamp(min=1e-12) / E4M3_MAX
         own = scale[start // block_rows :][: len(exact)].double()
-        exact_of_row, own_of_row = (
-            _scales_of_rows(s, block_rows, len(blocks)) for s in (exact, own)
+        exact_of_row, own_of_row = (  # [rows, blocks, 1]
+            s.repeat_interleave(block_rows, dim=0)[: len(blocks), :, None] for s in (exact, own)
         )
         rounded = (blocks / exact_of_row).float().clamp(-E4M3_MAX, E4M3_MAX)
         expected = rounded.to(torch.float8_e4m3fn).double() * exact_of_row
         values = _in_blocks(q[part].double(), block_cols) * own_of_row
         errors += [norm_error(own, exact), norm_error(values, expected)]
     return worst(*errors)
-
-
-def _scales_of_rows(scale: torch.Tensor, block_rows: int, rows: int) -> torch.Tensor:
-    """Scales of blocks of `block_rows` rows -> [rows, blocks, 1]."""
-    return scale.repeat_interleave(block_rows, dim=0)[:rows, :, None]
 
 
 def _scaled_error(

@@ -1,6 +1,7 @@
 """Constants of casts, fitted on probe_cast by provider and recipe; equations: the model beside."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -26,13 +27,12 @@ from roofcal.ops.cast.model import (
     evaluate,
     interval_groups,
 )
+from roofcal.ops.constant import search_ranges, units_of
 
 # Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large
 # casts are put down to narrow matrices or to misaligned rows.
 _STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))
-# Most of `fill_s`, in shortest casts. Small casts by Inductor scatter by a factor of two from shape
-# to shape, which a longer start of programs would follow.
-_MOST_FILL: Final = 3.0
+# Most of `fill_s` by Inductor, in shortest casts: its small casts scatter by a factor of two.
 _MOST_FILL_BY_INDUCTOR: Final = 0.7
 
 
@@ -66,24 +66,21 @@ class Casts(Problem):
             others.add("uneven")
         return tuple(name for name in GPU_CONSTANTS if name not in others)
 
-    def space(self, family: str) -> SearchSpace:
-        """Bounds from the fastest and the shortest cast."""
+    @cached_property
+    def ranges(self) -> dict[str, tuple[float, float, float]]:
+        """Constant -> (start, least, most), from the fastest and the shortest cast."""
         rows, cols = self.sizes
         rate = float((rows * cols / self.seconds).max())
-        shortest = float(self.seconds.min())
-        is_inductor = FAMILIES[family].launches == "inductor"
-        most_fill = _MOST_FILL_BY_INDUCTOR if is_inductor else _MOST_FILL
-        ranges = {  # start, least, most
-            "fixed_s": (shortest, 0.02 * shortest, 5 * shortest),
-            "fill_s": (0.3 * shortest, 0.001 * shortest, most_fill * shortest),
-            "further_s": (0.5 * shortest, 0.01 * shortest, 2 * shortest),
-            "cached_bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
-            "bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
-            "misaligned": (1.2, 0.3, 6.0),
-            "padded_loads": (1.2, 0.05, 6.0),
-            "uneven": (1.05, 0.5, 6.0),
-            "extra_columns": (10.0, 0.1, 8000.0),
-        }
+        quantities = {"rate": (rate, 1.0), "time": (float(self.seconds.min()), 1.0)}
+        return search_ranges(CONSTANTS.values(), quantities, on_cpu=self.device.is_cpu)
+
+    def space(self, family: str) -> SearchSpace:
+        """The constants of the family, from two starts."""
+        ranges = self.ranges
+        if FAMILIES[family].launches == "inductor":
+            start, least, _ = ranges["fill_s"]
+            most = _MOST_FILL_BY_INDUCTOR * float(self.seconds.min())
+            ranges = ranges | {"fill_s": (start, least, most)}
         names = self.names(family)
         start, low, high = np.log([ranges[name] for name in names]).T
         starts = np.tile(start, (len(_STARTS), 1))
@@ -116,20 +113,8 @@ class ProcessorCasts(Casts):
         """Bounds from the fastest and the shortest cast; starts where most is shared or little."""
         if not FAMILIES[family].grain:
             return super().space(family)
-        rows, cols = self.sizes
-        rate = float((rows * cols / self.seconds).max())
-        shortest = float(self.seconds.min())
-        ranges = {  # start, least, most
-            "fixed_s": (shortest, 0.02 * shortest, 5 * shortest),
-            "cached_bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
-            "bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
-            "fork_s": (shortest, 0.02 * shortest, 20 * shortest),
-            "serial_bytes_per_s": (10 * rate, 0.3 * rate, 300 * rate),
-            "near_bytes": (1e6, 1e5, 1e8),
-            "row_s": (5e-3 * shortest, 1e-4 * shortest, 0.1 * shortest),
-        }
         names = self.names(family)
-        start, low, high = np.log([ranges[name] for name in names]).T
+        start, low, high = np.log([self.ranges[name] for name in names]).T
         serial = np.array([name == "serial_bytes_per_s" for name in names])
         return SearchSpace(
             names=names, low=low, high=high, starts=np.array([start, start - serial])
@@ -165,7 +150,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
         METHOD,
         generator,
         op="cast",
-        units=CONSTANTS,
+        units=units_of(CONSTANTS),
         families=families,
         group_of=group_of,
     )

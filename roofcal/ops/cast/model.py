@@ -58,36 +58,41 @@ from roofcal.ops.cast.launches import (
     reduced_parts,
 )
 from roofcal.ops.cast.spec import SMALL_ELEMENTS, read_bytes, written_bytes
+from roofcal.ops.constant import NO_LIMIT, Constant, Search, by_name, neutral_values
 from roofcal.ops.kernel_rules import cast as ours
 
-# name -> unit; the constants of one provider and recipe, each above zero
-GPU_CONSTANTS: Final[dict[str, str]] = {
-    "fixed_s": "s",
-    "fill_s": "s",
-    "further_s": "s",
-    "cached_bytes_per_s": "B/s",
-    "bytes_per_s": "B/s",
-    "misaligned": "1",
-    "padded_loads": "1",
-    "uneven": "1",
-    "extra_columns": "1",
-}
-CONSTANTS: Final[dict[str, str]] = {
-    **GPU_CONSTANTS,
-    "fork_s": "s",
-    "serial_bytes_per_s": "B/s",
-    "near_bytes": "B",
-    "row_s": "s",
-}
-PROCESSOR_CONSTANTS: Final = (
-    "fixed_s",
-    "cached_bytes_per_s",
-    "bytes_per_s",
-    "fork_s",
-    "serial_bytes_per_s",
-    "near_bytes",
-    "row_s",
-)
+# The constants of one provider and recipe; `rate`: most elements per second of a probe. Casts of
+# processors have those of `both` and `cpu`.
+CONSTANTS: Final = by_name(
+    Constant("fixed_s", "s", "Start of a cast", Search(1, 0.02, 5, "time"), group="both"),
+    Constant("fill_s", "s", "Start of many programs, beyond that of one",
+             # Small casts scatter from shape to shape, which a longer start would follow.
+             Search(0.3, 0.001, 3, "time"), 0.0),
+    Constant("further_s", "s", "Each further kernel or loop of a cast",
+             Search(0.5, 0.01, 2, "time"), 0.0),
+    Constant("cached_bytes_per_s", "B/s", "Bandwidth of a cached cast",
+             Search(3, 0.05, 50, "rate"), group="both"),
+    Constant("bytes_per_s", "B/s", "Bandwidth of a large cast",
+             Search(3, 0.05, 50, "rate"), group="both", datasheet="dram_bytes_per_s"),
+    Constant("misaligned", "1", "Slow-down of sizes that loads of 16 bytes do not take",
+             Search(1.2, 0.3, 6.0), 1.0),
+    Constant("padded_loads", "1", "Narrow loads of padded rows, over what memory takes",
+             Search(1.2, 0.05, 6.0), 0.0),
+    Constant("uneven", "1", "Slow-down of rows of the result off its lines",
+             Search(1.05, 0.5, 6.0), 1.0),
+    Constant("extra_columns", "1", "Columns that narrow matrices seem to have more",
+             Search(10.0, 0.1, 8000.0), 0.0),
+    Constant("fork_s", "s", "Sharing out the passes of a cast",
+             Search(1, 0.02, 20, "time"), 0.0, "cpu"),
+    Constant("serial_bytes_per_s", "B/s", "Bandwidth of what one thread does alone",
+             Search(10, 0.3, 300, "rate"), NO_LIMIT, "cpu"),
+    Constant("near_bytes", "B", "Casts that stay in the cache",
+             Search(1e6, 1e5, 1e8), NO_LIMIT, "cpu"),
+    Constant("row_s", "s", "End of a row off 64 elements",
+             Search(5e-3, 1e-4, 0.1, "time"), 0.0, "cpu"),
+)  # fmt: skip
+GPU_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group != "cpu")
+PROCESSOR_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group)
 Loads = Literal[
     "multiples_of_16",
     "long_columns",
@@ -172,20 +177,7 @@ FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal
 EQUATION: Final = 5  # see roofcal.ops.equations; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "bytes_per_s")
-_NO_LIMIT: Final = 1e30
-# Constants that the probes may not identify, and the value that leaves them out.
-NEUTRAL: Final[dict[str, float]] = {
-    "fill_s": 0.0,
-    "further_s": 0.0,
-    "misaligned": 1.0,
-    "padded_loads": 0.0,
-    "uneven": 1.0,
-    "extra_columns": 0.0,
-    "fork_s": 0.0,
-    "serial_bytes_per_s": _NO_LIMIT,
-    "near_bytes": _NO_LIMIT,
-    "row_s": 0.0,
-}
+NEUTRAL: Final = neutral_values(CONSTANTS)
 # group of shapes whose errors make an interval -> what it has, in words
 GROUPS: Final[dict[str, str]] = {
     "unaligned": "rows off 16 bytes",
@@ -311,18 +303,20 @@ def _slower(
         parts = reduced_parts(rows, cols, compute_units)
         slower = _slower_by_divisor(constants["misaligned"], _divisor(parts))
     elif how.loads == "padded_rows":
-        slower = _slower_by_padding(constants["padded_loads"], cols)
+        # Our kernels keep a row, padded to a power of two, or take a longer one block by block.
+        mantissa, exponent = np.frexp(cols)
+        power = np.ldexp(1.0, exponent - (mantissa == 0.5))
+        whole = np.ceil(cols / ours.LONG_ROWS_BLOCK) * ours.LONG_ROWS_BLOCK
+        padded = np.where(cols <= ours.MOST_COLUMNS_OF_ROW, power, whole)
+        loads = constants["padded_loads"] * padded / cols
+        slower = np.where(cols % _ALIGNED != 0, np.sqrt(1 + loads * loads), 1.0)
     else:
         slower = _slow_down(how.loads, constants["misaligned"], rows, cols)
-    line = how.line
-    slower = slower * np.where(_output_columns(recipe, rows, cols) % line, constants["uneven"], 1.0)
+    # Of the transposed result where there is one.
+    result_columns = rows if recipe.endswith(("_dim1", "_both")) else cols
+    slower = slower * np.where(result_columns % how.line, constants["uneven"], 1.0)
     narrow: Array = slower * (1 + constants["extra_columns"] / cols)
     return narrow
-
-
-def _output_columns(recipe: str, rows: Array, cols: Array) -> Array:
-    """Elements of a row of the output; of the transposed one where there is one."""
-    return rows if recipe.endswith(("_dim1", "_both")) else cols
 
 
 def _slow_down(loads: Loads, misaligned: Value, rows: Array, cols: Array) -> Array:
@@ -339,18 +333,6 @@ def _slow_down(loads: Loads, misaligned: Value, rows: Array, cols: Array) -> Arr
         return np.where(ours.has_short_columns(rows, cols), 1.0, long)
     short = _slower_by_divisor(np.sqrt(misaligned), np.minimum(_divisor(rows), _divisor(cols)))
     return np.where(ours.has_short_columns(rows, cols), short, long)
-
-
-def _slower_by_padding(padded_loads: Value, cols: Array) -> Array:
-    """How much longer casts of padded rows take whose loads are narrow; `padded_loads` 0: none.
-
-    Our kernels keep a row, padded to a power of two, or take a longer one block by block.
-    """
-    mantissa, exponent = np.frexp(cols)
-    power = np.ldexp(1.0, exponent - (mantissa == 0.5))
-    whole = np.ceil(cols / ours.LONG_ROWS_BLOCK) * ours.LONG_ROWS_BLOCK
-    loads = padded_loads * np.where(cols <= ours.MOST_COLUMNS_OF_ROW, power, whole) / cols
-    return np.where(cols % _ALIGNED != 0, np.sqrt(1 + loads * loads), 1.0)
 
 
 def _divisor(count: Array) -> Array:

@@ -27,6 +27,7 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe, by_provider_and_recipe
+from roofcal.ops.constant import search_ranges, units_of
 from roofcal.ops.gemm.fit_packed import ProcessorProducts
 from roofcal.ops.gemm.model import (
     CEILING,
@@ -121,34 +122,18 @@ class Products(Problem):
         moved = float(((m + n) * k / self.seconds).max())
         stream = self.device.stream_bytes_per_s or 2 * moved
         shortest = float(self.seconds.min())
-        return {
-            "launch_s": (0.9 * shortest, 0.02 * shortest, 2 * shortest),
-            "tile_flops_per_s": (1.5 * rate / units, 0.7 * rate / units, 2.1 * rate / units),
-            "load_bytes_per_s": (1.2e11, 1.5e10, 1e12),
-            "l2_bytes_per_s": (2 * stream, 0.5 * stream, 12 * stream),
-            "k_latency_s_per_byte": (7e-10, 7e-12, 9e-9),
-            "crowd_s_per_byte": (1e-11, 1e-13, 2e-10),
-            "wave_s": (5e-7, 2e-8, 3e-6),
-            "split_k_s": (1.5e-6, 1.5e-7, 1.5e-5),
-            "store_bytes_per_s": (1e11, 1e9, 1e13),
-            "piece_s": (1e-7, 1e-9, 1e-6),
-            "piece_bytes_per_s": (1e11, 1e9, 1e13),
-            "misaligned": (1.3, 1.0, 2.0),
-            "uneven": (1.02, 0.97, 1.15),
-            # The bandwidth is the device's, and the streams have measured it.
-            "dram_bytes_per_s": (0.97 * stream, 0.75 * stream, 1.02 * stream),
-            # From the fastest probe itself, some searches end in a worse minimum.
-            "sustained_flops_per_s": (rate, 0.65 * rate, 1.7 * rate),
-            "tile_flops_8_byte_per_s": (0.3 * rate / units, 0.02 * rate / units, rate / units),
-            "k_latency_8_byte_s_per_byte": (4e-9, 1e-10, 4e-8),
-            "tile_flops_odd_per_s": (0.15 * rate / units, 0.02 * rate / units, rate / units),
-            "k_latency_odd_s_per_byte": (7e-9, 1e-10, 4e-8),
+        quantities = {
+            "rate": (rate, 1.0),
+            "unit_rate": (rate, float(units)),
+            "stream": (stream, 1.0),
+            "time": (shortest, 1.0),
         }
+        return search_ranges(CONSTANTS.values(), quantities, on_cpu=False)
 
     def space(self, family: str) -> SearchSpace:
         """All constants; those that are in no stage of the family stay unknown."""
         start, low, high = np.log([self.bounds[name] for name in TILED_CONSTANTS]).T
-        return SearchSpace(names=tuple(TILED_CONSTANTS), low=low, high=high, starts=start[None])
+        return SearchSpace(names=TILED_CONSTANTS, low=low, high=high, starts=start[None])
 
     def restarts(self, generator: np.random.Generator) -> Sequence[Array]:
         """Two more starts, all constants multiplied alike: the minimum over tiles has kinks."""
@@ -248,7 +233,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
         evidence = f"{PROBE.name}, {problem.recipe}, {len(members)} products"
         named = {
             FAMILY: result.choice(FAMILIES),
-            **result.ceilings(CONSTANTS, f"{evidence}, tiles {result.family}"),
+            **result.ceilings(units_of(CONSTANTS), f"{evidence}, tiles {result.family}"),
             CEILING: _fastest_rate(members, generator),
             **dict(sustained_constants(members, generator)),
         }

@@ -8,7 +8,9 @@ import numpy as np
 
 from roofcal.core.times import Array
 from roofcal.fitting.cross_validation import Problem, SearchSpace, columns_by_name
+from roofcal.ops.constant import search_ranges
 from roofcal.ops.gemm.model import (
+    CONSTANTS,
     FAMILIES,
     NEUTRAL,
     PLAIN_CONSTANTS,
@@ -48,22 +50,13 @@ class ProcessorProducts(Problem):
         units, shortest = self.device.compute_units, float(self.seconds.min())
         rate = float((flops / self.seconds).max())
         stream = self.device.stream_bytes_per_s or 2 * float((moved / self.seconds).max())
-        # Conversions of fp8 take a hundred times as long as the stream of the bytes.
-        copying = (0.5 * stream, 0.002 * stream, 30 * stream)
-        return {
-            "launch_s": (0.5 * shortest, 0.02 * shortest, 2 * shortest),
-            "tile_flops_per_s": (1.5 * rate / units, 0.7 * rate / units, 6 * rate / units),
-            "k_latency_s_per_byte": (7e-10, 7e-12, 9e-9),
-            "dram_bytes_per_s": (0.5 * stream, 0.002 * stream, 3 * stream),
-            "side_s": (1e-3 * shortest, 1e-6 * shortest, 0.1 * shortest),
-            "direct_flops_per_s": (0.1 * rate, 1e-3 * rate, 0.3 * rate),
-            "pack_bytes_per_s": copying,
-            "pack_a_bytes_per_s": copying,
-            "pack_b_bytes_per_s": copying,
-            "update_bytes_per_s": copying,
-            "near_bytes": (4e6, 5e5, 6.4e7),
-            "far": (0.3, 0.01, 4.0),
+        quantities = {
+            "rate": (rate, 1.0),
+            "unit_rate": (rate, float(units)),
+            "stream": (stream, 1.0),
+            "time": (shortest, 1.0),
         }
+        return search_ranges(CONSTANTS.values(), quantities, on_cpu=True)
 
     def space(self, family: str) -> SearchSpace:
         """The constants of the family, from starts where copying costs less or more."""

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 from roofcal.core.recipes import BITS, GEMM_RECIPES, nbytes
 from roofcal.core.times import Array, Value
+from roofcal.ops.constant import NO_LIMIT, Constant, Search, by_name, neutral_values
 from roofcal.ops.kernel_rules import gemm as gemm_rule
 from roofcal.ops.regimes import (
     DECODE_TOKENS,
@@ -122,74 +123,87 @@ FAMILIES: Final[dict[str, Family]] = {
 }
 FAMILY: Final = "tile_family"  # the constant that holds the choice, see roofcal.ops.constants
 CEILING: Final = "ceiling_flops_per_s"  # the constant of the fastest probe
+# Conversions of fp8 take a hundred times as long as the stream of the bytes.
+_COPYING: Final = Search(0.5, 0.002, 30, "stream")
 
-# name -> unit; the constants of one recipe, each above zero
-TILED_CONSTANTS: Final[dict[str, str]] = {
-    "launch_s": "s",
-    "tile_flops_per_s": "flop/s per compute unit",
-    "load_bytes_per_s": "B/s per compute unit",
-    "l2_bytes_per_s": "B/s",
-    "k_latency_s_per_byte": "s/B",
-    "crowd_s_per_byte": "s/B per compute unit",
-    "wave_s": "s",
-    "split_k_s": "s",
-    "store_bytes_per_s": "B/s per compute unit",
-    "piece_s": "s",
-    "piece_bytes_per_s": "B/s",
-    "misaligned": "1",
-    "uneven": "1",
-    "dram_bytes_per_s": "B/s",
-    "sustained_flops_per_s": "flop/s",
-    "tile_flops_8_byte_per_s": "flop/s per compute unit",
-    "k_latency_8_byte_s_per_byte": "s/B",
-    "tile_flops_odd_per_s": "flop/s per compute unit",
-    "k_latency_odd_s_per_byte": "s/B",
+# The constants of one recipe, in the order of tables. `rate` is that of the fastest probe.
+TABLE: Final = by_name(
+    Constant("sustained_flops_per_s", "flop/s", "Rate the power limit sustains",
+             # From the fastest probe itself, some searches end in a worse minimum.
+             Search(1, 0.65, 1.7, "rate"), NO_LIMIT, "power", datasheet="peak"),
+    Constant("launch_s", "s", "Start of a product", Search(0.9, 0.02, 2, "time"),
+             on_cpu=Search(0.5, 0.02, 2, "time"), group="aligned"),
+    Constant("tile_flops_per_s", "flop/s per compute unit", "Rate of one compute unit in a tile",
+             Search(1.5, 0.7, 2.1, "unit_rate"), NO_LIMIT, "aligned",
+             on_cpu=Search(1.5, 0.7, 6, "unit_rate")),
+    Constant("load_bytes_per_s", "B/s per compute unit", "Loads of one compute unit",
+             Search(1.2e11, 1.5e10, 1e12), NO_LIMIT, "aligned"),
+    Constant("l2_bytes_per_s", "B/s", "Loads of all units from cache",
+             Search(2, 0.5, 12, "stream"), NO_LIMIT, "aligned"),
+    Constant("k_latency_s_per_byte", "s/B", "Latency along K",
+             Search(7e-10, 7e-12, 9e-9), 0.0, "aligned"),
+    # A slow path without constants of its own is as fast as the aligned one.
+    Constant("tile_flops_8_byte_per_s", "flop/s per compute unit",
+             "Rate of one compute unit, rows on 8 bytes",
+             Search(0.3, 0.02, 1, "unit_rate"), group="8_byte"),
+    Constant("k_latency_8_byte_s_per_byte", "s/B", "Latency along K, rows on 8 bytes",
+             Search(4e-9, 1e-10, 4e-8), group="8_byte"),
+    Constant("tile_flops_odd_per_s", "flop/s per compute unit",
+             "Rate of one compute unit, other rows",
+             Search(0.15, 0.02, 1, "unit_rate"), group="odd"),
+    Constant("k_latency_odd_s_per_byte", "s/B", "Latency along K, other rows",
+             Search(7e-9, 1e-10, 4e-8), group="odd"),
+    Constant("crowd_s_per_byte", "s/B per compute unit", "Wait per unit that reads the same rows",
+             Search(1e-11, 1e-13, 2e-10), 0.0, "aligned"),
+    Constant("wave_s", "s", "Start of a further wave", Search(5e-7, 2e-8, 3e-6), 0.0, "aligned"),
+    Constant("split_k_s", "s", "Price of splitting K",
+             Search(1.5e-6, 1.5e-7, 1.5e-5), 0.0, "aligned"),
+    Constant("store_bytes_per_s", "B/s per compute unit",
+             "End of a tile: stores of one compute unit",
+             Search(1e11, 1e9, 1e13), NO_LIMIT, "aligned"),
+    Constant("piece_s", "s", "Price of each part of a split K",
+             Search(1e-7, 1e-9, 1e-6), 0.0, "aligned"),
+    Constant("piece_bytes_per_s", "B/s", "Adding up the sums of a split K",
+             Search(1e11, 1e9, 1e13), NO_LIMIT, "aligned"),
+    Constant("misaligned", "1", "Slow-down of misaligned rows",
+             Search(1.3, 1.0, 2.0), 1.0, "aligned"),
+    Constant("uneven", "1", "Slow-down of rows off 256 bytes",
+             Search(1.02, 0.97, 1.15), 1.0, "aligned"),
+    Constant("side_s", "s", "Price of a row or a column",
+             Search(1e-3, 1e-6, 0.1, "time"), 0.0, "cpu"),
+    # 1 / NO_LIMIT: nothing is multiplied unpacked
+    Constant("direct_flops_per_s", "flop/s", "Rate of products without packing",
+             Search(0.1, 1e-3, 0.3, "rate"), 1 / NO_LIMIT, "cpu"),
+    Constant("pack_bytes_per_s", "B/s", "Packing of the operands", _COPYING, NO_LIMIT, "cpu"),
+    Constant("pack_a_bytes_per_s", "B/s", "Packing of A", _COPYING, NO_LIMIT, "cpu"),
+    Constant("pack_b_bytes_per_s", "B/s", "Packing of B", _COPYING, NO_LIMIT, "cpu"),
+    Constant("update_bytes_per_s", "B/s", "Writing of C", _COPYING, NO_LIMIT, "cpu"),
+    Constant("near_bytes", "B", "Weights that stay in the cache",
+             Search(4e6, 5e5, 6.4e7), NO_LIMIT, "cpu"),
+    Constant("far", "1", "Slow-down of larger weights", Search(0.3, 0.01, 4.0), 0.0, "cpu"),
+    # The bandwidth is the device's, and the streams have measured it.
+    Constant("dram_bytes_per_s", "B/s", "Memory bandwidth in products",
+             Search(0.97, 0.75, 1.02, "stream"), group="memory",
+             on_cpu=Search(0.5, 0.002, 3, "stream"), datasheet="dram_bytes_per_s"),
+)  # fmt: skip
+# In the order of the search, which decides the last bits of a fit.
+_SEARCHED: Final = ("aligned", "memory", "power", "8_byte", "odd", "cpu")
+CONSTANTS: Final = {
+    name: constant
+    for group in _SEARCHED
+    for name, constant in TABLE.items()
+    if constant.group == group
 }
-CONSTANTS: Final[dict[str, str]] = {
-    **TILED_CONSTANTS,
-    # of processors
-    "side_s": "s",
-    "direct_flops_per_s": "flop/s",
-    "pack_bytes_per_s": "B/s",
-    "pack_a_bytes_per_s": "B/s",
-    "pack_b_bytes_per_s": "B/s",
-    "update_bytes_per_s": "B/s",
-    "near_bytes": "B",
-    "far": "1",
-}
-# Constants of the paths that rows off 16 bytes take: path -> (rate, latency).
-SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
-    "8_byte": ("tile_flops_8_byte_per_s", "k_latency_8_byte_s_per_byte"),
-    "odd": ("tile_flops_odd_per_s", "k_latency_odd_s_per_byte"),
+TILED_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group != "cpu")
+# (rate, latency) of a tile, and by path those of rows off 16 bytes.
+_ALIGNED_PATH: Final = ("tile_flops_per_s", "k_latency_s_per_byte")
+SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
+    path: tuple(name for name, constant in CONSTANTS.items() if constant.group == path)
+    for path in ("8_byte", "odd")
 }
 EQUATION: Final = 4  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
-# Constants that some recipes or probes do not have, or that no probe identifies, and the value that
-# leaves them out. A slow path without constants of its own is as fast as the aligned one.
-_NO_LIMIT: Final = 1e30  # a rate
-NEUTRAL: Final[dict[str, float]] = {
-    "tile_flops_per_s": _NO_LIMIT,
-    "load_bytes_per_s": _NO_LIMIT,
-    "l2_bytes_per_s": _NO_LIMIT,
-    "k_latency_s_per_byte": 0.0,
-    "crowd_s_per_byte": 0.0,
-    "wave_s": 0.0,
-    "store_bytes_per_s": _NO_LIMIT,
-    "split_k_s": 0.0,
-    "piece_s": 0.0,
-    "piece_bytes_per_s": _NO_LIMIT,
-    "misaligned": 1.0,
-    "uneven": 1.0,
-    "sustained_flops_per_s": _NO_LIMIT,
-    "side_s": 0.0,
-    "direct_flops_per_s": 1 / _NO_LIMIT,  # nothing is multiplied unpacked
-    "pack_bytes_per_s": _NO_LIMIT,
-    "pack_a_bytes_per_s": _NO_LIMIT,
-    "pack_b_bytes_per_s": _NO_LIMIT,
-    "update_bytes_per_s": _NO_LIMIT,
-    "near_bytes": _NO_LIMIT,
-    "far": 0.0,
-}
+NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval
 # scores of an H200's probes left out: 0.43, 0.46 and 0.52 (0.50 if they are not told apart).
 WHOLE_TILES: Final = 128
@@ -311,6 +325,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
     )
     count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
     busy = np.minimum(count, compute_units)
+    empty = np.maximum(1 - np.minimum(m[:, None] / rows, n[:, None] / cols), 0.0)
     summed = rows * cols if rule else (m * n)[:, None]
     step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
     return Shapes(
@@ -327,7 +342,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
             store_bytes=2 * rows * cols + np.zeros_like(busy),
             waves=np.ceil(count / compute_units),
             busy_units=busy,
-            crowd=busy * _empty_share(m, n, rows, cols) * FAMILIES[family].crowds,
+            crowd=busy * empty * FAMILIES[family].crowds,
             is_split=splits > 1,
             pieces=np.where(splits > 1, splits, 0.0) * bool(rule) + np.zeros_like(busy),
             sum_bytes=4 * np.where(splits > 1, splits, 0.0) * summed,
@@ -338,13 +353,6 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
             alignment=alignment[:, None],
         ),
     )
-
-
-def _empty_share(m: Array, n: Array, rows: Array, cols: Array) -> Array:
-    """Share of a tile's rows or columns, whichever is more, that hold nothing."""
-    filled = np.minimum(m[:, None] / rows, n[:, None] / cols)
-    empty: Array = np.maximum(1 - filled, 0.0)
-    return empty
 
 
 @cache
@@ -446,7 +454,18 @@ def choice_seconds(
         constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / choices.busy_units
     )
     slower = np.where(choices.is_misaligned, constants["misaligned"], 1.0)
-    rate, k_latency = _path_constants(constants, choices.alignment)
+    rate, k_latency = (
+        np.where(
+            choices.alignment < 8,
+            constants.get(odd, constants[aligned]),
+            np.where(
+                choices.alignment == 8,
+                constants.get(eight, constants[aligned]),
+                constants[aligned],
+            ),
+        )
+        for aligned, eight, odd in zip(_ALIGNED_PATH, *SLOW_PATHS.values(), strict=True)
+    )
     k_latency = np.where(choices.has_few_rows, 0.0, k_latency)
     math = choices.flops / rate
     load = choices.load_bytes / bandwidth * slower
@@ -471,18 +490,6 @@ def choice_seconds(
     )
     dram = choices.dram_bytes / constants["dram_bytes_per_s"]
     return ChoiceSeconds(tiles=tiles, sums=sums, both=_tiles_and_memory(tiles, dram) + sums)
-
-
-def _path_constants(
-    constants: Mapping[str, Value], alignment: NDArray[np.int64]
-) -> tuple[Array, Array]:
-    """(rate of a tile, latency of its loop over K), by the alignment of a shape's rows."""
-    aligned = (constants["tile_flops_per_s"], constants["k_latency_s_per_byte"])
-    by_path = []
-    for i, value in enumerate(aligned):
-        eight, odd = (constants.get(SLOW_PATHS[path][i], value) for path in ("8_byte", "odd"))
-        by_path.append(np.where(alignment < 8, odd, np.where(alignment == 8, eight, value)))
-    return by_path[0], by_path[1]
 
 
 # A fit evaluates every probe thousands of times, on up to 228 choices of tile and split. A choice

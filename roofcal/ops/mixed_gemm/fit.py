@@ -24,6 +24,7 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
+from roofcal.ops.constant import search_ranges
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,
@@ -108,25 +109,19 @@ class NarrowProducts(Problem):
         shortest, weights = float(self.seconds.min()), float((n * k / self.seconds).max())
         flops = float((2 * m * n * k / self.seconds).max())
         stream, ours = self.device.stream_bytes_per_s, bool(FAMILIES[family].rule)
-        ranges = {  # start, least, most
-            "fixed_s": (0.5 * shortest, 0.01 * shortest, shortest),
-            # Streams measure what memory can give; products may fall short of it. Ours read
-            # weights as streams do, and what keeps them from it is in their equation.
-            "bytes_per_s": (0.95 * stream, (0.85 if ours else 0.4) * stream, 1.02 * stream)
-            if stream
-            else (weights, 0.05 * weights, 20 * weights),
-            "weights_per_s": (weights, 0.025 * weights, 100 * weights),
-            "flops_per_s": (flops, 0.025 * flops, 100 * flops),
-            "block_columns": (512.0, 5.0, 15000.0),
-            "beside": (0.7, 0.05, 1.5),
-            "ragged": (0.3, 0.01, 3.0),
-            "turn_s": (0.4 * shortest, 0.002 * shortest, 2 * shortest),
-            "block_s": (0.4 * shortest, 0.002 * shortest, 4 * shortest),
-            "halving_s": (0.2 * shortest, 0.002 * shortest, 2 * shortest),
-            "part_s": (0.2 * shortest, 0.002 * shortest, 2 * shortest),
-            "unit_s": (0.1 * shortest, 0.001 * shortest, shortest),
-            "direct_s": (0.4 * shortest, 0.01 * shortest, shortest),
+        quantities = {
+            "time": (shortest, 1.0),
+            "weights": (weights, 1.0),
+            "flops": (flops, 1.0),
         }
+        ranges = search_ranges(CONSTANTS.values(), quantities, on_cpu=self.device.is_cpu)
+        # Streams measure what memory can give; products may fall short of it. Ours read weights as
+        # streams do, and what keeps them from it is in their equation.
+        ranges["bytes_per_s"] = (
+            (0.95 * stream, (0.85 if ours else 0.4) * stream, 1.02 * stream)
+            if stream
+            else (weights, 0.05 * weights, 20 * weights)
+        )
         names = dict.fromkeys(
             name for recipe in self.recipes for name in self.names(family, recipe).values()
         )
@@ -177,7 +172,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
                 fitted.constants[f"{prefix}.{name}"] = ceiling(
                     result.constants[fitted_name],
                     *result.intervals[fitted_name],
-                    CONSTANTS[name],
+                    CONSTANTS[name].unit,
                     evidence,
                 )
             fitted.errors[prefix] = error_summary(np.abs(np.expm1(own))) | widths[prefix]

@@ -56,6 +56,7 @@ import numpy as np
 
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
 from roofcal.core.times import Array, Value
+from roofcal.ops.constant import Constant, Search, by_name
 from roofcal.ops.kernel_rules import int4
 
 _ROWS: Final = 64  # of a tile
@@ -92,22 +93,32 @@ FAMILIES: Final[dict[str, Family]] = {
 OF_PROCESSORS: Final = ("no_blocks", "blocks_of_4")
 FAMILY: Final = "narrow_family"  # the constant that holds the choice, see roofcal.ops.constants
 
-# name -> unit; the constants of one provider and recipe, each above zero
-CONSTANTS: Final[dict[str, str]] = {
-    "fixed_s": "s",
-    "bytes_per_s": "B/s",
-    "weights_per_s": "1/s",
-    "flops_per_s": "flop/s",
-    "block_columns": "1",
-    "beside": "1",
-    "ragged": "1",
-    "turn_s": "s",
-    "block_s": "s",
-    "halving_s": "s",
-    "part_s": "s",
-    "unit_s": "s",
-    "direct_s": "s",
-}
+# The constants of one provider and recipe, counted in the most weights or operations per second and
+# the least time of a probe. Bounds of the memory are in the fit.
+CONSTANTS: Final = by_name(
+    Constant("fixed_s", "s", "Start of a product with narrow weights",
+             Search(0.5, 0.01, 1, "time")),
+    Constant("bytes_per_s", "B/s", "Bandwidth of narrow weights", datasheet="dram_bytes_per_s"),
+    Constant("weights_per_s", "1/s", "Weights turned to floats",
+             Search(1, 0.025, 100, "weights")),
+    Constant("flops_per_s", "flop/s", "Rate of products with narrow weights",
+             Search(1, 0.025, 100, "flops")),
+    Constant("block_columns", "1", "Columns that a block's start and end cost",
+             Search(512.0, 5.0, 15000.0)),
+    Constant("beside", "1", "What a further block on a multiprocessor takes longer",
+             Search(0.7, 0.05, 1.5)),
+    Constant("ragged", "1", "What tokens off a multiple of 8 cost more", Search(0.3, 0.01, 3.0)),
+    Constant("turn_s", "s", "Start of a turn of blocks", Search(0.4, 0.002, 2, "time")),
+    Constant("block_s", "s", "End of a turn of blocks of 64 tokens",
+             Search(0.4, 0.002, 4, "time")),
+    Constant("halving_s", "s", "Halving K", Search(0.2, 0.002, 2, "time")),
+    Constant("part_s", "s", "Joining the parts of K of a tile of 128 x 128",
+             Search(0.2, 0.002, 2, "time")),
+    Constant("unit_s", "s", "A warp's wait for 128 columns of weights",
+             Search(0.1, 0.001, 1, "time")),
+    Constant("direct_s", "s", "Start of a turn of warps that stream weights",
+             Search(0.4, 0.01, 1, "time")),
+)  # fmt: skip
 _OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s")
 # Blocks of the specialised kernel have a multiprocessor to themselves, no warp of it multiplies
 # weights that it has loaded, and nothing in it depends on whether tokens divide by 8.

@@ -1,6 +1,8 @@
 """What the report shows of products with narrow weights."""
 
-from roofcal.ops.page import ConstantText, OpPage
+from roofcal.ops.constant import Constant, by_name
+from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILY
+from roofcal.ops.page import OpPage
 
 PAGE = OpPage(
     meaning="C[M,N] = A[M,K] B[N,K]ᵀ for few tokens M, with the weights B in fewer bits",
@@ -27,24 +29,9 @@ PAGE = OpPage(
         "gemlite": "P",
         "torch_compile": "D",
     },
-    constants={
-        "narrow_family": ConstantText(
-            label="How the provider's kernels cut a product with narrow weights"
-        ),
-        "fixed_s": ConstantText(label="Start of a product with narrow weights"),
-        "bytes_per_s": ConstantText(
-            label="Bandwidth of narrow weights", datasheet="dram_bytes_per_s"
-        ),
-        "weights_per_s": ConstantText(label="Weights turned to floats"),
-        "flops_per_s": ConstantText(label="Rate of products with narrow weights"),
-        "block_columns": ConstantText(label="Columns that a block's start and end cost"),
-        "beside": ConstantText(label="What a further block on a multiprocessor takes longer"),
-        "ragged": ConstantText(label="What tokens off a multiple of 8 cost more"),
-        "turn_s": ConstantText(label="Start of a turn of blocks"),
-        "block_s": ConstantText(label="End of a turn of blocks of 64 tokens"),
-        "halving_s": ConstantText(label="Halving K"),
-        "part_s": ConstantText(label="Joining the parts of K of a tile of 128 x 128"),
-        "direct_s": ConstantText(label="Start of a turn of warps that stream weights"),
-        "unit_s": ConstantText(label="A warp's wait for 128 columns of weights"),
-    },
+    constants=by_name(
+        Constant(FAMILY, "code", "How the provider's kernels cut a product with narrow weights")
+    )
+    | {name: constant for name, constant in CONSTANTS.items() if name != "unit_s"}
+    | {"unit_s": CONSTANTS["unit_s"]},  # behind the turns that warps wait in
 )

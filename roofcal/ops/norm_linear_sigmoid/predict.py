@@ -7,7 +7,7 @@ datasheet's model answers by the least work of the whole op.
 from collections.abc import Sequence
 
 from roofcal.core.environments import CALIBRATED
-from roofcal.core.records import Ceiling, PlanPoint, Prediction
+from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.ops.linear import predict as linear
 from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, pass_seconds
@@ -42,20 +42,13 @@ def pass_times(model: Model, sources: Sources, m: Array, n: Array, k: Array) -> 
     constants = sources.calibration.constants
     ceilings = {name: constants[name] for name in CONSTANTS}
     ceilings |= {FILL: constants[FILL]} if FILL in constants else {}
-    likely, low, high = (
-        pass_seconds({name: ends(ceiling) for name, ceiling in ceilings.items()}, m, n, k)
-        for ends in (_value, _fast_end, _slow_end)
+    # A start is fast at the low end of its interval, a rate at the high one.
+    ends = {
+        name: (c.ci95_low, c.ci95_high) if c.unit == "s" else (c.ci95_high, c.ci95_low)
+        for name, c in ceilings.items()
+    }
+    likely = pass_seconds({name: c.value for name, c in ceilings.items()}, m, n, k)
+    low, high = (
+        pass_seconds({name: pair[end] for name, pair in ends.items()}, m, n, k) for end in (0, 1)
     )
     return Times(total=likely, low=low, high=high, bound_by=["passes"] * len(m))
-
-
-def _value(ceiling: Ceiling) -> float:
-    return ceiling.value
-
-
-def _fast_end(ceiling: Ceiling) -> float:
-    return ceiling.ci95_low if ceiling.unit == "s" else ceiling.ci95_high
-
-
-def _slow_end(ceiling: Ceiling) -> float:
-    return ceiling.ci95_high if ceiling.unit == "s" else ceiling.ci95_low

@@ -1,6 +1,7 @@
 """What the report shows of memory streams."""
 
-from roofcal.ops.page import ConstantText, OpPage
+from roofcal.ops.constant import Constant, by_name
+from roofcal.ops.page import OpPage
 
 PAGE = OpPage(
     title="Memory streams",
@@ -8,13 +9,17 @@ PAGE = OpPage(
     colours={"read": "blue", "write": "vermillion", "copy": "green"},
     markers={"triton": "^", "torch_eager": "s"},
     constants_prefix="",
-    constants={
-        f"{place}_{kind}_bytes_per_s": ConstantText(
-            label=f"{name} bandwidth, {kind}",
-            datasheet="dram_bytes_per_s" if place == "dram" else None,
-            headline=True,
+    constants=by_name(
+        *(
+            Constant(
+                f"{place}_{kind}_bytes_per_s",
+                "B/s",
+                f"{name} bandwidth, {kind}",
+                datasheet="dram_bytes_per_s" if place == "dram" else None,
+                headline=True,
+            )
+            for place, name in (("dram", "Memory"), ("cache", "Cache"))
+            for kind in ("read", "write", "copy")
         )
-        for place, name in (("dram", "Memory"), ("cache", "Cache"))
-        for kind in ("read", "write", "copy")
-    },
+    ),
 )

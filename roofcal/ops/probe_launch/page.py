@@ -1,16 +1,15 @@
 """What the report shows of empty kernels."""
 
-from roofcal.ops.page import ConstantText, OpPage
+from roofcal.ops.constant import Constant, by_name
+from roofcal.ops.page import OpPage
 
 PAGE = OpPage(
     title="Empty kernels",
     health=True,
     constants_prefix="",
-    constants={
-        "compute_units": ConstantText(
-            label="Compute units", datasheet="compute_units", headline=True
-        ),
-        "launch_graph_s": ConstantText(label="Empty kernel in a graph", headline=True),
-        "launch_eager_s": ConstantText(label="Empty kernel from the host", headline=True),
-    },
+    constants=by_name(
+        Constant("compute_units", "1", "Compute units", datasheet="compute_units", headline=True),
+        Constant("launch_graph_s", "s", "Empty kernel in a graph", headline=True),
+        Constant("launch_eager_s", "s", "Empty kernel from the host", headline=True),
+    ),
 )

@@ -1,6 +1,7 @@
 """What the report shows of links between devices."""
 
-from roofcal.ops.page import ConstantText, OpPage
+from roofcal.ops.constant import Constant, by_name
+from roofcal.ops.page import OpPage
 
 PAGE = OpPage(
     title="Links between devices",
@@ -12,8 +13,8 @@ PAGE = OpPage(
     },
     markers={"nccl": "o", "symm_mem": "^", "gloo": "o"},
     constants_prefix="link",
-    constants={
-        "bytes_per_s": ConstantText(label="Rate of the link", datasheet="link_bytes_per_s"),
-        "latency_s": ConstantText(label="Latency over the link"),
-    },
+    constants=by_name(
+        Constant("bytes_per_s", "B/s", "Rate of the link", datasheet="link_bytes_per_s"),
+        Constant("latency_s", "s", "Latency over the link"),
+    ),
 )

@@ -7,8 +7,8 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
+from roofcal.ops.constant import Constant
 from roofcal.ops.constants import family_of_constant
-from roofcal.ops.page import ConstantText
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 
 COLUMNS: Final = (
@@ -39,7 +39,7 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
     """A constant `<prefix>.<provider>.<recipe>.<constant>`; those of the device are one word."""
     head, _, last = name.rpartition(".")
     prefix, *group = head.split(".")
-    text = constant_texts(prefix).get(last, ConstantText(label=last.replace("_", " ")))
+    text = constant_texts(prefix).get(last) or Constant(last, constant.unit, last.replace("_", " "))
     datasheet = _datasheet(text.datasheet, group[-1] if group else "", spec)
     return {
         "group": " ".join(group) or DEVICE_GROUP,

@@ -3,7 +3,8 @@
 from functools import cache
 
 from roofcal.ops import BY_NAME, FOLDERS, OPS
-from roofcal.ops.page import ConstantText, OpPage
+from roofcal.ops.constant import Constant
+from roofcal.ops.page import OpPage
 from roofcal.ops.parts import load_part
 
 
@@ -43,9 +44,9 @@ def health_ops() -> list[str]:
 
 
 @cache
-def constant_texts(prefix: str) -> dict[str, ConstantText]:
+def constant_texts(prefix: str) -> dict[str, Constant]:
     """What each constant is, of those whose names begin with `prefix`."""
-    texts: dict[str, ConstantText] = {}
+    texts: dict[str, Constant] = {}
     for op in FOLDERS:
         page = page_of(op)
         if prefix == (op if page.constants_prefix is None else page.constants_prefix):

@@ -7,6 +7,7 @@ from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.core.wave_device import WaveDevice
 from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast import model as cast_model
+from roofcal.ops.constant import units_of
 from roofcal.ops.equations import current_equations
 from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
 from roofcal.ops.time_models import Sources
@@ -39,7 +40,7 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
     for recipe in ("bf16", "fp8_tensorwise"):
         prefix = f"gemm.cublaslt.{recipe}."
         constants[f"{prefix}tile_family"] = encode_family(FAMILIES, "any_tile_split_k")
-        constants |= {prefix + name: exactly(TRUTH[name], CONSTANTS[name]) for name in TRUTH}
+        constants |= {prefix + name: exactly(TRUTH[name], CONSTANTS[name].unit) for name in TRUTH}
     errors = {
         f"gemm.cublaslt.{recipe}": {"mape": 0.05, "log_p95": 0.1}
         for recipe in ("bf16", "fp8_tensorwise")
@@ -49,7 +50,7 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
         name = f"cast.{provider}.fp8_rowwise_dim0"
         truth = CAST_TRUTH | {"fixed_s": slower * CAST_TRUTH["fixed_s"]}
         constants[f"{name}.cast_family"] = exactly(0.0, "code")
-        units = cast_model.CONSTANTS
+        units = units_of(cast_model.CONSTANTS)
         constants |= {f"{name}.{key}": exactly(value, units[key]) for key, value in truth.items()}
         errors[name] = {"mape": 0.1, "log_p95": 0.2}
     return Calibration(

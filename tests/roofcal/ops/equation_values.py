@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofcal.ops.cast import model as cast
+from roofcal.ops.constant import Constant
 from roofcal.ops.equations import current_equations
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.mixed_gemm import model as mixed_gemm
@@ -36,8 +37,8 @@ _SIZES: Final = (
 )
 
 
-def _constants(units: Mapping[str, str]) -> dict[str, float]:
-    return {name: _BY_UNIT.get(unit, 1e6) for name, unit in units.items()}
+def _constants(declared: Mapping[str, Constant]) -> dict[str, float]:
+    return {name: _BY_UNIT.get(constant.unit, 1e6) for name, constant in declared.items()}
 
 
 def equation_values() -> dict[str, dict[str, Any]]:

@@ -14,6 +14,7 @@ from roofcal.fitting.cross_validation import (
     fit_each_recipe,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
+from roofcal.ops.constant import units_of
 from roofcal.ops.transpose.model import CONSTANTS, FAMILIES, FAMILY, evaluate
 
 
@@ -45,5 +46,5 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     """The constants of every provider with six probes and more."""
     problems, families = list(METHOD.problems(probes, device)), (FAMILY, FAMILIES)
     return fit_each_recipe(
-        problems, METHOD, generator, op="transpose", units=CONSTANTS, families=families
+        problems, METHOD, generator, op="transpose", units=units_of(CONSTANTS), families=families
     )

@@ -9,10 +9,14 @@ from typing import Final
 import numpy as np
 
 from roofcal.core.times import Array, Value
+from roofcal.ops.constant import Constant, by_name
 
 FAMILIES: Final = {"streamed": 1, "padded_64": 64}
 FAMILY: Final = "transpose_family"
-CONSTANTS: Final = {"fixed_s": "s", "bytes_per_s": "B/s"}
+CONSTANTS: Final = by_name(
+    Constant("fixed_s", "s", "Start of a transpose"),
+    Constant("bytes_per_s", "B/s", "Bandwidth of a transpose", datasheet="dram_bytes_per_s"),
+)
 REQUIRED: Final = (FAMILY, *CONSTANTS)
 
 

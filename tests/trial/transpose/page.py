@@ -1,14 +1,12 @@
 """What the report shows of transposes."""
 
-from roofcal.ops.page import ConstantText, OpPage
+from roofcal.ops.constant import Constant, by_name
+from roofcal.ops.page import OpPage
+from roofcal.ops.transpose.model import CONSTANTS, FAMILY
 
 PAGE = OpPage(
     meaning="turns rows into columns",
     title="Transposes",
     colours={"bf16": "blue"},
-    constants={
-        "transpose_family": ConstantText(label="How the provider's kernels take rows"),
-        "fixed_s": ConstantText(label="Start of a transpose"),
-        "bytes_per_s": ConstantText(label="Bandwidth of a transpose", datasheet="dram_bytes_per_s"),
-    },
+    constants=by_name(Constant(FAMILY, "code", "How the provider's kernels take rows")) | CONSTANTS,
 )

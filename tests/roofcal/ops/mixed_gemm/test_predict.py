@@ -26,7 +26,7 @@ UNITS = {
     "weights_per_s": "1/s",
     "flops_per_s": "flop/s",
     "block_columns": "1",
-    **{name: CONSTANTS[name] for name in constants_of("ours")},
+    **{name: CONSTANTS[name].unit for name in constants_of("ours")},
     "part_s": "s",
 }
 FAST = {
