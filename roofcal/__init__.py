@@ -7,7 +7,7 @@ commands answer in a shell (roofcal/api.py).
 from importlib import import_module
 from typing import Any, Final
 
-__version__ = "0.1.0"
+__version__ = "0.4.0"
 
 _API: Final = (
     *("predict", "advise", "breakeven", "llm", "llm_curve", "llm_sweep", "load", "devices"),

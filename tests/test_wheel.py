@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from roofcal import api
 from tests.architecture.test_dependencies import ANSWERING, DEV, PEERS, STUDY, import_name
@@ -39,6 +41,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*build, str(folder)], cwd=ROOT, check=True, capture_output=True)
     (built,) = folder.glob("*.whl")
     return built
+
+
+def test_the_wheel_has_the_version_of_the_newest_release(wheel: Path) -> None:
+    newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is not None
+    assert wheel.name.startswith(f"roofcal-{newest[1]}-")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], str(citation["date-released"])) == newest.groups()
 
 
 @pytest.fixture(scope="module")
