@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
     "roofcal.core.machine.nvml": {"pynvml"},
     "roofcal.calibrate": {"numpy"},
-    "roofcal.compare": {"numpy", "scipy"},
+    "roofcal.compare": {"numpy", "pandas", "scipy"},
     "roofcal.health.comparison": {"numpy", "scipy"},
     "roofcal.core.portable_math": {"numpy"},
     "roofcal.core.times": {"numpy"},

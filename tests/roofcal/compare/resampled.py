@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from scipy.stats import trim_mean
 
 from roofcal.compare.observations import ObservedRun
@@ -105,11 +106,9 @@ def drawn_visits(
 
 
 def _observed(pairs: Mapping[str, Sequence[Record]]) -> ObservedRun:
-    observed = [one for of_op in pairs.values() for one in observations_of(of_op)]
     environment = read_records(published() / "environment.jsonl", Environment)[0]
-    return ObservedRun(
-        folder=published(), environment=environment, points={one.key: one for one in observed}
-    )
+    points = pd.concat([observations_of(of_op) for of_op in pairs.values()])
+    return ObservedRun(folder=published(), environment=environment, points=points)
 
 
 def _redrawn(

@@ -1,11 +1,13 @@
 """The bars of compare, on runs drawn anew from the published records of a real H200."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from roofcal.compare.observations import ObservedRun
-from roofcal.compare.point_changes import PointChange, compare_points
+from roofcal.compare import point_changes
+from roofcal.compare.observations import ObservedRun, in_both
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import FALSE_DISCOVERIES, adjusted
 from tests.roofcal.compare.resampled import (
@@ -19,10 +21,16 @@ from tests.roofcal.compare.resampled import (
 
 LIMITED = "limited"
 
+Rows = list[dict[str, Any]]
+
+
+def compare_points(a: ObservedRun, b: ObservedRun) -> tuple[Rows, Rows]:
+    return point_changes.compare_points(in_both(a, b))
+
 
 def with_slower_points(
     seed: int, kind: Kind, least_devices: int = 1
-) -> tuple[frozenset[str], list[PointChange]]:
+) -> tuple[frozenset[str], Rows]:
     """(points of which 5 % were made 3 % slower, what compare says of all points)."""
     ids = planted(seed, 0.05)
     before = drawn(10 * seed, kind, least_devices=least_devices)
@@ -32,12 +40,12 @@ def with_slower_points(
     return ids, points
 
 
-def moved(points: list[PointChange]) -> set[str]:
-    return {p.b.point.point_id for p in points if p.verdict in ("SLOWER", "FASTER")}
+def moved(points: Rows) -> set[str]:
+    return {p["point"].point_id for p in points if p["verdict"] in ("SLOWER", "FASTER")}
 
 
-def slower(points: list[PointChange]) -> set[str]:
-    return {p.b.point.point_id for p in points if p.verdict == "SLOWER"}
+def slower(points: Rows) -> set[str]:
+    return {p["point"].point_id for p in points if p["verdict"] == "SLOWER"}
 
 
 @pytest.mark.parametrize("kind", ["samples", "turns"])
@@ -49,9 +57,9 @@ def test_the_same_card_measured_twice_has_moved_in_at_most_one_percent(
 
     assert len(points) >= 1500
     assert len(moved(points)) <= 0.01 * len(points)
-    raw = [p for p in points if p.verdict_raw in ("SLOWER", "FASTER")]
+    raw = [p for p in points if p["verdict_raw"] in ("SLOWER", "FASTER")]
     assert len(raw) <= 0.01 * len(points)
-    assert all(abs(shift.shift) < 0.01 for shift in shifts)
+    assert all(abs(shift["shift"]) < 0.01 for shift in shifts)
 
 
 @pytest.mark.parametrize("draws", [1, pytest.param(5, marks=pytest.mark.exhaustive)])
@@ -60,11 +68,11 @@ def test_three_percent_on_five_percent_of_the_points_are_found(draws: int) -> No
     count = detected = called = by_clock = 0
     for seed in range(draws):
         ids, every = with_slower_points(seed, "samples")
-        points = [p for p in every if p.b.point.world_size == 1]
-        count += len(ids & {p.b.point.point_id for p in points})
+        points = [p for p in every if p["point"].world_size == 1]
+        count += len(ids & {p["point"].point_id for p in points})
         detected += len(slower(points) & ids)
         called += len(moved(points))
-        by_clock += sum(p.verdict == "SLOWER" and p.cause == "clock" for p in points)
+        by_clock += sum(p["verdict"] == "SLOWER" and p["cause"] == "clock" for p in points)
 
     assert count >= 60 * draws
     assert detected >= 0.95 * count
@@ -78,11 +86,11 @@ def test_three_percent_of_what_several_devices_share_are_found_or_ambiguous() ->
     count = detected = missed = ambiguous = 0
     for seed in range(5):
         ids, every = with_slower_points(seed, "samples", least_devices=2)
-        points = [p for p in every if p.b.point.point_id in ids]
-        lost = [p for p in points if p.verdict != "SLOWER"]
+        points = [p for p in every if p["point"].point_id in ids]
+        lost = [p for p in points if p["verdict"] != "SLOWER"]
         count, detected = count + len(points), detected + len(points) - len(lost)
         missed += len(lost)
-        ambiguous += sum(p.verdict == "AMBIGUOUS" for p in lost)
+        ambiguous += sum(p["verdict"] == "AMBIGUOUS" for p in lost)
 
     assert count >= 100
     assert detected >= 0.7 * count
@@ -98,12 +106,12 @@ def test_whole_turns_drawn_anew_do_so_where_the_clock_is_not_limited() -> None:
     count = detected = missed = ambiguous = 0
     for seed in range(3):
         ids, points = with_slower_points(seed, "turns")
-        free = {p.b.point.point_id for p in points if LIMITED not in p.group} & ids
+        free = {p["point"].point_id for p in points if LIMITED not in p["group"]} & ids
         count, detected = count + len(free), detected + len(free & slower(points))
         not_found = ids - slower(points)
-        lost = [p for p in points if p.b.point.point_id in not_found]
+        lost = [p for p in points if p["point"].point_id in not_found]
         missed += len(lost)
-        ambiguous += sum(p.verdict == "AMBIGUOUS" for p in lost)
+        ambiguous += sum(p["verdict"] == "AMBIGUOUS" for p in lost)
 
     assert detected >= 0.85 * count
     assert ambiguous >= 0.9 * missed
@@ -112,18 +120,18 @@ def test_whole_turns_drawn_anew_do_so_where_the_clock_is_not_limited() -> None:
 def test_a_card_that_is_faster_at_the_power_limit_is_a_shift_and_no_five_hundred_changes() -> None:
     before = drawn(0, "turns")
     unmoved, _ = compare_points(before, drawn(3, "turns"))
-    limited = {p.b.point.point_id for p in unmoved if LIMITED in p.group}
+    limited = {p["point"].point_id for p in unmoved if LIMITED in p["group"]}
     points, shifts = compare_points(before, drawn(3, "turns", slowed(limited, 1 / 1.027)))
 
     assert len(limited) > 500
-    shifted = [s for s in shifts if LIMITED in s.group and s.points >= 50]
+    shifted = [s for s in shifts if LIMITED in s["group"] and s["points"] >= 50]
     assert shifted
-    assert all(abs(s.shift + 0.0263) < 0.006 for s in shifted)
-    free = [s for s in shifts if LIMITED not in s.group and "all other" not in s.group]
+    assert all(abs(s["shift"] + 0.0263) < 0.006 for s in shifted)
+    free = [s for s in shifts if LIMITED not in s["group"] and "all other" not in s["group"]]
     assert len(free) > 5
-    assert all(abs(s.shift) < 0.002 for s in free)
+    assert all(abs(s["shift"]) < 0.002 for s in free)
     assert len(moved(points)) <= 0.01 * len(points)
-    raw = [p for p in points if p.verdict_raw == "FASTER"]
+    raw = [p for p in points if p["verdict_raw"] == "FASTER"]
     assert len(raw) > 5 * len(moved(points))
 
 
@@ -138,13 +146,15 @@ def test_whole_visits_drawn_anew_move_nothing_that_did_not_and_lose_nothing_in_s
     same, _ = compare_points(before, drawn_visits(2, 0.002, thinned=2))
     points, _ = compare_points(before, drawn_visits(2, 0.002, slowed(ids, 1.03), thinned=2))
     free = {
-        p.b.point.point_id for p in points if LIMITED not in p.group and p.b.point.world_size == 1
+        p["point"].point_id
+        for p in points
+        if LIMITED not in p["group"] and p["point"].world_size == 1
     }
 
     assert len(moved(same)) <= 0.01 * len(same)
     assert len(moved(points) & ids) >= 0.95 * len(moved(points))
     assert len(slower(points) & ids & free) >= 0.9 * len(ids & free)
-    lost = {p.verdict for p in points if p.b.point.point_id in ids - slower(points)}
+    lost = {p["verdict"] for p in points if p["point"].point_id in ids - slower(points)}
     assert lost == {"AMBIGUOUS"}
 
 
@@ -152,15 +162,16 @@ def found_with_known_variances(
     before: ObservedRun, after: ObservedRun, visits: int, scatter: float
 ) -> set[str]:
     """Points that a normal test with the variances of the draws calls slower, at the same rate."""
-    keys = list(before.points)
-    pairs = [(before.points[key], after.points[key]) for key in keys]
-    changes = np.array([b.mean - a.mean for a, b in pairs])
+    pairs = in_both(before, after)
+    changes = np.array([np.mean(b) for b in pairs["units_b"]])
+    changes -= np.array([np.mean(a) for a in pairs["units_a"]])
     of_turns = variances_of_visits()
-    variances = np.array([of_turns[a.point.point_id] + scatter**2 for a, _ in pairs])
+    names = [point.point_id for point in pairs["point_a"]]
+    variances = np.array([of_turns[name] + scatter**2 for name in names])
     errors = np.sqrt(2 * variances / visits)
     rates = adjusted(2 * norm.sf(np.abs(changes) / errors), 2 * norm.sf(np.log1p(MATTERS) / errors))
     is_slower = (rates <= FALSE_DISCOVERIES) & (changes > 0)
-    return {a.point.point_id for (a, _), found in zip(pairs, is_slower, strict=True) if found}
+    return {name for name, found in zip(names, is_slower, strict=True) if found}
 
 
 @pytest.mark.exhaustive
@@ -175,7 +186,7 @@ def test_three_percent_are_found_nearly_as_often_as_with_known_variances(
         before = drawn_visits(1000 + 10 * seed, scatter, visits=visits)
         after = drawn_visits(1002 + 10 * seed, scatter, slowed(ids, 1.03), visits=visits)
         points, _ = compare_points(before, after)
-        one = ids & {p.b.point.point_id for p in points if p.b.point.world_size == 1}
+        one = ids & {p["point"].point_id for p in points if p["point"].world_size == 1}
         ideal += len(one & found_with_known_variances(before, after, visits, scatter))
         detected += len(one & slower(points))
         called, right = called + len(moved(points)), right + len(moved(points) & ids)
@@ -191,4 +202,4 @@ def test_visits_in_two_states_make_points_ambiguous_and_hardly_any_slower() -> N
     before, after = (drawn_visits(seed, 0.005, states=0.1, thinned=3) for seed in (0, 2))
     points, _ = compare_points(before, after)
     assert len(moved(points)) <= 0.02 * len(points)
-    assert sum(p.verdict == "AMBIGUOUS" for p in points) >= 0.5 * len(points)
+    assert sum(p["verdict"] == "AMBIGUOUS" for p in points) >= 0.5 * len(points)
