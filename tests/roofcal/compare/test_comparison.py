@@ -55,7 +55,7 @@ def test_everything_that_differs_is_there_as_json_and_in_the_text(tmp_path: Path
     ]
     write_run(tmp_path / "a", a)
     write_run(tmp_path / "b", b, 1.2e12, "128")
-    runs = [RunFolder.at(tmp_path / name) for name in "ab"]
+    runs = RunFolder.at(tmp_path / "a"), RunFolder.at(tmp_path / "b")
     write_records(runs[1].environment_file, [replace(ENVIRONMENT, driver="590", torch="2.1")])
     found = json.loads(json.dumps(compare(*runs), allow_nan=False))
     assert found["counts"] == {"SLOWER": 1, "FASTER": 0, "SAME": 59, "AMBIGUOUS": 0}
@@ -216,13 +216,13 @@ def test_a_provider_of_a_part_wins_nothing() -> None:
 
 def moved(folder: Path, a: dict[str, Ceiling], b: dict[str, Ceiling]) -> list[dict[str, Any]]:
     """The constants that moved between two runs that have them."""
-    runs = [write_run(folder / name, []) for name in "ab"]
-    for run, constants in zip(runs, (a, b), strict=True):
+    before, after = (RunFolder.at(write_run(folder / name, [])) for name in "ab")
+    for run, constants in ((before, a), (after, b)):
         fitted = Calibration(
             device="made-up", environment_id=ENVIRONMENT.environment_id, constants=constants
         )
-        write_records(run / "calibration.jsonl", [fitted])
-    rows: list[dict[str, Any]] = compare(*map(RunFolder.at, runs))["constants"]
+        write_records(run.calibration_file, [fitted])
+    rows: list[dict[str, Any]] = compare(before, after)["constants"]
     return rows
 
 
@@ -250,7 +250,7 @@ def test_of_break_even_points_clear_moves_come_first_and_nothing_means_never(
     tmp_path: Path,
 ) -> None:
     a, b = (write_run(tmp_path / name, []) for name in "ab")
-    runs = [RunFolder.at(run) for run in (a, b)]
+    runs = RunFolder.at(a), RunFolder.at(b)
     write_map(a, {1024: ("64", "32", "128"), 512: ("64", "32", "128"), 256: ("8", "8", "8")})
     write_map(b, {1024: ("96", "64", ""), 512: ("", "512", ""), 256: ("8", "4", "")})
     rows = compare(*runs)["breakeven"]
