@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from roofcal.claims.ledgers import Entry
+from roofcal.claims import Entry
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import check_folder
 from roofcal.core.jsonl import read_plan, read_records, read_single_record, write_records

@@ -62,7 +62,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.export.frames": {"pandas"},
     "roofcal.export.tables": {"pandas", "yaml"},
     "roofcal.export.inference": {"yaml"},
-    "roofcal.claims.schema": {"pydantic"},
+    "roofcal.claims": {"pydantic"},
     "roofcal.publish.site.points": {"pandas"},
     "roofcal.publish.site.charts": {"pandas", "altair"},
     "roofcal.report.data.prediction_errors": {"numpy", "pandas", "scipy"},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.claims.ledgers import load_claims
+from roofcal.claims import load_claims
 from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import append_record, read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit
