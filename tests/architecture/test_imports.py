@@ -61,7 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.cli.exports": {"pandas"},  # for types
     "roofcal.export.frames": {"pandas"},
     "roofcal.export.tables": {"pandas", "yaml"},
-    "roofcal.export.inference": {"yaml"},
+    "roofcal.export.formats": {"yaml"},
     "roofcal.claims": {"pydantic"},
     "roofcal.publish.site.points": {"pandas"},
     "roofcal.publish.site.charts": {"pandas", "altair"},

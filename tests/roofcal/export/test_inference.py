@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from roofcal.core.records import Ceiling
-from roofcal.export.inference import write_aiconfigurator, write_genz, write_llm_analysis
+from roofcal.export.formats import write_aiconfigurator, write_genz, write_llm_analysis
 from roofcal.export.subject import ExportError
 from tests.roofcal.export.subjects import h200, measured, with_constants, without_fp8
 
@@ -160,9 +160,6 @@ def test_int8_is_itself_where_it_was_measured() -> None:
     int8 = Ceiling(value=9e14, ci95_low=9e14, ci95_high=9e14, unit="flop/s", evidence="made up")
     subject = with_constants(**{"gemm.cublaslt.int8.ceiling_flops_per_s": int8})
     assert read(write_llm_analysis(subject)).peak_i8_TFLOPS == 900
-
-
-def test_without_eight_bits_their_default_holds() -> None:
     assert read(write_llm_analysis(without_fp8())).peak_i8_TFLOPS is None
 
 
