@@ -1,1 +1,1 @@
-"""Calibrations in the files that other tools load: subject is what is exported, in formats."""
+"""Calibrations in the files that other tools load."""

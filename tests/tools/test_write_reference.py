@@ -18,10 +18,6 @@ def test_the_page_of_the_configuration_is_up_to_date() -> None:
     assert page == write_reference.config_page(), "run: python tools/write_reference.py"
 
 
-def test_every_key_of_the_study_has_a_meaning() -> None:
-    assert set(write_reference.described_keys(StudyFile)) == set(StudyFile.model_fields)
-
-
 def test_a_key_that_the_docstring_leaves_out_is_an_error() -> None:
     class Silent(StudyFile):
         """A study.
