@@ -12,18 +12,13 @@ from roofcal.compare.observations import COLUMNS, ObservedRun, in_both, observat
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import (
     Calibration,
-    Ceiling,
-    Environment,
     Measurement,
     PlanPoint,
-    Telemetry,
 )
 from roofcal.points.reader import points_of_records
-from tests.roofcal.made_up_records import session
+from tests.roofcal.made_up_records import environment_of, exactly, readings, session, timed
 
-ENVIRONMENT = Environment(
-    device="made-up", vendor="nvidia", device_name="Made Up", compute_units=1, torch="2", python="3"
-)
+ENVIRONMENT = environment_of()
 MAP = "recipe,pass,casts,m,n,k,speedup,low,high,class,breakeven_m,breakeven_m_low,breakeven_m_high"
 
 Row = tuple[PlanPoint, Measurement]
@@ -35,37 +30,20 @@ def point(m: int = 512, recipe: str = "bf16", **other: Any) -> PlanPoint:
     return PlanPoint(recipe=recipe, shape=shape, **values)
 
 
-def readings(sample_index: tuple[int, ...], clock_hz: float) -> Telemetry:
-    """One reading at each sample, all of them equal."""
-    count = len(sample_index)
-    return Telemetry(
-        sample_index=sample_index,
-        sm_clock_hz=(clock_hz,) * count,
-        memory_clock_hz=(3.2e9,) * count,
-        power_w=(700.0,) * count,
-        temperature_c=(60.0,) * count,
-        throttle_reasons=((),) * count,
-    )
-
-
 def measurement(
     of: PlanPoint, turns_s: Sequence[float], clock_hz: float | None = 1.98e9, **other: Any
 ) -> Measurement:
     """Five equal samples per turn, and a warm-up of one turn that is twice as slow."""
     every = [2 * turns_s[0], *turns_s] if turns_s else []
     starts = tuple(5 * i for i in range(len(every)))
-    clocks = (clock_hz,) * len(every) if clock_hz else ()
-    values = {"status": "ok", "kernel_names": ("kernel",)} | other
-    return Measurement(
-        point_id=of.point_id,
-        environment_id=ENVIRONMENT.environment_id,
-        session_id="s",
-        latency_samples_s=tuple(t for t in every for _ in range(5)),
-        warmup_samples=5 if every else 0,
-        slice_starts=starts,
-        telemetry=readings(starts if clocks else (), clock_hz or 0.0),
-        **values,
-    )
+    values: dict[str, Any] = {
+        "warmup_samples": 5 if every else 0,
+        "slice_starts": starts,
+        "telemetry": readings(starts if clock_hz else (), sm_clock_hz=clock_hz),
+        "kernel_names": ("kernel",),
+    }
+    samples = (t for t in every for _ in range(5))
+    return replace(timed(of, ENVIRONMENT, *samples), **values | other)
 
 
 def observations_of(rows: Sequence[Row]) -> pd.DataFrame:
@@ -114,12 +92,8 @@ def write_run(folder: Path, rows: Sequence[Row], rate: float = 1e12, m: str = "6
 
     A point without times (`measurement(point, [])`) of status "ok" is planned and not measured.
     """
-    of_run = {"device": "made-up", "environment_id": ENVIRONMENT.environment_id}
-    header = session(
-        environment_id=ENVIRONMENT.environment_id,
-        device_uuid="GPU-1",
-        started_utc="2026-01-01T00:00:00+00:00",
-    )
+    environment_id, begin = ENVIRONMENT.environment_id, "2026-01-01T00:00:00+00:00"
+    header = session(environment_id=environment_id, device_uuid="GPU-1", started_utc=begin)
     write_records(folder / "environment.jsonl", [ENVIRONMENT])
     for op in dict.fromkeys(p.op for p, _ in rows):
         write_records(folder / f"plan/{op}.jsonl", [p for p, _ in rows if p.op == op])
@@ -127,15 +101,10 @@ def write_run(folder: Path, rows: Sequence[Row], rate: float = 1e12, m: str = "6
         measured = [row for row in of_op if row.status != "ok" or row.latency_samples_s]
         if measured:
             write_records(folder / f"measurements/{op}.jsonl", [header, *measured])
-    constants = {"dram_read_bytes_per_s": constant(rate, 0.01 * rate, unit="B/s")}
-    write_records(folder / "calibration.jsonl", [Calibration(**of_run, constants=constants)])
+    constants = {"dram_read_bytes_per_s": exactly(rate, "B/s", half=0.01 * rate)}
+    fitted = Calibration(device="made-up", environment_id=environment_id, constants=constants)
+    write_records(folder / "calibration.jsonl", [fitted])
     return write_map(folder, {512: (m, m, m)})
-
-
-def constant(value: float, half: float, unit: str = "s") -> Ceiling:
-    return Ceiling(
-        value=value, ci95_low=value - half, ci95_high=value + half, unit=unit, evidence=""
-    )
 
 
 def write_map(folder: Path, ends: Mapping[int, Sequence[str]]) -> Path:

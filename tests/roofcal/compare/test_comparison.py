@@ -18,7 +18,6 @@ from roofcal.ops.cast import model as cast_model
 from tests.roofcal.compare.made_up import (
     ENVIRONMENT,
     Row,
-    constant,
     measurement,
     observations_of,
     pairs_of,
@@ -27,6 +26,7 @@ from tests.roofcal.compare.made_up import (
     write_map,
     write_run,
 )
+from tests.roofcal.made_up_records import exactly
 
 ROWS = rows_of(0)
 AGAIN = rows_of(1)
@@ -227,20 +227,26 @@ def moved(folder: Path, a: dict[str, Ceiling], b: dict[str, Ceiling]) -> list[di
 
 
 def test_a_difference_beyond_its_interval_and_the_threshold_is_listed(tmp_path: Path) -> None:
-    b = {"x": constant(1.10, 0.05), "y": constant(1.06, 0.05), "z": constant(1.01, 0.001)}
-    rows = moved(tmp_path, dict.fromkeys("xy", constant(1.0, 0.05)) | {"z": constant(1, 0.001)}, b)
+    b = {
+        "x": exactly(1.10, half=0.05),
+        "y": exactly(1.06, half=0.05),
+        "z": exactly(1.01, half=0.001),
+    }
+    rows = moved(
+        tmp_path, dict.fromkeys("xy", exactly(1.0, half=0.05)) | {"z": exactly(1, half=0.001)}, b
+    )
     assert [row["constant"] for row in rows] == ["x"]
 
 
 def test_a_constant_of_one_calibration_alone_has_no_other_value(tmp_path: Path) -> None:
-    (row,) = moved(tmp_path, {}, {"c": constant(1.0, 0.1)})
+    (row,) = moved(tmp_path, {}, {"c": exactly(1.0, half=0.1)})
     assert (row["a"], row["b"], row["change"]) == (None, 1.0, None)
 
 
 def test_a_constant_that_stands_for_a_name_has_no_change_in_percent(tmp_path: Path) -> None:
     name = "cast.triton.fp8_tensorwise.cast_family"
     families = list(cast_model.FAMILIES)
-    a, b = ({name: constant(code, 0, unit="code")} for code in (1, 0))
+    a, b = ({name: exactly(code, "code")} for code in (1, 0))
     (row,) = moved(tmp_path, a, b)
     assert (row["choice_a"], row["choice_b"], row["change"]) == (families[1], families[0], None)
     assert moved(tmp_path, a, a) == []

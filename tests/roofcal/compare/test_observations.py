@@ -19,6 +19,7 @@ from tests.roofcal.compare.made_up import (
     point,
     write_run,
 )
+from tests.roofcal.made_up_records import row
 
 
 def observation(of: PlanPoint, row: Measurement) -> Any:
@@ -42,12 +43,9 @@ def test_the_units_of_a_point_are_its_turns_and_a_hiccup_is_trimmed() -> None:
 
 def test_the_visits_of_a_point_that_has_several_are_its_units() -> None:
     lines = [
-        Measurement(
-            point_id="p", environment_id="e", session_id="s", status="ok", visit=number,
-            latency_samples_s=(time,) * 8, slice_starts=(0, 4),
-        )
+        row(*[time] * 8, visit=number, slice_starts=(0, 4))
         for number, time in enumerate((1.0, 1.1, 1.2))
-    ]  # fmt: skip
+    ]
     units = observation(point(), merged_visits(lines)).units
     assert units == pytest.approx(np.log([1.0, 1.1, 1.2]))
     assert len(observation(point(), lines[0]).units) == 2, "turns of one visit"

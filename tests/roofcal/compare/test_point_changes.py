@@ -94,8 +94,9 @@ def test_a_point_that_takes_a_state_of_the_other_run_did_not_move() -> None:
     runs = [visited(generator, 3, 0.0) for _ in range(2)]
     start = runs[0]["units"].iloc[0][0]
     for run, states in zip(runs, ((0.0, 0.1, 0.1), (0.0, 0.0, 0.004)), strict=True):
-        run.at[run.index[0], "units"] = tuple(start + state for state in states)
-        run.at[run.index[0], "interval"] = replace(run["interval"].iloc[0], basis="visits")
+        first = [tuple(start + state for state in states), *run["units"].iloc[1:]]
+        run["units"] = pd.Series(first, index=run.index)
+        run["interval"] = [replace(interval, basis="visits") for interval in run["interval"]]
     points, _ = compared(*runs)
     assert points[0]["verdict"] == "AMBIGUOUS"
     assert points[0]["change"] < -0.02

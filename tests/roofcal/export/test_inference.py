@@ -9,10 +9,10 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from roofcal.core.records import Ceiling
 from roofcal.export.formats import write_aiconfigurator, write_genz, write_llm_analysis
 from roofcal.export.subject import ExportError
 from tests.roofcal.export.subjects import h200, measured, with_constants, without_fp8
+from tests.roofcal.made_up_records import exactly
 
 
 class Strict(BaseModel):
@@ -157,8 +157,8 @@ def test_llm_analysis_reads_our_rates() -> None:
 
 
 def test_int8_is_itself_where_it_was_measured() -> None:
-    int8 = Ceiling(value=9e14, ci95_low=9e14, ci95_high=9e14, unit="flop/s", evidence="made up")
-    subject = with_constants(**{"gemm.cublaslt.int8.ceiling_flops_per_s": int8})
+    name = "gemm.cublaslt.int8.ceiling_flops_per_s"
+    subject = with_constants(**{name: exactly(9e14, "flop/s")})
     assert read(write_llm_analysis(subject)).peak_i8_TFLOPS == 900
     assert read(write_llm_analysis(without_fp8())).peak_i8_TFLOPS is None
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from roofcal.core.records import Calibration, Ceiling
+from roofcal.core.records import Calibration
 from roofcal.export.subject import ExportError
 from roofcal.export.tables import (
     constant_rows,
@@ -27,6 +27,7 @@ from roofcal.export.tables import (
     write_yaml,
 )
 from tests.roofcal.export.subjects import h200, rounded, with_constants
+from tests.roofcal.made_up_records import exactly
 
 
 def row(value: float, unit: str, spread: float = 0.0, evidence: str = "x") -> dict[str, Any]:
@@ -44,8 +45,7 @@ def test_the_device_stands_before_the_recipes_and_all_are_there() -> None:
 
 
 def test_a_code_says_what_it_stands_for() -> None:
-    code = Ceiling(value=5.0, ci95_low=5.0, ci95_high=5.0, unit="code", evidence="x")
-    constants = {"gemm.cublaslt.bf16.tile_family": code}
+    constants = {"gemm.cublaslt.bf16.tile_family": exactly(5.0, "code")}
     calibration = Calibration(device="d", environment_id="e", constants=constants)
     (coded,) = constant_rows(replace(h200(), calibration=calibration))
     assert coded["choice"] == "tile_128x128"
