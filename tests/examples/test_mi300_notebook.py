@@ -50,7 +50,7 @@ OPERATORS = (
 )
 LAYER_MS = dict(zip(OPERATORS, PRINTED_MS[notebook.PROMPT].values(), strict=True))
 PAGE = (ROOT / "docs/models.md").read_text("utf-8")
-DEVIATIONS = deviations(NOTEBOOK)
+DEVIATIONS = list(deviations(NOTEBOOK))
 
 
 @pytest.mark.parametrize(("name", "figure"), (PRINTED | LAYER_MS).items())
