@@ -107,17 +107,6 @@ def test_a_module_imports_only_the_packages_of_its_layer(module: Module) -> None
     )
 
 
-def test_the_heading_that_the_message_names_exists() -> None:
-    assert f"\n## {HEADING}\n" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-
-
-def test_the_longest_rule_decides() -> None:
-    assert allowed("roofcal.core.machine.nvml") == {"pynvml"}
-    assert "torch" in allowed("roofcal.measure.timing")
-    assert "torch" in allowed("roofcal.ops.gemm.bench")
-    assert allowed("roofcal.ops.gemm.spec") == set()
-
-
 # Vocabulary of the field: what a dtype, a recipe or a unit is needs no package to say.
 VOCABULARY = (
     *("csv_files", "environments", "names", "paths", "recipes"),

@@ -27,12 +27,6 @@ def observation(of: PlanPoint, row: Measurement) -> Any:
     return observations_of([(of, row)]).iloc[0]
 
 
-def test_settled_turns_leave_out_the_warm_up() -> None:
-    row = measurement(point(), [1.0, 2.0])
-    assert row.settled_turns_s == (((1.0,) * 5, (2.0,) * 5),)
-    assert replace(row, slice_starts=()).settled_turns_s == (((1.0,) * 5 + (2.0,) * 5,),)
-
-
 def test_the_units_of_a_point_are_its_turns_and_a_hiccup_is_trimmed() -> None:
     row = measurement(point(), [1.0, np.e**2])
     assert observation(point(), row).units == pytest.approx((0.0, 2.0))

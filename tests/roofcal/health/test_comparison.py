@@ -107,14 +107,11 @@ def test_the_cause_follows_from_the_state_of_the_card(
     assert slow_cards(fleet(1, slow, **state)) == [("card-3", cause)]
 
 
-def test_a_card_that_stands_out_is_not_healthy() -> None:
+def test_cards_that_stand_out_are_not_healthy_and_noise_where_most_are_equal_is() -> None:
     values = np.array([-0.01, 0.0, 0.01, 0.0, -0.01, 0.01, 0.5])
     assert healthy_values(values).tolist() == values[:-1].tolist()
-
-
-def test_cards_that_differ_by_noise_are_healthy_where_most_are_equal() -> None:
-    values = np.array([0.0, 0.0, 0.0, 0.0, 0.001, -0.001])
-    assert healthy_values(values).tolist() == values.tolist()
+    noise = np.array([0.0, 0.0, 0.0, 0.0, 0.001, -0.001])
+    assert healthy_values(noise).tolist() == noise.tolist()
 
 
 @pytest.mark.parametrize(
@@ -217,15 +214,9 @@ def test_the_limit_that_is_shown_is_the_one_that_decides(times: tuple[float, ...
     assert all(flagged == (value > limit) for value, limit, flagged in limits.values())
 
 
-def test_what_no_test_could_find_is_no_silent_good_verdict() -> None:
-    """Of three cards, the limit of one comes from two, which differ by chance."""
-    cards = {str(n): one_op("gemm", factor) for n, factor in enumerate((1, 1.002, 1.12))}
-    text = as_text(compare_cards(cards))
-    assert "0 of 3 cards are slower than the others; 1 beyond 2% yet within the limit" in text
-
-
 def test_cards_that_were_not_compared_are_not_counted_as_healthy() -> None:
     cards = {str(number): one_op("gemm", 1.0) for number in range(3)}
+    assert compare_cards(dict.fromkeys("abc", FAILED))[0].word == "fails a point"
     verdicts = compare_cards({**cards, "node/7_broken": FAILED, "x": one_op("cast", 1.0)})
     says = "0 of 3 cards are slower than the others; 1 failed a point; 2 could not be compared"
     assert says in as_text(verdicts)
@@ -233,12 +224,6 @@ def test_cards_that_were_not_compared_are_not_counted_as_healthy() -> None:
     assert "x: cast is not compared: no point of it is on 3 cards" in as_text(verdicts)
     ((_, cells),) = [row for row in heat_map(verdicts)["rows"] if row[0] == "node"]
     assert {"word": "fails a point"} in cells
-
-
-def test_a_fleet_whose_every_point_fails_has_no_good_verdict() -> None:
-    verdicts = compare_cards(dict.fromkeys("abc", FAILED))
-    assert not any(verdict.is_healthy for verdict in verdicts)
-    assert summary_sentence(verdicts).startswith("0 of 0 cards are slower")
 
 
 def test_ops_that_the_publication_cannot_judge_are_named() -> None:
