@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.publish.terms import TermsError, changed_files, check_terms, hold_out_errors
+from roofcal.publish.freeze import TermsError, changed_files, check_terms, hold_out_errors
 from roofcal.study.schema import Publishing
 from tests.paths import ROOT
 from tests.roofcal.report.synthetic import whole_run
