@@ -335,7 +335,8 @@ def _read_breakeven(path: Path, end: str) -> pd.DataFrame:
         )
     except ValueError as error:  # those of pandas are such, too
         raise CompareError(
-            f"{path}: is no break-even map ({error}); delete the file and run `make study` again"
+            f"{path}: a line is no row of a break-even map ({error}); delete the file and run "
+            "`make study` again"
         ) from None
     table = table[[*_LINEAR, *_ENDS]].fillna(math.inf).drop_duplicates(_LINEAR, keep="last")
     return table.rename(columns=lambda name: name.replace("breakeven_m", f"m_{end}"))

@@ -265,5 +265,7 @@ def test_of_break_even_points_clear_moves_come_first_and_nothing_means_never(
         (1024, 64, 96, False),
     ]
     (b / "breakeven.csv").write_text("recipe,n\nfp8,1\n")
-    with pytest.raises(CompareError, match=r"b/breakeven\.csv: is no break-even map"):
+    with pytest.raises(
+        CompareError, match=r"b/breakeven\.csv: a line is no row of a break-even map"
+    ):
         compare(*runs)
