@@ -8,7 +8,6 @@ import pytest
 from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Environment, Prediction
-from tests.roofcal.made_up_records import environment_of
 from tests.workflow.checkout import CPU, Checkout
 
 pytestmark = pytest.mark.slow
@@ -115,7 +114,14 @@ def test_published_runs_can_be_left_out(finished: Checkout, published: Path) -> 
 
 
 def test_a_listed_device_is_measured_and_none_is_looked_for(fresh: Checkout) -> None:
-    environment = environment_of("nvidia-test")
+    environment = Environment(
+        device="nvidia-test",
+        vendor="nvidia",
+        device_name="Test",
+        compute_units=1,
+        torch="2.13",
+        python="3.11",
+    )
     name = f"nvidia-test/{environment.environment_id}"
     write_records(fresh.folder / "results" / name / "environment.jsonl", [environment])
     fresh.write("roofcal/study/discover.py", "raise RuntimeError('looked for devices')\n")

@@ -9,11 +9,11 @@ import pytest
 
 from roofcal.cli.main import main
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.records import Calibration, Measurement
+from roofcal.core.records import Calibration, Ceiling, Measurement
 from roofcal.health import panel
 from tests.paths import ROOT
 from tests.roofcal.core.machine.stand_in_nvml import plug_in
-from tests.roofcal.made_up_records import exactly, timed
+from tests.roofcal.made_up_records import timed
 from tests.roofcal.measure.runs import environment, point
 
 CPU = environment()
@@ -202,9 +202,13 @@ def test_a_card_of_less_than_five_is_compared_with_its_publication(
     own = write_card(root / "n9/cpu", slower)
     # A study of this very card, which would call it healthy.
     study = write_card(tmp_path / "results" / CPU.device / CPU.environment_id, slower)
-    constants = {"launch_graph_s": exactly(1.0, "s")}
-    fitted = Calibration(device=CPU.device, environment_id=CPU.environment_id, constants=constants)
-    write_records(study / "calibration.jsonl", [fitted])
+    constant = Ceiling(value=1.0, ci95_low=1.0, ci95_high=1.0, unit="s", evidence="")
+    calibration = Calibration(
+        device=CPU.device,
+        environment_id=CPU.environment_id,
+        constants={"launch_graph_s": constant},
+    )
+    write_records(study / "calibration.jsonl", [calibration])
     for node in range(others):  # as slow, so that only the publication tells
         write_card(root / f"n{node}/cpu", slower)
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from roofcal.core.jsonl import append_record, read_records
+from roofcal.core.jsonl import append_record, read_records, write_records
 from roofcal.core.records import Measurement
-from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
-from tests.roofcal.published import files_in, finished_run
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.models.runs import calibration
 from tests.roofcal.report.synthetic import whole_run
 
 NAME = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
@@ -36,14 +36,21 @@ def _pages_of_one_test_alone(request: pytest.FixtureRequest) -> None:
 def run(checkout: Path) -> Path:
     """A finished run in a checkout that is no git checkout."""
     shutil.rmtree(PUBLISHED)
-    return finished_run(Path("results"))
+    folder = write_run(Path("results") / NAME)
+    fitted = calibration(ENVIRONMENT.device, ENVIRONMENT.environment_id)
+    write_records(folder / "calibration.jsonl", [fitted])
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def refused(capsys: pytest.CaptureFixture[str], run: Path) -> str:
     """What `publish` says; fails unless it is exit code 2 and left everything as it was."""
-    before = files_in(PUBLISHED)
+    before = content(PUBLISHED)
     assert main(["publish", "--run", str(run)]) == 2
-    assert files_in(PUBLISHED) == before
+    assert content(PUBLISHED) == before
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("error: ")

@@ -6,18 +6,21 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
+from roofcal.core.jsonl import write_records
 from roofcal.core.manifest import NAME, write_manifest
 from roofcal.publish.freeze import publish
-from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
-from tests.roofcal.published import DESCRIPTIONS, files_in, finished_run
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.models.runs import calibration
+from tests.roofcal.published import DESCRIPTIONS
 
 
 @pytest.fixture
 def folder(checkout: Path, undrawn: None) -> Path:
     """A publication in a checkout, its calibration made up; it holds as far as `--quick` looks."""
-    return publish(
-        finished_run(checkout / "results"), Path("reports/published"), DESCRIPTIONS.devices
-    )
+    run = write_run(checkout / "results" / ENVIRONMENT.device / ENVIRONMENT.environment_id)
+    fitted = calibration(ENVIRONMENT.device, ENVIRONMENT.environment_id)
+    write_records(run / "calibration.jsonl", [fitted])
+    return publish(run, Path("reports/published"), DESCRIPTIONS.devices)
 
 
 def test_all_publications_are_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,12 +53,12 @@ def test_a_truncated_archive_is_named_and_nothing_is_overwritten(
 ) -> None:
     archive = folder / "measurements/probe_math.jsonl.gz"
     archive.write_bytes(archive.read_bytes()[:-200])
-    before = files_in(folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert main(["verify", "--quick"]) == 2
     said = capsys.readouterr().err
     assert f"error: {archive}" in said
     assert "cut off or damaged" in said
-    assert files_in(folder) == before
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_two_publications_of_one_environment_are_named(

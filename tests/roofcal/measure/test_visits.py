@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,6 @@ from roofcal.measure import journal, session
 from roofcal.measure.session import measure
 from roofcal.measure.visits import Visits, disagreement
 from roofcal.study.staleness import ROOT
-from tests.roofcal.made_up_records import row as line
 from tests.roofcal.measure.runs import Run, environment, point, rig, scripted
 from tests.roofcal.measure.test_session_devices import GPU, card
 
@@ -212,6 +212,11 @@ def test_no_further_visit_is_made_without_time_for_it(run: Run) -> None:
     plan = [point("jumps", "is_slower_each_time")]
     (row,) = measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 0}))
     assert len(row.visits) == 2
+
+
+def line(*samples: float, **rest: Any) -> Measurement:
+    ids = {"point_id": "p", "environment_id": "e", "session_id": "s"}
+    return Measurement(status="ok", latency_samples_s=samples, **(ids | rest))
 
 
 STEADY = [1.0 + 0.0001 * i for i in range(20)]

@@ -12,7 +12,7 @@ from roofcal.ops.equations import current_equations
 from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
-from tests.roofcal.made_up_records import exactly
+from tests.roofcal.made_up_records import exactly as exactly  # other tests import it from here
 
 SPEC = DeviceSpec(
     device="made-up",

@@ -10,8 +10,7 @@ from roofcal.core.jsonl import encode, write_records
 from roofcal.core.records import Protocol
 from roofcal.models.errors import PredictError
 from roofcal.models.run import predict_run
-from tests.roofcal.made_up_records import exactly
-from tests.roofcal.models.runs import DESCRIBED, SPEC, calibration, cast, product
+from tests.roofcal.models.runs import DESCRIBED, SPEC, calibration, cast, exactly, product
 
 
 def folder(tmp_path: Path, suffix: str = ".jsonl") -> tuple[Path, Path]:

@@ -17,7 +17,10 @@ from roofcal.ops.constants import (
 from roofcal.ops.gemm.model import FAMILIES as PRODUCTS
 from roofcal.ops.gemm.predict import default_provider
 from roofcal.ops.mixed_gemm.model import FAMILIES as NARROW_PRODUCTS
-from tests.roofcal.made_up_records import exactly
+
+
+def exactly(value: float, unit: str = "1") -> Ceiling:
+    return Ceiling(value=value, ci95_low=value, ci95_high=value, unit=unit, evidence="made up")
 
 
 def constants(**rates: float) -> dict[str, Ceiling]:

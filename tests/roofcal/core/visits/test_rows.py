@@ -8,18 +8,24 @@ import pytest
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import Measurement, Telemetry
 from roofcal.core.visits.rows import merged_visits, split_visits
-from tests.roofcal.made_up_records import readings, row
 
 
 def visit(number: int, *samples: float, **rest: Any) -> Measurement:
-    clocks, reasons = (1e9 + number, 2e9), ((), ("power_cap",))
+    ids = {"point_id": "p", "environment_id": "e", "session_id": f"s{number}"}
+    telemetry = Telemetry(
+        sample_index=(0, 2),
+        sm_clock_hz=(1e9 + number, 2e9),
+        memory_clock_hz=(0.0, 0.0),
+        power_w=(1.0, 2.0),
+        temperature_c=(3.0, 4.0),
+        throttle_reasons=((), ("power_cap",)),
+    )
     values: dict[str, Any] = {
-        "session_id": f"s{number}", "warmup_samples": 2, "slice_starts": (0, 2), "visit": number,
-        "telemetry": readings((0, 2), sm_clock_hz=clocks, throttle_reasons=reasons),
-        "started_s": 10.0 * number, "elapsed_s": 1.0, "kernel_names": ("k",),
-        "relative_error": 0.001,
+        "status": "ok", "latency_samples_s": samples, "warmup_samples": 2, "slice_starts": (0, 2),
+        "telemetry": telemetry, "started_s": 10.0 * number, "elapsed_s": 1.0, "visit": number,
+        "kernel_names": ("k",), "relative_error": 0.001,
     }  # fmt: skip
-    return row(*samples, **values | rest)
+    return Measurement(**(ids | values | rest))
 
 
 FIRST = visit(0, 1.0, 1.1, 1.2, 1.3)

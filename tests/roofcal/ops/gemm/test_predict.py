@@ -11,8 +11,7 @@ from roofcal.ops.gemm import predict as calibrated_products
 from roofcal.ops.gemm.model import describe, evaluate
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS
-from tests.roofcal.made_up_records import exactly
-from tests.roofcal.models.runs import calibration, product
+from tests.roofcal.models.runs import calibration, exactly, product
 
 SIZES = (np.array([300.0]), np.array([4096.0]), np.array([8192.0]))
 TILES = "any_tile_split_k"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofcal.ask.shape_limits import refusal
-from roofcal.core.records import Calibration, PlanPoint
+from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.models import calibrated, datasheet
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
@@ -16,7 +16,6 @@ from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, constants_of, eval
 from roofcal.ops.mixed_gemm.predict import narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP
 from roofcal.ops.time_models import Sources
-from tests.roofcal.made_up_records import exactly
 from tests.roofcal.models.runs import SOURCES, SPEC, WAVE
 
 RECIPE = "int4_groupwise_g128"
@@ -42,11 +41,15 @@ SLOW = FAST | {"weights_per_s": 1e12}
 
 def calibration(**providers: dict[str, float]) -> Calibration:
     constants = {
-        f"mixed_gemm.{provider}.{RECIPE}.{name}": exactly(value, UNITS[name])
+        f"mixed_gemm.{provider}.{RECIPE}.{name}": Ceiling(
+            value=value, ci95_low=value, ci95_high=value, unit=UNITS[name], evidence="made up"
+        )
         for provider, values in providers.items()
         for name, value in values.items()
     }
-    constants["compute_units"] = exactly(132)
+    constants["compute_units"] = Ceiling(
+        value=132, ci95_low=132, ci95_high=132, unit="1", evidence="made up"
+    )
     errors = {f"mixed_gemm.{p}.{RECIPE}": {"log_p95": 0.1} for p in providers}
     return Calibration(
         device="made-up",

@@ -9,8 +9,7 @@ from roofcal.core.records import PlanPoint
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, PASSES, START, pass_seconds
 from roofcal.ops.time_models import Sources
-from tests.roofcal.made_up_records import exactly
-from tests.roofcal.models.runs import SOURCES
+from tests.roofcal.models.runs import SOURCES, exactly
 
 SIZE = np.array([8192.0])
 RATES = dict(zip(CONSTANTS, (3e-6, 5e7, 8e12, 4e12), strict=True))

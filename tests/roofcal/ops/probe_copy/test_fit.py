@@ -7,22 +7,24 @@ import numpy as np
 import pytest
 
 from roofcal.core import paths
-from roofcal.core.records import Ceiling
+from roofcal.core.records import Ceiling, Measurement
 from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import Probe
 from roofcal.ops.probe_copy.fit import fit
 from roofcal.study.config import load_study
 from roofcal.study.plan import plan_op
 from tests.roofcal.calibrate.probe_runs import CACHE, DRAM, device_with, streams
-from tests.roofcal.made_up_records import row
 
 
 def probes(provider: str = "made", slower: float = 1.0) -> list[Probe]:
     measured_streams = []
     for point, t in streams():
         samples = (t * slower,) * 8
+        measured = Measurement(
+            point_id="p", environment_id="e", session_id="s", status="ok", latency_samples_s=samples
+        )
         named = replace(point, provider=provider)
-        probe = Probe(point=named, measurement=row(*samples), latency=summarise(samples))
+        probe = Probe(point=named, measurement=measured, latency=summarise(samples))
         measured_streams.append(probe)
     return measured_streams
 

@@ -2,18 +2,18 @@
 
 import numpy as np
 
+from roofcal.core.records import Measurement
 from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import Fitted, Probe
 from roofcal.ops.probe_launch.fit import fit
 from tests.roofcal.calibrate.probe_runs import device_with, launches
-from tests.roofcal.made_up_records import row
 
 
 def test_graph_and_wall_are_apart() -> None:
     probes = [
         Probe(
             point=point,
-            measurement=row(),
+            measurement=Measurement(point_id="p", environment_id="e", session_id="s", status="ok"),
             latency=summarise([t] * 9),
         )
         for point, t in launches()
