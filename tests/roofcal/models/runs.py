@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Calibration, PlanPoint
+from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.core.wave_device import WaveDevice
 from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast import model as cast_model
@@ -12,7 +12,6 @@ from roofcal.ops.equations import current_equations
 from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
-from tests.roofcal.made_up_records import exactly as exactly  # other tests import it from here
 
 SPEC = DeviceSpec(
     device="made-up",
@@ -30,9 +29,14 @@ SPEC = DeviceSpec(
 )
 
 
+def exactly(value: float, unit: str = "1") -> Ceiling:
+    return Ceiling(value=value, ci95_low=value, ci95_high=value, unit=unit, evidence="made up")
+
+
 def calibration(device: str = "made-up", environment: str = "e1") -> Calibration:
     constants = {"compute_units": exactly(float(UNITS)), "launch_graph_s": exactly(1e-6, "s")}
-    constants["dram_copy_bytes_per_s"] = exactly(4e12, "B/s", half=0.1e12)
+    copy = Ceiling(value=4e12, ci95_low=3.9e12, ci95_high=4.1e12, unit="B/s", evidence="made up")
+    constants["dram_copy_bytes_per_s"] = copy
     for recipe in ("bf16", "fp8_tensorwise"):
         prefix = f"gemm.cublaslt.{recipe}."
         constants[f"{prefix}tile_family"] = encode_family(FAMILIES, "any_tile_split_k")
