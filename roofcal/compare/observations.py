@@ -79,7 +79,8 @@ def observe(run: RunFolder) -> ObservedRun:
     CompareError for a folder that is no run, RecordsError for a bad file.
     """
     environment = read_single_record(run.environment_file, Environment)
-    parts = [read_points(run, op.name, COLUMNS) for op in OPS if run.measured_ops()]
+    ops = [op.name for op in OPS] if run.measured_ops() else []
+    parts = [read_points(run, op, COLUMNS) for op in ops]
     cards = {card for part in parts for session in part.sessions for card in session.cards}
     # measured ones first, because lists of what differs are in the order of points
     tables = [

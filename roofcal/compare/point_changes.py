@@ -143,14 +143,14 @@ def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
     rest = ~np.logical_or.reduce(groups) if groups else np.ones(len(table), dtype=bool)
     groups += [rest] if rest.sum() >= _LEAST else []
     known = moderated_in_groups(Scatter(squares / degrees, degrees), turns, turn_degrees, groups)
-    seen = [_seen_changes(*of_row) for of_row in table[_SEEN].itertuples(index=False)]
+    seen = np.array([_seen_changes(*row) for row in table[_SEEN].itertuples(index=False)])
     clock_a, clock_b = _arrays(table, "clock_a", "clock_b")
     return table.assign(
         change=means[:, 1] - means[:, 0],
         variance=known.variance * (1 / counts).sum(axis=1),  # of a unit -> of two means' difference
         degrees=known.degrees,
-        seen_low=[low for low, _ in seen],
-        seen_high=[high for _, high in seen],
+        seen_low=seen[:, 0],
+        seen_high=seen[:, 1],
         clock=np.log(clock_b) - np.log(clock_a),
     )
 
