@@ -230,19 +230,13 @@ def energy_numbers(folder: Path) -> dict[str, str]:
     Args:
         folder: a run folder with products of method `energy`.
     """
-    from roofcal.core.jsonl import read_records, read_single_record  # noqa: PLC0415
-    from roofcal.core.paths import RunFolder  # noqa: PLC0415
-    from roofcal.core.records import Environment, Measurement  # noqa: PLC0415
-    from roofcal.points.power import counted_power, integrated_power  # noqa: PLC0415
+    from roofcal.points.run import load_run  # noqa: PLC0415
 
-    run = RunFolder.at(folder)
-    limit_w = read_single_record(run.environment_file, Environment).power_limit_w
-    rows = read_records(run.measurements_file("gemm"), Measurement)
-    powers = [(counted_power(row), integrated_power(row, "energy", limit_w)) for row in rows]
-    ratios = [c.watts / i.watts for c, i in powers if c is not None and i is not None]
+    points = load_run(folder).points("gemm").table
+    ratios = (points["board_w"] / points["integrated_w"]).dropna()
     return {
         "energy_points": str(len(ratios)),
-        "energy_most": f"{100 * max(abs(ratio - 1) for ratio in ratios):.1f} %",
+        "energy_most": f"{100 * (ratios - 1).abs().max():.1f} %",
     }
 
 

@@ -16,7 +16,7 @@ def schemas() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
     from pydantic import BaseModel  # noqa: PLC0415
 
-    from roofcal.claims.schema import Ledger  # noqa: PLC0415
+    from roofcal.claims import Ledger  # noqa: PLC0415
     from roofcal.core.devices import DeviceFile  # noqa: PLC0415
     from roofcal.core.language_models import LanguageModel  # noqa: PLC0415
     from roofcal.study.schema import StudyFile, SweepFile  # noqa: PLC0415

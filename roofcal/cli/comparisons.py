@@ -10,7 +10,7 @@ from roofcal.core import paths
 from roofcal.core.statistics import MATTERS
 
 if TYPE_CHECKING:
-    from roofcal.claims.ledgers import Entry
+    from roofcal.claims import Entry
     from roofcal.core.paths import RunFolder
     from roofcal.report.data.claims import Verdict
 
@@ -94,7 +94,7 @@ def _show(
 
 def _entries(ledger: str | None) -> "list[Entry]":
     """The claims of one ledger, of all without its name."""
-    from roofcal.claims.ledgers import load_claims
+    from roofcal.claims import load_claims
     from roofcal.core.names import did_you_mean_or_all
 
     entries = load_claims(paths.CLAIMS)

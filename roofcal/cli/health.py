@@ -60,9 +60,15 @@ def health(
         json: for programs, every op
     """
     from roofcal.core.machine.nvml import survey_gpus
-    from roofcal.health.comparison import FEWEST, compare_cards, compare_with_publication
+    from roofcal.health.comparison import (
+        FEWEST,
+        HealthError,
+        compare_cards,
+        compare_with_publication,
+        read_card,
+        read_fleet,
+    )
     from roofcal.health.panel import measure_card
-    from roofcal.health.readings import HealthError, read_card, read_fleet
     from roofcal.study.discover import discover
     from roofcal.study.run_search import find_publication
     from roofcal.study.runs import RunsError
@@ -97,8 +103,8 @@ def health(
     else:
         other = "" if run.environment_id == environment.environment_id else _OTHER_ENVIRONMENT
         print(f"compared with the publication {run.name}{other}", file=sys.stderr)
-        published = read_card(run.folder, run.name).readings
-        own = [compare_with_publication(read_card(folder, card), published, threshold)]
+        published = read_card(run.folder)
+        own = [compare_with_publication(card, read_card(folder), published, threshold)]
     return _answer(own, as_json=json, out=None)
 
 
@@ -122,8 +128,8 @@ def _environment_of_fleet(node: str | None, recorded: Path | None) -> "Environme
     """The environment to measure in; raises if this is another node, or has another environment."""
     from roofcal.core.jsonl import read_single_record
     from roofcal.core.records import Environment
+    from roofcal.health.comparison import HealthError
     from roofcal.health.panel import node_name
-    from roofcal.health.readings import HealthError
     from roofcal.study.discover import check_environment, discover
 
     if node and node != node_name():
@@ -150,8 +156,7 @@ def fleet(
         page (FILE): write it as a page too
     """
     from roofcal.core.files import check_folder
-    from roofcal.health.comparison import compare_cards
-    from roofcal.health.readings import read_fleet
+    from roofcal.health.comparison import compare_cards, read_fleet
 
     check_folder(folder)
     cards = read_fleet(folder)
@@ -164,7 +169,7 @@ def fleet(
 
 
 def _answer(verdicts: "Sequence[CardVerdict]", *, as_json: bool, out: Path | None) -> int:
-    from roofcal.health.as_text import as_text
+    from roofcal.health.page import as_text
 
     if as_json:
         text = dumps([asdict(verdict) for verdict in verdicts], indent=1) + "\n"

@@ -30,10 +30,9 @@ def publish(*, run: Path | None = None, again: tuple[Path, ...] = ()) -> None:
         again (FOLDER): publications whose derived files the present code makes anew from their
             records
     """
-    from roofcal.claims.ledgers import load_claims
+    from roofcal.claims import load_claims
+    from roofcal.publish.freeze import check_checkout, check_terms, run_folders_anew
     from roofcal.publish.freeze import publish as freeze
-    from roofcal.publish.freeze import run_folders_anew
-    from roofcal.publish.terms import check_checkout, check_terms
     from roofcal.study.config import load_study
 
     limits, claims = load_study(paths.CONFIG).file.publish, load_claims(paths.CLAIMS)

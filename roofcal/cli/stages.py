@@ -245,7 +245,7 @@ def report(*, run: list[str], out: Path, figures: Path | None = None) -> None:
         out: the page
         figures (DIR): every figure as an SVG file below this folder
     """
-    from roofcal.claims.ledgers import load_claims
+    from roofcal.claims import load_claims
     from roofcal.core.files import check_folder
     from roofcal.report.write import write_report
 

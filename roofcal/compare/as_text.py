@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from roofcal.compare.point_changes import MOVED
 from roofcal.core.records import CODE
 from roofcal.core.visits.intervals import MEANINGS
 
 Row = Mapping[str, Any]
-Rows = Sequence[Row]
 
 
 def as_text(comparison: Mapping[str, Any], shown: int = 10) -> str:
@@ -41,7 +41,7 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
     beyond = f"beyond {comparison['threshold']:.1%}"
     yield f"{sum(counts.values())} points after the common shifts, {beyond}: {parts}"
     yield f"(before them: {raw['SLOWER']} SLOWER, {raw['FASTER']} FASTER)"
-    moved = [p for p in comparison["points"] if p["verdict"] in ("SLOWER", "FASTER")]
+    moved = [row for row in comparison["points"] if row["verdict"] in MOVED]
     yield from _first_rows(moved, _point_line, shown)
     for title, key, line in _LISTS:
         rows = comparison[key]
@@ -59,43 +59,45 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
     yield comparison["conclusion"]
 
 
-def _shift_lines(rows: Rows) -> Iterator[str]:
+def _shift_lines(rows: Sequence[Row]) -> Iterator[str]:
     if not rows:
         yield "common shifts: none, too few points"
         return
     width = max(len(row["group"]) for row in rows)
     yield f"{'common shift of':<{width}}  points    time           95 %     clock  resolved  cause"
     for row in rows:
-        interval = f"{_percent(row['low'])} to {_percent(row['high'])}"
-        clock = "-" if row["clock"] is None else _percent(row["clock"])
+        clock = "-" if row["clock"] is None else f"{row['clock']:+.1%}"
         yield (
-            f"{row['group']:<{width}}  {row['points']:6}  {_percent(row['shift']):>6}"
-            f"  {interval:>16}  {clock:>6}  {row['resolved']:8.0%}  {row['cause'] or '-'}"
+            f"{row['group']:<{width}}  {row['points']:6}  {row['shift']:>+6.1%}"
+            f"  {_interval(row):>16}  {clock:>6}  {row['resolved']:8.0%}  {row['cause'] or '-'}"
         )
 
 
+def _interval(row: Row) -> str:
+    return f"{row['low']:+.1%} to {row['high']:+.1%}"
+
+
+def _first_rows(rows: Sequence[Row], line: Callable[[Row], str], shown: int) -> Iterator[str]:
+    for row in rows[:shown]:
+        yield f"  {line(row)}"
+    if len(rows) > shown:
+        yield f"  ... and {len(rows) - shown} more (--json has all)"
+
+
 def _point_line(row: Row) -> str:
-    interval = f"{_percent(row['low'])} to {_percent(row['high'])}"
     names = "" if row["same_names"] else ", other kernel names"
     return (
-        f"{row['verdict']} {_percent(row['change'])} ({interval}), {row['cause']}{names}: "
-        f"{_point_name(row)}, {row['median_a_s'] * 1e6:.4g} -> {row['median_b_s'] * 1e6:.4g} us"
+        f"{row['verdict']} {row['change']:+.1%} ({_interval(row)}), {row['cause']}{names}: "
+        f"{_name(row)}, {row['median_a_s'] * 1e6:.4g} -> {row['median_b_s'] * 1e6:.4g} us"
     )
 
 
-def _point_name(row: Row) -> str:
+def _name(row: Row) -> str:
     who = [row[key] for key in ("op", "provider", "recipe") if key in row]
     sizes = "x".join(str(size) for size in row["shape"].values())
     protocol = "" if row["protocol"] == "graph cold normal" else f" ({row['protocol']})"
     repeat = f" #{row['repeat']}" if row["repeat"] else ""
     return f"{' '.join(who)} {sizes}{protocol}{repeat}"
-
-
-def _first_rows(rows: Rows, line: Callable[[Row], str], shown: int) -> Iterator[str]:
-    for row in rows[:shown]:
-        yield f"  {line(row)}"
-    if len(rows) > shown:
-        yield f"  ... and {len(rows) - shown} more (--json has all)"
 
 
 def _constant_line(row: Row) -> str:
@@ -104,7 +106,7 @@ def _constant_line(row: Row) -> str:
         or f"{row[end]:.4g} ({row[f'{end}_low']:.4g} to {row[f'{end}_high']:.4g})"
         for end in ("a", "b")
     ]
-    change = "" if row["change"] is None else f", {_percent(row['change'])}"
+    change = "" if row["change"] is None else f", {row['change']:+.1%}"
     unit = "" if row["unit"] == CODE else f" {row['unit']}"
     return f"{row['constant']}: {ends[0]} -> {ends[1]}{unit}{change}"
 
@@ -116,31 +118,22 @@ def _breakeven_line(row: Row) -> str:
     return f"{linear}: {a} -> {b}{sure}"
 
 
-def _percent(fraction: float) -> str:
-    return f"{fraction:+.1%}"
-
-
-_LISTS: Final = (
-    (
-        "status changed",
-        "statuses",
-        lambda r: f"{_point_name(r)}: {r['status_a']} -> {r['status_b']}",
-    ),
+_LISTS: Final[Sequence[tuple[str, str, Callable[[Row], str]]]] = (
+    ("status changed", "statuses", lambda r: f"{_name(r)}: {r['status_a']} -> {r['status_b']}"),
     (
         "kernels with other names",
         "kernels",
-        lambda r: f"{_point_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
+        lambda r: f"{_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
     ),
     (
         "winner changed",
         "winners",
         lambda r: (
-            f"{_point_name(r)}: {r['winner_a']} -> {r['winner_b']}"
-            f"{'' if r['clear'] else ' (close)'}"
+            f"{_name(r)}: {r['winner_a']} -> {r['winner_b']}{'' if r['clear'] else ' (close)'}"
         ),
     ),
     ("constants that moved", "constants", _constant_line),
     ("break-even points that moved", "breakeven", _breakeven_line),
-    ("only in B", "appeared", lambda r: f"{_point_name(r)}: {r['status']}"),
-    ("only in A", "disappeared", lambda r: f"{_point_name(r)}: {r['status']}"),
+    ("only in B", "appeared", lambda r: f"{_name(r)}: {r['status']}"),
+    ("only in A", "disappeared", lambda r: f"{_name(r)}: {r['status']}"),
 )

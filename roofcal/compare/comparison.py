@@ -1,26 +1,36 @@
-"""All that differs between two runs, as JSON values."""
+"""All that differs between two runs, as JSON values.
 
+Beside the times of points: statuses, kernels, winners, versions, and what is derived from runs,
+constants and break-even points.
+"""
+
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
 
-from roofcal.compare import listed_changes
-from roofcal.compare.observations import ObservedRun, observe
-from roofcal.compare.point_changes import (
-    PointChange,
-    compare_points,
-    same_measurements,
-)
+import pandas as pd
+
+from roofcal.compare.observations import CompareError, ObservedRun, in_both, observe
+from roofcal.compare.point_changes import compare_points, same_measurements
+from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
+from roofcal.core.records import CODE, Calibration, Ceiling, PlanPoint
 from roofcal.core.statistics import MATTERS
+from roofcal.core.visits.differences import error_of_difference, time_ratio
 from roofcal.core.visits.intervals import HOLDS
-
-Values = TypeVar("Values")  # constants, or a map, of one run
+from roofcal.ops import BY_NAME
+from roofcal.ops.constants import family_of_constant
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 # What a comparison ends in, with the exit code of the command.
 OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
+_LINEAR: Final = ["recipe", "pass", "casts", "n", "k"]  # columns that name a linear
+_ENDS: Final = ("breakeven_m", "breakeven_m_low", "breakeven_m_high")  # of a break-even map
+
+Rows = list[dict[str, Any]]
 
 
 def compare(
@@ -45,36 +55,45 @@ def compare(
     """
     limit = threshold if limit is None else limit
     run_a, run_b = observe(a), observe(b)
-    points, shifts = compare_points(run_a, run_b, threshold)
-    slower = [p for p in points if p.verdict == "SLOWER" and p.cause != "clock"]
-    statuses = listed_changes.changed_statuses(run_a, run_b)
+    pairs = in_both(run_a, run_b)
+    points, shifts = compare_points(pairs, threshold)
+    rows = [
+        point_label(row["point"])
+        | {name: value for name, value in row.items() if name != "point"}
+        | {"point_id": row["point"].point_id}
+        for row in sorted(points, key=_slowest_first)
+    ]
+    slower = [row for row in points if row["verdict"] == "SLOWER" and row["cause"] != "clock"]
+    statuses = changed_statuses(pairs)
+    fields_b = asdict(run_b.environment)
     comparison = {
         "a": _run_summary(run_a),
         "b": _run_summary(run_b),
         "threshold": threshold,
         "limit": limit,
-        "same_measurements": same_measurements(run_a, run_b),
-        "environment": listed_changes.changed_environment(run_a, run_b),
-        "shifts": [{name: getattr(shift, name) for name in shift.__slots__} for shift in shifts],
-        "counts": _verdict_counts([point.verdict for point in points]),
-        "counts_raw": _verdict_counts([point.verdict_raw for point in points]),
-        "points": [_point_row(point) for point in sorted(points, key=_slowest_first)],
-        "regressions": [p.b.point.point_id for p in slower if p.change > limit],
-        "regressed_groups": [s.group for s in shifts if s.low > limit and s.cause != "clock"],
+        "same_measurements": same_measurements(pairs),
+        "environment": [
+            {"field": name, "a": value, "b": fields_b[name]}
+            for name, value in asdict(run_a.environment).items()
+            if value != fields_b[name]
+        ],
+        "shifts": shifts,
+        "counts": _verdict_counts(points, "verdict"),
+        "counts_raw": _verdict_counts(points, "verdict_raw"),
+        "points": rows,
+        "regressions": [row["point"].point_id for row in slower if row["change"] > limit],
+        "regressed_groups": [
+            shift["group"] for shift in shifts if shift["low"] > limit and shift["cause"] != "clock"
+        ],
         "statuses": statuses,
         "lost": dict(Counter(row["status_b"] for row in statuses if row["status_a"] == "ok")),
-        "left_out": listed_changes.left_out_ops(run_a, run_b),
-        "kernels": listed_changes.renamed_kernels(run_a, run_b),
-        "winners": listed_changes.changed_winners(run_a, run_b, threshold),
-        "appeared": listed_changes.only_in(run_b, run_a),
-        "disappeared": listed_changes.only_in(run_a, run_b),
-        "constants": _if_both(
-            map(listed_changes.read_constants, (a, b)),
-            partial(listed_changes.moved_constants, threshold=threshold),
-        ),
-        "breakeven": _if_both(
-            map(listed_changes.read_breakeven, (a, b)), listed_changes.moved_breakevens
-        ),
+        "left_out": left_out_ops(run_a, run_b),
+        "kernels": renamed_kernels(pairs),
+        "winners": changed_winners(pairs, threshold),
+        "appeared": only_in(run_b, run_a),
+        "disappeared": only_in(run_a, run_b),
+        "constants": moved_constants(a, b, threshold),
+        "breakeven": moved_breakevens(a, b),
     }
     outcome, conclusion = _outcome(comparison)
     return comparison | {"outcome": outcome, "conclusion": conclusion}
@@ -113,39 +132,211 @@ def _why_nothing(comparison: Mapping[str, Any]) -> str:
 
 def _run_summary(run: ObservedRun) -> dict[str, Any]:
     """What a run is; `intervals`: what the intervals of its points hold, and of how many."""
-    times = (observation.time for observation in run.measured)
+    bases = (interval.basis for interval in run.measured["interval"] if interval is not None)
     return {
         "device": run.environment.device,
         "environment": run.environment.environment_id,
         "folder": run.folder.as_posix(),
         "cards": list(run.cards),
         "points": len(run.measured),
-        "intervals": dict(Counter(HOLDS[time.basis] for time in times if time is not None)),
+        "intervals": dict(Counter(HOLDS[basis] for basis in bases)),
     }
 
 
-def _if_both(
-    values: Iterable[Values | None], moved: Callable[[Values, Values], list[dict[str, Any]]]
-) -> list[dict[str, Any]] | None:
-    """What moved between the values of A and B; None where a run has none."""
-    a, b = values
-    return None if a is None or b is None else moved(a, b)
-
-
-def _verdict_counts(verdicts: Sequence[str]) -> dict[str, int]:
-    count = Counter(verdicts)
+def _verdict_counts(points: Rows, field: str) -> dict[str, int]:
+    count = Counter(row[field] for row in points)
     return {name: count[name] for name in VERDICTS}
 
 
-def _slowest_first(point: PointChange) -> tuple[int, float]:
+def _slowest_first(row: Mapping[str, Any]) -> tuple[int, float]:
     """Slower points first, the slowest on top; then faster ones, then the others as planned."""
-    rank = {"SLOWER": 0, "FASTER": 1}.get(point.verdict, 2)
-    return rank, -abs(point.change) if rank < 2 else 0.0
+    rank = {"SLOWER": 0, "FASTER": 1}.get(row["verdict"], 2)
+    return rank, -abs(row["change"]) if rank < 2 else 0.0
 
 
-def _point_row(point: PointChange) -> dict[str, Any]:
-    row = {name: getattr(point, name) for name in point.__slots__ if name not in ("a", "b")}
-    medians = (None if time is None else time.median for time in (point.a.time, point.b.time))
-    times = dict(zip(("median_a_s", "median_b_s"), medians, strict=True))
-    label = listed_changes.point_label(point.b.point)
-    return label | times | row | {"point_id": point.b.point.point_id}
+def point_label(point: PlanPoint) -> dict[str, Any]:
+    """What names a point: op, provider, recipe, sizes, protocol, repeat."""
+    protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
+    return {
+        "op": point.op,
+        "provider": point.provider,
+        "recipe": point.recipe,
+        "shape": dict(point.shape),
+        "protocol": " ".join(protocol),
+        "repeat": point.repeat,
+    }
+
+
+def _labelled(table: pd.DataFrame, point: str, *names: str) -> Rows:
+    """What names the points of a column, and the values of other columns."""
+    return [
+        point_label(of_row) | dict(zip(names, values, strict=True))
+        for of_row, *values in table[[point, *names]].itertuples(index=False)
+    ]
+
+
+def only_in(run: ObservedRun, other: ObservedRun) -> Rows:
+    """Points that were measured, with whatever result, in one run and not in the other."""
+    measured = run.measured
+    return _labelled(measured[~measured.index.isin(other.points.index)], "point", "status")
+
+
+def left_out_ops(a: ObservedRun, b: ObservedRun) -> dict[str, int]:
+    """Ops that B does not plan -> how many points of each are ok in A; {} if B has no samples."""
+    planned = {point.op for point in b.points["point"]}
+    ok_ops = (point.op for point in a.points["point"][a.points["status"] == "ok"])
+    return dict(Counter(op for op in ok_ops if planned and op not in planned))
+
+
+def changed_statuses(pairs: pd.DataFrame) -> Rows:
+    """Points that are ok in one run and, say, unsupported in the other; those ok in A first."""
+    changed = pairs[pairs["status_a"] != pairs["status_b"]]
+    rows = _labelled(changed, "point_a", "status_a", "status_b")
+    return sorted(rows, key=lambda row: str(row["status_a"]) != "ok")
+
+
+def renamed_kernels(pairs: pd.DataFrame) -> Rows:
+    """Points whose kernels have other names. Points of which one run noted no name are left out."""
+    rows = _labelled(pairs, "point_a", "kernels_a", "kernels_b")
+    return [
+        row | {name: list(row[name]) for name in ("kernels_a", "kernels_b")}
+        for row in rows
+        if row["kernels_a"] and row["kernels_b"] and row["kernels_a"] != row["kernels_b"]
+    ]
+
+
+def changed_winners(pairs: pd.DataFrame, threshold: float) -> Rows:
+    """Shapes and protocols whose fastest provider and recipe is another one in B.
+
+    Contenders do the same work, and have a time in both runs. `clear` where in both runs the
+    winner leads the other run's winner by more than `threshold`, with its whole interval; else the
+    two were, or are, about as fast. Clear ones come first.
+    """
+    groups: dict[tuple[str, str], Rows] = {}
+    for point, a, b in pairs[["point_a", "interval_a", "interval_b"]].itertuples(index=False):
+        work = _same_work(point)
+        if work is not None and a is not None and b is not None:
+            groups.setdefault(work, []).append({"point": point, "a": a, "b": b})
+    rows = []
+    for contenders in groups.values():
+        first, then = (min(contenders, key=lambda row: row[end].median) for end in "ab")
+        if first is then:
+            continue
+        label = point_label(first["point"])
+        lead_a = time_ratio(then["a"].ends, first["a"].ends)
+        lead_b = time_ratio(first["b"].ends, then["b"].ends)
+        rows.append(
+            {key: label[key] for key in ("op", "shape", "protocol", "repeat")}
+            | {
+                "winner_a": f"{first['point'].provider} {first['point'].recipe}",
+                "winner_b": f"{then['point'].provider} {then['point'].recipe}",
+                "lead_a": float(lead_a.ratio) - 1,
+                "lead_b": float(lead_b.ratio) - 1,
+                "clear": lead_a.is_slower(threshold) and lead_b.is_slower(threshold),
+            }
+        )
+    return sorted(rows, key=lambda row: not row["clear"])
+
+
+def _same_work(point: PlanPoint) -> tuple[str, str] | None:
+    """Equal for points that do the same work in turns; None for a provider of a part of an op.
+
+    Recipes of an op with a baseline do: products of the same matrices in other formats. Those of
+    the others do not: reading, writing and copying, or casts with other scales.
+    """
+    spec = BY_NAME[point.op]
+    if point.provider in spec.partial:
+        return None
+    does_the_same = BY_NAME[spec.folder].baseline_recipe is not None
+    return point.group_key, "" if does_the_same else point.recipe
+
+
+def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None:
+    """Constants whose difference has a 95 % interval without 0, and is above `threshold` of A's.
+
+    None where a run has no calibration. With a hundred constants some five move by chance. The
+    largest changes come first; then names that became others (`choice_a`, `choice_b`), which have
+    no `change`; last constants of one calibration alone, which have None for the value of the
+    other.
+    """
+    files = [run.calibration_file for run in (a, b)]
+    if not all(file.is_file() for file in files):
+        return None
+    of_a, of_b = (read_single_record(file, Calibration).constants for file in files)
+    rows = []
+    for name in sorted({*of_a, *of_b}):
+        row, moved = _constant_row(name, of_a.get(name), of_b.get(name))
+        is_small = row["change"] is not None and abs(row["change"]) < threshold
+        if moved and not is_small:
+            rows.append(row | {"moved": True})
+    return sorted(
+        rows,
+        key=lambda row: (
+            None in (row["a"], row["b"]),
+            row["change"] is None,
+            -abs(row["change"] or 0.0),
+        ),
+    )
+
+
+def _constant_row(name: str, a: Ceiling | None, b: Ceiling | None) -> tuple[dict[str, Any], bool]:
+    """The row of a constant, and whether it moved."""
+    row: dict[str, Any] = {"constant": name, "unit": next(c.unit for c in (a, b) if c)}
+    ends = (("a", a), ("b", b))
+    row |= {f"choice_{end}": c and family_of_constant(name, c) for end, c in ends}
+    for end, constant in ends:
+        row |= {
+            end: constant.value if constant else None,
+            f"{end}_low": constant.ci95_low if constant else None,
+            f"{end}_high": constant.ci95_high if constant else None,
+        }
+    if a is None or b is None:
+        return row | {"change": None}, True
+    if row["unit"] == CODE:  # names have no distance
+        return row | {"change": None}, a.value != b.value
+    change = b.value / a.value - 1 if a.value else None
+    difference = b.value - a.value
+    below, above = error_of_difference(*((c.value, c.ci95_low, c.ci95_high) for c in (b, a)))
+    return row | {"change": change}, bool(difference > below or -difference > above)
+
+
+def moved_breakevens(a: RunFolder, b: RunFolder) -> Rows | None:
+    """Linears of both maps whose break-even M has another best estimate, M None for never.
+
+    None where a run has no map. `clear` where the 95 % intervals do not overlap. Those come first.
+    Raises CompareError for a file that is no map.
+    """
+    if not (a.breakeven_file.is_file() and b.breakeven_file.is_file()):
+        return None
+    both = _read_breakeven(a.breakeven_file, "a").merge(
+        _read_breakeven(b.breakeven_file, "b"), on=_LINEAR
+    )
+    moved = both[both["m_a"] != both["m_b"]]
+    apart = (moved["m_a_high"] < moved["m_b_low"]) | (moved["m_b_high"] < moved["m_a_low"])
+    rows = [
+        {
+            str(name): None if value == math.inf else int(value) if type(value) is float else value
+            for name, value in row.items()
+        }
+        for row in moved.assign(clear=apart).to_dict("records")
+    ]
+    return sorted(rows, key=lambda row: not row["clear"])
+
+
+def _read_breakeven(path: Path, end: str) -> pd.DataFrame:
+    """m_<end> and its low and high end (infinity for never) of every linear of a map."""
+    try:
+        table = pd.read_csv(
+            path,
+            usecols=[*_LINEAR, *_ENDS],
+            dtype={"n": int, "k": int, **dict.fromkeys(_ENDS, float)},
+            keep_default_na=False,
+            na_values={name: [""] for name in _ENDS},
+        )
+    except ValueError as error:  # those of pandas are such, too
+        raise CompareError(
+            f"{path}: a line is no row of a break-even map ({error}); delete the file and run "
+            "`make study` again"
+        ) from None
+    table = table[[*_LINEAR, *_ENDS]].fillna(math.inf).drop_duplicates(_LINEAR, keep="last")
+    return table.rename(columns=lambda name: name.replace("breakeven_m", f"m_{end}"))

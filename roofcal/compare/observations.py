@@ -4,23 +4,22 @@ The unit is the visit, or the turn of a point that was visited once: docs/method
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Environment, PlanPoint
+from roofcal.core.records import Environment
 from roofcal.core.times import Array
-from roofcal.core.visits.intervals import PointInterval
 from roofcal.ops import OPS
 from roofcal.ops.regimes import gemm_regime
-from roofcal.points.columns import Column, declared
+from roofcal.points.columns import INTERVAL, POINT, Column, declared
 from roofcal.points.reader import NOT_REACHED, Points, SeenPoint, read_points, with_intervals
 
 _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
@@ -34,6 +33,7 @@ _TRIMMED_OF_CPU: Final = 0.25
 # any limit from 0.5 to 10 ms.
 _LONG_S: Final = 3e-3
 NOT_MEASURED: Final = "not measured"  # the status of a planned point without a row
+LIMITED: Final = "clock limited"  # a part of the names of drift regimes
 _LIMITED: Final = 0.97  # below this share of the run's highest clock something limits the clock
 
 
@@ -41,70 +41,35 @@ class CompareError(ValueError):
     """A folder that cannot be compared; the message says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """One point of one run. Logarithms are natural ones of seconds and of Hz.
-
-    key           equal for the same point on any device, in any environment
-    log_turns_s   per settled turn, its trimmed mean (of a CPU, that of the middle half of its
-                  samples); of a point that was visited several times, the
-                  mean over the turns of each visit; empty where the point has no time
-    turn_variance variance of the mean of one visit as the scatter of its turns shows it, with its
-                  degrees of freedom; 0 and 0 of a point whose units are turns
-    log_clock_hz  the mean reading of the SM clock in settled turns; None without a reading
-    clock_error   standard error of that, a fraction
-    time          median in s and its interval, the numbers of the tidy tables; None without a time
-    """
-
-    key: str
-    point: PlanPoint
-    status: str
-    log_turns_s: tuple[float, ...] = ()
-    turn_variance: float = 0.0
-    turn_degrees: int = 0
-    log_clock_hz: float | None = None
-    clock_error: float = 0.0
-    time: PointInterval | None = None
-    kernel_names: tuple[str, ...] = ()
-
-    @property
-    def mean(self) -> float:
-        """The mean over the turns."""
-        return float(np.mean(self.log_turns_s))
-
-    @property
-    def squares(self) -> float:
-        """Sum of squared differences of the turns from their mean."""
-        return float(((np.asarray(self.log_turns_s) - self.mean) ** 2).sum())
-
-
 @dataclass(frozen=True, kw_only=True)
 class ObservedRun:
-    """A run: its environment and its observations by key, of every point that it plans.
+    """A run: its environment and a table of every point that it plans.
 
-    A planned point without a row has status NOT_MEASURED, unless the run has no samples at all.
+    The index of the table names a point alike on any device, in any environment. Logarithms are
+    natural ones of seconds and of Hz. Columns, of which a point without a time has the first two:
+
+    point          the PlanPoint
+    status         NOT_MEASURED of a point without a row, unless the run has no samples at all
+    interval       median in s and its interval, the numbers of the tidy tables; None without a time
+    units          per settled turn, its trimmed mean (of a CPU, that of the middle half of its
+                   samples); of a point that was visited several times, the mean over the turns of
+                   each visit; () without a time
+    turn_variance  variance of the mean of one visit as the scatter of its turns shows it, with its
+    turn_degrees   degrees of freedom; 0 and 0 of a point whose units are turns
+    clock          the mean reading of the SM clock in settled turns; not a number without a reading
+    clock_error    standard error of that, a fraction
+    kernels        names, as often as they were launched
     """
 
     folder: Path
     environment: Environment
-    points: dict[str, Observation]
+    points: pd.DataFrame
     cards: tuple[str, ...] = ()
 
     @property
-    def measured(self) -> list[Observation]:
-        """The observations that have a row, whatever it says."""
-        return [o for o in self.points.values() if o.status != NOT_MEASURED]
-
-    @cached_property
-    def highest_log_clock(self) -> float | None:
-        """The highest clock of any point; None where no clock was read."""
-        clocks = (observation.log_clock_hz for observation in self.points.values())
-        return max((clock for clock in clocks if clock), default=None)
-
-    def is_limited(self, observation: Observation) -> bool:
-        """Whether the card ran clearly below its highest clock."""
-        highest, own = self.highest_log_clock, observation.log_clock_hz
-        return highest is not None and own is not None and own < highest + np.log(_LIMITED)
+    def measured(self) -> pd.DataFrame:
+        """The points that have a row, whatever it says."""
+        return self.points[self.points["status"] != NOT_MEASURED]
 
 
 def observe(run: RunFolder) -> ObservedRun:
@@ -114,105 +79,114 @@ def observe(run: RunFolder) -> ObservedRun:
     CompareError for a folder that is no run, RecordsError for a bad file.
     """
     environment = read_single_record(run.environment_file, Environment)
-    points: dict[str, Observation] = {}
-    cards: set[str] = set()
-    for op in OPS if run.measured_ops() else ():
-        of_op = read_points(run, op.name, COLUMNS)
-        cards |= {card for session in of_op.sessions for card in session.cards}
-        # measured ones first, because lists of what differs are in the order of points
-        observed = sorted(observations(of_op), key=lambda o: o.status == NOT_MEASURED)
-        points |= {observation.key: observation for observation in observed}
-    observed_run = ObservedRun(
+    ops = [op.name for op in OPS] if run.measured_ops() else []
+    parts = [read_points(run, op, COLUMNS) for op in ops]
+    cards = {card for part in parts for session in part.sessions for card in session.cards}
+    # measured ones first, because lists of what differs are in the order of points
+    tables = [
+        observations(part).sort_values("status", key=lambda s: s == NOT_MEASURED, kind="stable")
+        for part in parts
+        if len(part.table)
+    ]
+    points = pd.concat(tables) if tables else pd.DataFrame(columns=[*_READ, *_UNITS])
+    observed = ObservedRun(
         folder=run.folder, environment=environment, points=points, cards=tuple(sorted(cards))
     )
-    if not observed_run.measured and not run.calibration_file.is_file():
+    if observed.measured.empty and not run.calibration_file.is_file():
         raise CompareError(f"{run.folder}: holds no measurement of any op; finish the study first")
-    return observed_run
-
-
-def in_both(a: ObservedRun, b: ObservedRun) -> Iterator[tuple[Observation, Observation]]:
-    """The observations of each point that both runs plan."""
-    return ((x, b.points[key]) for key, x in a.points.items() if key in b.points)
-
-
-def observations(points: Points) -> list[Observation]:
-    """What COLUMNS say of the points of one op; of a point without a time its status alone."""
-    table = with_intervals(points.table, points.sessions, of_sentinels=False)
-    observed = []
-    for row in table.to_dict("records"):
-        point: PlanPoint = row["point"]
-        timed = {"time": row["interval"], "kernel_names": row["kernels"]}
-        observed.append(
-            Observation(
-                # What point_id names, but the device: a hash of each would take 0.1 s of a run.
-                key=f"{point.group_key},{point.recipe},{point.provider}",
-                point=point,
-                status=NOT_MEASURED if row["status"] == NOT_REACHED else row["status"],
-                **(timed | row["scatter"] | row["clock"] if row["interval"] else {}),
-            )
-        )
     return observed
 
 
-def _clock(point: SeenPoint) -> dict[str, Any]:
-    """The mean of the readings of the clock in settled turns, and its standard error."""
-    readings = (point.row.telemetry.sm_clock_hz[i] for i in point.row.settled_readings)
-    clocks = [clock for clock in readings if clock > 0]
-    if not clocks:
-        return {}
-    clock, count = fmean(clocks), len(clocks)
-    squares = sum((reading - clock) ** 2 for reading in clocks)
-    error = math.sqrt(squares / (count - 1) / count) / clock if count > 1 else 0.0
-    return {"log_clock_hz": math.log(clock), "clock_error": error}
+def observations(points: Points) -> pd.DataFrame:
+    """The points of one op, see ObservedRun."""
+    table = with_intervals(points.table, points.sessions, of_sentinels=False)
+    units = pd.DataFrame(map(_units, table["turns"]), index=table.index, columns=_UNITS)
+    # What point_id names, but the device: a hash of each would take 0.1 s of a run.
+    keys = [f"{point.group_key},{point.recipe},{point.provider}" for point in table[POINT]]
+    status = table["status"].replace(NOT_REACHED, NOT_MEASURED)
+    return table.assign(status=status)[_READ].join(units).set_axis(keys)
 
 
-def _scatter(point: SeenPoint) -> dict[str, Any]:
-    """The time by visit, or by turn where one visit is all that there is; see Observation."""
+def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
+    """The points that both runs plan; columns of ObservedRun and their drift regime, _a and _b."""
+    keys = [key for key in a.points.index if key in b.points.index]
+    parts = (
+        run.points.assign(regime=drift_regimes(run.points)).loc[keys].add_suffix(end)
+        for run, end in ((a, "_a"), (b, "_b"))
+    )
+    return pd.concat(parts, axis="columns")
+
+
+def drift_regimes(points: pd.DataFrame) -> list[str]:
+    """Points of one such regime drift together: that of the shape, and if the clock was limited.
+
+    At a limited clock, points that take long are apart from the others.
+    """
+    if points.empty:
+        return []
+    names = []
+    limit = _LIMITED * points["clock"].max()
+    for point, interval, clock in points[["point", "interval", "clock"]].itertuples(index=False):
+        shape = point.shape
+        name = point.protocol.cache
+        if {"m", "n", "k"} <= set(shape):
+            name = gemm_regime(shape["m"], shape["n"], shape["k"])
+        if clock < limit:
+            name += f", {LIMITED}"
+            name += ", long" if interval is not None and interval.median >= _LONG_S else ""
+        names.append(name)
+    return names
+
+
+def _clocks(point: SeenPoint) -> list[float]:
+    """The readings of the clock in settled turns."""
     if not point.visit_times:
-        return {}
+        return []
+    readings = (point.row.telemetry.sm_clock_hz[i] for i in point.row.settled_readings)
+    return [clock for clock in readings if clock > 0]
+
+
+def _clock_error(point: SeenPoint) -> float:
+    """The standard error of the mean of the readings."""
+    clocks = _clocks(point)
+    if len(clocks) < 2:
+        return 0.0
+    mean, count = fmean(clocks), len(clocks)
+    squares = sum((reading - mean) ** 2 for reading in clocks)
+    return math.sqrt(squares / (count - 1) / count) / mean
+
+
+def _turns(point: SeenPoint) -> list[list[float]]:
+    """By visit and turn, the mean of the logarithms without so many samples at either end."""
+    if not point.visit_times:
+        return []
     cut = _TRIMMED_OF_CPU if point.point.device.startswith("cpu-") else _TRIMMED
-    visits = [
-        [_trimmed_log(turn, cut) for turn in turns] for turns in point.settled_turns_s if turns
-    ]
-    if len(visits) == 1:
-        return {"log_turns_s": tuple(visits[0])}
-    means = [fmean(visit) for visit in visits]
-    degrees = sum(len(visit) - 1 for visit in visits)
-    squares = sum((t - mean) ** 2 for v, mean in zip(visits, means, strict=True) for t in v)
-    turns = sum(map(len, visits)) / len(visits)
-    return {
-        "log_turns_s": tuple(means),
-        "turn_variance": squares / degrees / turns if degrees else 0.0,
-        "turn_degrees": degrees,
-    }
+    return [[_trimmed_log(turn, cut) for turn in v] for v in point.settled_turns_s if v]
 
 
 def _trimmed_log(samples: Sequence[float], cut: float) -> float:
-    """Mean of the logarithms without that share of the samples at either end."""
     left_out = int(len(samples) * cut)
     kept: Array = np.log(sorted(samples)[left_out : len(samples) - left_out])
     return float(np.add.reduce(kept) / len(kept))  # mean() takes 5 us more, for 20,000 turns
 
 
+def _units(visits: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], float, int]:
+    """Units, turn_variance and turn_degrees of ObservedRun."""
+    if len(visits) < 2:
+        return tuple(visits[0]) if visits else (), 0.0, 0
+    means = [fmean(visit) for visit in visits]
+    degrees = sum(len(visit) - 1 for visit in visits)
+    squares = sum((t - mean) ** 2 for v, mean in zip(visits, means, strict=True) for t in v)
+    turns = sum(map(len, visits)) / len(visits)
+    return tuple(means), squares / degrees / turns if degrees else 0.0, degrees
+
+
+_READ: Final = [POINT, "status", INTERVAL, "clock", "clock_error", "kernels"]
+_UNITS: Final = ["units", "turn_variance", "turn_degrees"]
 COLUMNS: Final = (
     *declared("status"),
-    Column("kernels", "object", lambda p: p.row.kernel_names),
-    Column("scatter", "object", _scatter),
-    Column("clock", "object", _clock),
+    Column("turns", "object", _turns),
+    Column("clock", "number", lambda p: fmean(c) if (c := _clocks(p)) else None),
+    Column("clock_error", "number", _clock_error),
+    Column("kernels", "object", lambda p: p.row.kernel_names if p.visit_times else ()),
 )
-
-
-def drift_regime(run: ObservedRun, observation: Observation) -> str:
-    """Points of one such regime drift together: that of the shape, and if the clock was limited.
-
-    At a limited clock, points that take long are apart from the others.
-    """
-    shape = observation.point.shape
-    if {"m", "n", "k"} <= set(shape):
-        name = gemm_regime(shape["m"], shape["n"], shape["k"])
-    else:
-        name = observation.point.protocol.cache
-    if not run.is_limited(observation):
-        return name
-    is_long = observation.time is not None and observation.time.median >= _LONG_S
-    return f"{name}, clock limited, long" if is_long else f"{name}, clock limited"

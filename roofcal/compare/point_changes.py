@@ -1,17 +1,18 @@
 """Points of two runs held against each other: a verdict and a cause for each, and common shifts.
 
-docs/method.md says what a common shift is, and how a cause is told.
+docs/method.md says what a common shift is, and how a cause is told. Both are tables that become
+rows of JSON; until then, changes are logarithms.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from roofcal.compare.observations import Observation, ObservedRun, drift_regime, in_both
+from roofcal.compare.observations import LIMITED
 from roofcal.compare.visit_scatter import Scatter, moderated_in_groups
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits import differences
@@ -23,161 +24,81 @@ _TWO_SIDED: Final = 1.96  # standard errors of a 95 % interval
 # The variance of a median of n squares is that of the mean of 0.37 n of them (normal sample).
 _EFFICIENCY: Final = 0.37
 _LEAST_WIDTH: Final = 1e-3  # of changes, in quartiles; changes of 0 have no logarithm
+MOVED: Final = ("SLOWER", "FASTER")
 
-Pair = tuple[Observation, Observation]  # a point in run A and in run B
+Mask = NDArray[np.bool_]  # of the rows of a table
+Units = tuple[float, ...]  # see ObservedRun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointChange:
-    """One point with a time in both runs. Changes are fractions of A's time; above 0 is slower.
+def same_measurements(pairs: pd.DataFrame) -> int:
+    """Points of which both runs hold one and the same measurement, which cannot be compared.
 
-    change      after the common shift of `group`, with the ends of its 95 % interval
-    raw         the whole change
-    clock       change of the SM clock; None without readings
-    cycles      change of time x clock
-    q           false discovery rate (Benjamini and Hochberg) of calling this point, after the
-                shift; 1 for a change below the threshold, and for one whose mean in a run is among
-                the visits of the other, whatever its interval says
-    same_names  whether both runs launched kernels of the same names
+    A study that is extended keeps what was measured before. pairs: see in_both.
     """
-
-    a: Observation
-    b: Observation
-    group: str
-    verdict: str
-    verdict_raw: str
-    cause: str | None
-    change: float
-    low: float
-    high: float
-    raw: float
-    clock: float | None
-    cycles: float | None
-    q: float
-    same_names: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shift:
-    """The change that most points of a group share: a fraction of A's time, with a 95 % interval.
-
-    The interval comes from the scatter of the points, and from that of what they share in each
-    visit where points were visited several times.
-
-    cause    clock, or cycles: more or fewer of them at the same clock, or unclear, unknown
-    between  standard deviation of points between the runs, beyond their scatter within the runs
-    resolved share of the points whose interval is within the threshold on both sides
-    """
-
-    group: str
-    points: int
-    shift: float
-    low: float
-    high: float
-    clock: float | None
-    cause: str | None
-    between: float
-    resolved: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Columns:
-    """All pairs as arrays.
-
-    groups    name of the group of each
-    change    logarithm of B's time over A's
-    variance  of `change`, from the scatter within the runs, with its degrees of freedom
-    seen_low, seen_high   changes for which the mean of one run is within the visits of the other
-    clock     logarithm of B's clock over A's; not a number without readings
-    """
-
-    groups: NDArray[np.str_]
-    change: Array
-    variance: Array
-    degrees: Array
-    seen_low: Array
-    seen_high: Array
-    clock: Array
-
-    def large_groups(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """(name, which pairs are in it) of the groups with enough points, as they first occur."""
-        for name in dict.fromkeys(self.groups.tolist()):
-            inside = self.groups == name
-            if inside.sum() >= _LEAST:
-                yield name, inside
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Centres:
-    """Per pair, the shift of its group, the variance of that, and the variance between runs.
-
-    between_degrees   degrees of freedom of the variance between runs
-    """
-
-    shift: Array
-    error: Array
-    between: Array
-    between_degrees: Array
-
-
-class _Tests(NamedTuple):
-    """Per pair, the change after the shift, half of its 95 % interval, and q (see PointChange).
-
-    raw_q: of the whole change.
-    """
-
-    rest: Array
-    half: Array
-    q: Array
-    raw_q: Array
+    return sum(bool(x) and x == y for x, y in _units(pairs))
 
 
 def compare_points(
-    a: ObservedRun, b: ObservedRun, threshold: float = MATTERS
-) -> tuple[list[PointChange], list[Shift]]:
+    pairs: pd.DataFrame, threshold: float = MATTERS
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Points with a time and at least two turns in both runs, and the shifts of their groups.
 
-    threshold: a change below it, a fraction of the time, does not matter.
+    Args:
+        pairs: see in_both.
+        threshold: a change below it, a fraction of the time, does not matter.
+
+    Returns:
+        Rows of points and rows of shifts. Changes are fractions of A's time; above 0 is slower. The
+        fields of a point, beside `point`, which is B's:
+
+            change      after the common shift of `group`; low, high: ends of its 95 % interval
+            raw         the whole change; verdict_raw is of this one
+            cause       of SLOWER and FASTER: kernel, clock, unclear or unknown
+            clock       change of the SM clock; None without readings
+            cycles      change of time x clock
+            q           false discovery rate (Benjamini and Hochberg) of calling this point, after
+                        the shift; 1 for a change below the threshold, and for one whose mean in a
+                        run is among the visits of the other, whatever its interval says
+            same_names  whether both runs launched kernels of the same names
+
+        Of a shift, the change that most points of a group share:
+
+            shift       low, high: its 95 % interval, of the scatter of the points and of what they
+                        share in each visit, where points were visited several times
+            cause       clock, or cycles: more or fewer of them at the same clock, or unclear ...
+            between     standard deviation of points between the runs, beyond that within the runs
+            resolved    share of the points whose interval is within the threshold on both sides
     """
-    pairs = [
-        (x, y)
-        for x, y in in_both(a, b)
-        if min(len(x.log_turns_s), len(y.log_turns_s)) > 1 and x.log_turns_s != y.log_turns_s
-    ]
-    if not pairs:
+    table = pairs[[min(len(x), len(y)) > 1 and x != y for x, y in _units(pairs)]]
+    if table.empty:
         return [], []
-    columns = _pairs_as_columns(pairs, _group_names(a, b, pairs))
-    centres = _centres_of_groups(columns, np.ones(len(pairs), dtype=bool))
-    tests = _tests_of_pairs(columns, centres, threshold)
+    table = _with_variances(table.assign(group=_group_names(table)))
+    tested = _tested(table, np.ones(len(table), dtype=bool), threshold)
     # Points that changed widen the variance between the runs, which is to be that of the others.
     # Without those that are sure to have changed, up to 6 % more of the changes of 3 % are found.
-    unchanged = tests.q > differences.FALSE_DISCOVERIES
-    centres = _centres_of_groups(columns, unchanged)
-    tests = _tests_of_pairs(columns, centres, threshold)
-    shifts = [
-        _shift_of_group(name, pairs, columns, centres, inside, threshold)
-        for name, inside in columns.large_groups()
-    ]
-    return _changes_of_pairs(pairs, columns, tests, threshold), shifts
+    unchanged = tested["q"].to_numpy() > differences.FALSE_DISCOVERIES
+    table = _tested(table, unchanged, threshold)
+    shifts = [_shift_of_group(table[inside], threshold) for inside in _large_groups(table)]
+    return _changes_of_points(table, threshold), shifts
 
 
-def same_measurements(a: ObservedRun, b: ObservedRun) -> int:
-    """Points of which both runs hold one and the same measurement, which cannot be compared.
-
-    A study that is extended keeps what was measured before.
-    """
-    return sum(bool(x.log_turns_s) and x.log_turns_s == y.log_turns_s for x, y in in_both(a, b))
+def _units(pairs: pd.DataFrame) -> list[tuple[Units, Units]]:
+    return list(zip(pairs["units_a"], pairs["units_b"], strict=True)) if len(pairs) else []
 
 
-def _group_names(a: ObservedRun, b: ObservedRun, pairs: Sequence[Pair]) -> list[str]:
-    """The group of each pair: the narrowest with _LEAST points.
+def _arrays(table: pd.DataFrame, *names: str) -> list[Array]:
+    return [table[name].to_numpy(dtype=float) for name in names]
+
+
+def _group_names(table: pd.DataFrame) -> list[str]:
+    """The group of each point: the narrowest with _LEAST points.
 
     From op and regime, over op and whether the clock was limited (and for long), to all other
     points of the op.
     """
     narrow = [
-        (x.point.op, drift_regime(a, x) if a.is_limited(x) else drift_regime(b, y))
-        for x, y in pairs
+        (point.op, a if LIMITED in a else b)
+        for point, a, b in table[["point_a", "regime_a", "regime_b"]].itertuples(index=False)
     ]
     wide = [(op, name.partition(", ")[2] or "full clock") for op, name in narrow]
     names = [n if narrow.count(n) >= _LEAST else w for n, w in zip(narrow, wide, strict=True)]
@@ -185,285 +106,244 @@ def _group_names(a: ObservedRun, b: ObservedRun, pairs: Sequence[Pair]) -> list[
     return [": ".join(name) for name in widest]
 
 
-def _pairs_as_columns(pairs: Sequence[Pair], groups: Sequence[str]) -> _Columns:
-    counts = np.array([[len(x.log_turns_s), len(y.log_turns_s)] for x, y in pairs], dtype=float)
+def _large_groups(table: pd.DataFrame) -> list[Mask]:
+    """Which points are in each group that has enough of them, as the groups first occur."""
+    masks = ((table["group"] == name).to_numpy() for name in table["group"].unique())
+    return [inside for inside in masks if inside.sum() >= _LEAST]
+
+
+def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
+    """The table and what the scatter within the runs says of each change.
+
+    change              logarithm of B's time over A's
+    variance, degrees   of `change`, and its degrees of freedom
+    seen_low, seen_high changes for which the mean of one run is within the visits of the other
+    clock               logarithm of B's clock over A's; not a number without readings
+    """
+    units = _units(table)
+    counts = np.array([[len(x), len(y)] for x, y in units], dtype=float)
     degrees = counts.sum(axis=1) - 2
-    own = Scatter(
-        variance=np.array([x.squares + y.squares for x, y in pairs]) / degrees,
-        degrees=degrees,
+    means = np.array([[np.mean(x), np.mean(y)] for x, y in units])
+    squares = np.array(
+        [
+            ((np.asarray(x) - mean_x) ** 2).sum() + ((np.asarray(y) - mean_y) ** 2).sum()
+            for (x, y), (mean_x, mean_y) in zip(units, means, strict=True)
+        ]
     )
-    turns = [(o.turn_variance * o.turn_degrees, o.turn_degrees) for pair in pairs for o in pair]
-    squares, turn_degrees = np.array(turns, dtype=float).reshape(-1, 2, 2).sum(axis=1).T
-    names = np.array(groups)
-    known = moderated_in_groups(
-        own, squares / np.maximum(turn_degrees, 1), turn_degrees, _groups_of_scatter(names)
+    turns_a, turns_b, degrees_a, degrees_b = _arrays(
+        table, "turn_variance_a", "turn_variance_b", "turn_degrees_a", "turn_degrees_b"
     )
-    seen_low, seen_high = np.array([_seen_changes(x, y) for x, y in pairs]).T
-    return _Columns(
-        groups=names,
-        change=np.array([y.mean - x.mean for x, y in pairs]),
+    turn_degrees = degrees_a + degrees_b
+    turns = (turns_a * degrees_a + turns_b * degrees_b) / np.maximum(turn_degrees, 1)
+    # Points of small groups tell of each other's scatter, too. With these left to their own two
+    # degrees of freedom, 1 to 3 % fewer changes of 3 % were found in draws whose visits are 0.2 to
+    # 1 % apart.
+    groups = [table["group"].to_numpy() == name for name in np.unique(table["group"])]
+    groups = [inside for inside in groups if inside.sum() >= _LEAST]
+    rest = ~np.logical_or.reduce(groups) if groups else np.ones(len(table), dtype=bool)
+    groups += [rest] if rest.sum() >= _LEAST else []
+    known = moderated_in_groups(Scatter(squares / degrees, degrees), turns, turn_degrees, groups)
+    seen = np.array([_seen_changes(*row) for row in table[_SEEN].itertuples(index=False)])
+    clock_a, clock_b = _arrays(table, "clock_a", "clock_b")
+    return table.assign(
+        change=means[:, 1] - means[:, 0],
         variance=known.variance * (1 / counts).sum(axis=1),  # of a unit -> of two means' difference
         degrees=known.degrees,
-        seen_low=seen_low,
-        seen_high=seen_high,
-        # The logarithm; not a number without readings.
-        clock=np.array([(y.log_clock_hz or np.nan) - (x.log_clock_hz or np.nan) for x, y in pairs]),
+        seen_low=seen[:, 0],
+        seen_high=seen[:, 1],
+        clock=np.log(clock_b) - np.log(clock_a),
     )
 
 
-def _seen_changes(x: Observation, y: Observation) -> tuple[float, float]:
+_SEEN: Final = ["units_a", "units_b", "interval_a", "interval_b"]
+
+
+def _seen_changes(x: Units, y: Units, *intervals: Any) -> tuple[float, float]:
     """Lowest and highest change with which the mean of one run is within the visits of the other.
 
     A point that takes several states from visit to visit did not change when it takes one of them
     again. Turns of one visit are no states: those of a point at the power limit lie 2 % apart.
     """
-    if "samples" in {time.basis for time in (x.time, y.time) if time is not None}:
+    if "samples" in {interval.basis for interval in intervals if interval is not None}:
         return 0.0, 0.0
-    low = min(min(x.log_turns_s) - x.mean, y.mean - max(y.log_turns_s))
-    high = max(max(x.log_turns_s) - x.mean, y.mean - min(y.log_turns_s))
-    return low, high
+    a, b = float(np.mean(x)), float(np.mean(y))
+    return min(min(x) - a, b - max(y)), max(max(x) - a, b - min(y))
 
 
-def _groups_of_scatter(names: NDArray[np.str_]) -> list[NDArray[np.bool_]]:
-    """Groups whose points tell of each other's scatter: the large ones, and all other points.
+def _tested(table: pd.DataFrame, unchanged: Mask, threshold: float) -> pd.DataFrame:
+    """The table, and what each change means beside those of its group; see _with_centres.
 
-    With points of small groups left to their own two degrees of freedom, 1 to 3 % fewer changes of
-    3 % were found in draws whose visits are 0.2 to 1 % apart.
+    rest      the change after the shift, and half of its 95 % interval
+    q, raw_q  see compare_points; of the rest and of the whole change
     """
-    _, position, counts = np.unique(names, return_inverse=True, return_counts=True)
-    large = np.flatnonzero(counts >= _LEAST)
-    rest = np.isin(position, large, invert=True)
-    groups = [position == number for number in large]
-    return [*groups, rest] if rest.sum() >= _LEAST else groups
-
-
-def _centres_of_groups(columns: _Columns, unchanged: NDArray[np.bool_]) -> _Centres:
-    """Shifts and variances between runs of the large groups, and what they mean for each pair.
-
-    A group of fewer than _LEAST points has no shift of its own, because its points would be their
-    own null; its variance between the runs is the largest of the other groups. unchanged: pairs
-    that count, unless they are fewer than half of their group.
-    """
-    count = len(columns.groups)
-    centres = _Centres(
-        shift=np.zeros(count),
-        error=np.zeros(count),
-        between=np.zeros(count),
-        between_degrees=np.full(count, np.inf),
+    table = _with_centres(table, unchanged)
+    change, variance, shift, between, error = _arrays(
+        table, "change", "variance", "shift", "between", "error"
     )
-    large = [inside for _, inside in columns.large_groups()]
-    if not large:
-        return centres
+    degrees, between_degrees = _arrays(table, "degrees", "between_degrees")
+    low, high = _arrays(table, "seen_low", "seen_high")
+    total = variance + between + error + RESOLUTION
+    root = np.sqrt(total)
+    degrees = differences.combined_degrees(degrees, variance, total, between_degrees)
+    edge = np.full(len(table), np.log1p(threshold))
+    at_edge = differences.p_values(edge, root, degrees)
+
+    def rates(changes: Array) -> Array:
+        is_seen = (low <= changes) & (changes <= high)  # visits within a run show it, too
+        p = np.where(is_seen, 1.0, differences.p_values(changes, root, degrees))
+        return differences.adjusted(p, at_edge)
+
+    return table.assign(
+        rest=change - shift,
+        half=differences.half_widths(root, degrees),
+        q=rates(change - shift),
+        raw_q=rates(change),
+    )
+
+
+_CENTRE: Final = ["shift", "error", "between", "between_degrees"]
+
+
+def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
+    """The table and, per point, the shift of its group and the variance between the runs.
+
+    `error` is the variance of the shift. A group of fewer than _LEAST points has no shift of its
+    own, because its points would be their own null; its variance between the runs is the largest of
+    the other groups. unchanged: points that count, unless they are fewer than half of their group.
+    """
+    centres = np.array([[0.0, 0.0, 0.0, np.inf]] * len(table))
+    large = _large_groups(table)
     nulls = [i & unchanged if 2 * (i & unchanged).sum() >= i.sum() else i for i in large]
-    for inside, null, target in zip(large, nulls, _width_targets(columns, nulls), strict=True):
-        shift, degrees = _common_shift(columns, null).shift, _between_degrees(null)
-        variances = columns.variance[null]
-        between = differences.between_variance(
-            columns.change[null] - shift, variances, columns.degrees[null], degrees, target
-        )
-        centres.shift[inside] = shift
-        centres.error[inside] = differences.error_of_shift(variances, between)
-        centres.between[inside] = between
-        centres.between_degrees[inside] = degrees
-    in_small_group = ~np.logical_or.reduce(large)
-    centres.between[in_small_group] = centres.between.max()
-    centres.between_degrees[in_small_group] = centres.between_degrees.min()
-    return centres
-
-
-def _common_shift(columns: _Columns, inside: NDArray[np.bool_]) -> differences.CommonShift:
-    return differences.common_shift(
-        columns.change[inside],
-        columns.variance[inside],
-        columns.degrees[inside],
-        _between_degrees(inside),
-    )
-
-
-def _between_degrees(null: NDArray[np.bool_]) -> float:
-    """Degrees of freedom of the variance between runs of a group, by the points that count."""
-    return float(_EFFICIENCY * null.sum())
-
-
-def _width_targets(columns: _Columns, nulls: Sequence[NDArray[np.bool_]]) -> Array:
-    """The multiple of Student's quartiles, for each group, that half of its changes should be in.
-
-    It is 1 for many points. The width of thirty has a standard deviation of 20 % by chance, and
-    variances cannot fall below 0: of groups whose runs are alike, half would have a variance
-    between the runs. So widths are moved towards that of all groups, if these are alike.
-    """
-    widths = []
-    for null in nulls:
-        residuals = columns.change[null] - _common_shift(columns, null).shift
-        ratio = differences.quartile_ratio(residuals, columns.variance[null], columns.degrees[null])
-        widths.append(2 * np.log(max(ratio, _LEAST_WIDTH)))
+    known = [_arrays(table[null], "change", "variance", "degrees") for null in nulls]
+    between_degrees = [float(_EFFICIENCY * null.sum()) for null in nulls]
+    shifts = [
+        differences.common_shift(changes, variances, degrees, of_between).shift
+        for (changes, variances, degrees), of_between in zip(known, between_degrees, strict=True)
+    ]
+    # The multiple of Student's quartiles, for each group, that half of its changes should be in. It
+    # is 1 for many points. The width of thirty has a standard deviation of 20 % by chance, and
+    # variances cannot fall below 0: of groups whose runs are alike, half would have a variance
+    # between the runs. So widths are moved towards that of all groups, if these are alike.
+    ratios = [
+        differences.quartile_ratio(changes - shift, variances, degrees)
+        for (changes, variances, degrees), shift in zip(known, shifts, strict=True)
+    ]
+    logs = 2 * np.log(np.maximum(ratios, _LEAST_WIDTH))
     # The variance of the logarithm of a variance with so many degrees of freedom.
-    chance = polygamma(1, np.array([_between_degrees(null) for null in nulls]) / 2)
-    logs = np.array(widths)
-    return np.asarray(np.exp((logs - differences.shrunk_to_mean(logs, chance)) / 2))
+    chance = polygamma(1, np.array(between_degrees) / 2)
+    targets = np.exp((logs - differences.shrunk_to_mean(logs, chance)) / 2) if large else ()
+    for inside, shift, target, (changes, variances, degrees), of_between in zip(
+        large, shifts, targets, known, between_degrees, strict=True
+    ):
+        between = differences.between_variance(
+            changes - shift, variances, degrees, of_between, target
+        )
+        error = differences.error_of_shift(variances, between)
+        centres[inside] = shift, error, between, of_between
+    if large:
+        in_small_group = ~np.logical_or.reduce(large)
+        centres[in_small_group, 2:] = centres[:, 2].max(), centres[:, 3].min()
+    return table.assign(**dict(zip(_CENTRE, centres.T, strict=True)))
 
 
-def _tests_of_pairs(columns: _Columns, centres: _Centres, threshold: float) -> _Tests:
-    rest = columns.change - centres.shift
-    total = columns.variance + centres.between + centres.error + RESOLUTION
-    error = np.sqrt(total)
-    degrees = differences.combined_degrees(
-        columns.degrees, columns.variance, total, centres.between_degrees
-    )
-    edge = np.full(len(rest), np.log1p(threshold))
-    at_edge = differences.p_values(edge, error, degrees)
-    q, raw_q = (
-        differences.adjusted(_p_values(columns, changes, error, degrees), at_edge)
-        for changes in (rest, columns.change)
-    )
-    return _Tests(rest, differences.half_widths(error, degrees), q, raw_q)
-
-
-class SharedByVisits(NamedTuple):
-    """Variance of the difference of two runs by what all points of a visit share.
-
-    degrees: of freedom of the variance; 0 where visits do not tell, as with one of each point.
-    """
-
-    variance: float
-    degrees: float
-
-
-def _shared_by_visits(pairs: Sequence[Pair]) -> SharedByVisits:
+def _shared_by_visits(units: Sequence[Units], turn_degrees: Sequence[int]) -> tuple[float, float]:
     """What the points of a group share in a visit, and their scatter does not show.
 
     A visit of all points, an hour or a session after another, may be slower as a whole: the medians
-    over the points by visit scatter more than the points do. Degrees of freedom of the sum over
-    both runs by Satterthwaite.
+    over the points by visit scatter more than the points do. The variance of a run's mean over
+    visits by that, and its degrees of freedom: 0 where visits do not tell, as with one of each.
     """
-    parts = [_shared_in_run([pair[side] for pair in pairs]) for side in (0, 1)]
-    known = [part for part in parts if part.degrees and part.variance > 0]
-    variance = sum(part.variance for part in known)
-    if not known:
-        return SharedByVisits(0.0, 0.0)
-    return SharedByVisits(variance, variance**2 / sum(v**2 / degrees for v, degrees in known))
-
-
-def _shared_in_run(observations: Sequence[Observation]) -> SharedByVisits:
-    """The variance of a run's mean over visits by what the points of a visit share."""
-    visited = [o.log_turns_s for o in observations if o.turn_degrees]
-    if 2 * len(visited) < len(observations):
-        return SharedByVisits(0.0, 0.0)
+    visited = [means for means, degrees in zip(units, turn_degrees, strict=True) if degrees]
+    if 2 * len(visited) < len(units):
+        return 0.0, 0.0
     count = min(map(len, visited))
     visits = np.array([means[:count] for means in visited])
     medians = np.median(visits - visits.mean(axis=1, keepdims=True), axis=0)
-    return SharedByVisits(float((medians**2).sum()) / (count - 1) / count, count - 1)
+    return float((medians**2).sum()) / (count - 1) / count, count - 1
 
 
-def _p_values(columns: _Columns, changes: Array, errors: Array, degrees: Array) -> Array:
-    """Of no change; 1 of a change that visits within a run show, too."""
-    is_seen = (columns.seen_low <= changes) & (changes <= columns.seen_high)
-    return np.where(is_seen, 1.0, differences.p_values(changes, errors, degrees))
-
-
-def _shift_of_group(
-    name: str,
-    pairs: Sequence[Pair],
-    columns: _Columns,
-    centres: _Centres,
-    inside: NDArray[np.bool_],
-    threshold: float,
-) -> Shift:
-    members = np.flatnonzero(inside)
-    shift, error, between, between_degrees = (
-        float(values[members[0]])
-        for values in (centres.shift, centres.error, centres.between, centres.between_degrees)
-    )
-    shared = _shared_by_visits([pairs[i] for i in members])
-    variance, clocks = columns.variance[inside], columns.clock[inside]
-    total = variance + between + error + RESOLUTION
-    degrees = differences.combined_degrees(
-        columns.degrees[inside], variance, total, between_degrees
-    )
-    half = differences.half_widths(np.sqrt(total), degrees)
-    shift_half = (
-        float(
-            differences.half_widths(
-                np.array([(error + shared.variance) ** 0.5]),
-                differences.combined_degrees(
-                    np.array([float(shared.degrees)]),
-                    np.array([shared.variance]),
-                    np.array([error + shared.variance + RESOLUTION]),
-                ),
-            )[0]
+def _shift_of_group(members: pd.DataFrame, threshold: float) -> dict[str, Any]:
+    """The row of a group, see compare_points."""
+    shift, error, between, _ = (float(value) for value in members[_CENTRE].iloc[0])
+    half, clocks = _arrays(members, "half", "clock")
+    shared = [
+        _shared_by_visits(members[f"units_{end}"].tolist(), members[f"turn_degrees_{end}"].tolist())
+        for end in "ab"
+    ]
+    known = [(variance, degrees) for variance, degrees in shared if degrees and variance > 0]
+    shift_half = _TWO_SIDED * error**0.5
+    if known:
+        by_visits = sum(variance for variance, _ in known)
+        degrees = by_visits**2 / sum(v**2 / d for v, d in known)  # by Satterthwaite
+        total = np.array([error + by_visits])
+        combined = differences.combined_degrees(
+            np.array([degrees]), np.array([by_visits]), total + RESOLUTION
         )
-        if shared.degrees
-        else _TWO_SIDED * error**0.5
-    )
+        shift_half = float(differences.half_widths(total**0.5, combined)[0])
     clock = _median_of_numbers(clocks)
     # The variance of a median is pi/2 times that of a mean.
-    clock_error = differences.scatter(clocks) * (np.pi / 2 / inside.sum()) ** 0.5
-    cause = _cause_of_change(shift, clock, shift_half, clock_error * _TWO_SIDED, threshold)
-    return Shift(
-        group=name,
-        points=int(inside.sum()),
-        shift=_fraction(shift),
-        low=_fraction(shift - shift_half),
-        high=_fraction(shift + shift_half),
-        clock=None if clock is None else _fraction(clock),
-        cause="cycles" if cause == "kernel" else cause,
-        between=float(np.sqrt(between)),
-        resolved=float((half <= np.log1p(threshold)).mean()),
-    )
+    clock_half = _TWO_SIDED * differences.scatter(clocks) * (np.pi / 2 / len(members)) ** 0.5
+    cause = _cause_of_change(shift, clock, shift_half, clock_half, threshold)
+    return {
+        "group": members["group"].iloc[0],
+        "points": len(members),
+        "shift": _fraction(shift),
+        "low": _fraction(shift - shift_half),
+        "high": _fraction(shift + shift_half),
+        "clock": _fraction(clock),
+        "cause": "cycles" if cause == "kernel" else cause,
+        "between": float(np.sqrt(between)),
+        "resolved": float((half <= np.log1p(threshold)).mean()),
+    }
 
 
-def _changes_of_pairs(
-    pairs: Sequence[Pair], columns: _Columns, tests: _Tests, threshold: float
-) -> list[PointChange]:
-    """The verdict and the cause of every pair."""
-    rest, half, q, raw_q = tests
+def _changes_of_points(table: pd.DataFrame, threshold: float) -> list[dict[str, Any]]:
+    """The row of every point, see compare_points."""
+    change, rest, half, q, raw_q = _arrays(table, "change", "rest", "half", "q", "raw_q")
     verdicts = differences.verdicts(rest, half, q, threshold)
-    raw_verdicts = differences.verdicts(columns.change, half, raw_q, threshold)
-    clocks, clock_halves = _clocks_within_groups(pairs, columns)
-    changes: list[PointChange] = []
-    for i, (x, y) in enumerate(pairs):
-        cause = None
-        if verdicts[i] in ("SLOWER", "FASTER"):
-            clock = None if np.isnan(clocks[i]) else float(clocks[i])
-            cause = _cause_of_change(rest[i], clock, half[i], clock_halves[i], threshold)
-        changes.append(
-            PointChange(
-                a=x,
-                b=y,
-                group=str(columns.groups[i]),
-                verdict=verdicts[i],
-                verdict_raw=raw_verdicts[i],
-                cause=cause,
-                change=_fraction(rest[i]),
-                low=_fraction(rest[i] - half[i]),
-                high=_fraction(rest[i] + half[i]),
-                raw=_fraction(columns.change[i]),
-                clock=_fraction_or_none(columns.clock[i]),
-                cycles=_fraction_or_none(columns.change[i] + columns.clock[i]),
-                q=float(q[i]),
-                same_names=x.kernel_names == y.kernel_names,
-            )
+    clocks, clock_halves = _clocks_within_groups(table)
+    causes = [
+        _cause_of_change(*of_point, threshold) if verdict in MOVED else None
+        for verdict, of_point in zip(
+            verdicts, zip(rest, clocks, half, clock_halves, strict=True), strict=True
         )
-    return changes
+    ]
+    columns: dict[str, Iterable[Any]] = {
+        "point": table["point_b"],
+        "median_a_s": (interval.median for interval in table["interval_a"]),
+        "median_b_s": (interval.median for interval in table["interval_b"]),
+        "group": table["group"],
+        "verdict": verdicts,
+        "verdict_raw": differences.verdicts(change, half, raw_q, threshold),
+        "cause": causes,
+        "change": map(_fraction, rest),
+        "low": map(_fraction, rest - half),
+        "high": map(_fraction, rest + half),
+        "raw": map(_fraction, change),
+        "clock": map(_fraction, table["clock"]),
+        "cycles": map(_fraction, change + table["clock"]),
+        "q": q.tolist(),
+        "same_names": (table["kernels_a"] == table["kernels_b"]).tolist(),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _clocks_within_groups(pairs: Sequence[Pair], columns: _Columns) -> tuple[Array, Array]:
+def _clocks_within_groups(table: pd.DataFrame) -> tuple[Array, Array]:
     """Changes of the clock after that of the group, and half of their 95 % intervals.
 
     An interval comes from the scatter of the point's own readings or from that of its group,
     whichever is larger.
     """
-    rest = columns.clock.copy()
-    half = np.array([_TWO_SIDED * np.hypot(x.clock_error, y.clock_error) for x, y in pairs])
-    for _, inside in columns.large_groups():
-        clocks = columns.clock[inside]
-        rest[inside] -= _median_of_numbers(clocks) or 0.0
-        half[inside] = np.maximum(half[inside], _TWO_SIDED * differences.scatter(clocks))
+    clocks, error_a, error_b = _arrays(table, "clock", "clock_error_a", "clock_error_b")
+    rest, half = clocks.copy(), _TWO_SIDED * np.hypot(error_a, error_b)
+    for inside in _large_groups(table):
+        rest[inside] -= np.nan_to_num(_median_of_numbers(clocks[inside]))
+        half[inside] = np.maximum(half[inside], _TWO_SIDED * differences.scatter(clocks[inside]))
     return rest, half
 
 
 def _cause_of_change(
-    change: float, clock: float | None, half: float, clock_half: float, threshold: float
+    change: float, clock: float, half: float, clock_half: float, threshold: float
 ) -> str | None:
     """Whether a change of time (a logarithm) is one of the clock or of what runs at it.
 
@@ -471,7 +351,7 @@ def _cause_of_change(
     """
     if abs(change) < half:
         return None
-    if clock is None:
+    if np.isnan(clock):
         return "unknown"
     cycles, edge = change + clock, float(np.log1p(threshold))
     if abs(clock) <= edge / 4 or (cycles * change > 0 and abs(cycles) > max(edge, half)):
@@ -485,15 +365,12 @@ def _cause_of_change(
     return "unclear"
 
 
-def _median_of_numbers(values: Array) -> float | None:
-    """The median of the values that are numbers; None without any."""
+def _median_of_numbers(values: Array) -> float:
+    """The median of the values that are numbers; not a number without any."""
     numbers = values[~np.isnan(values)]
-    return float(np.median(numbers)) if len(numbers) else None
+    return float(np.median(numbers)) if len(numbers) else np.nan
 
 
-def _fraction(logarithm: float) -> float:
-    return float(np.expm1(logarithm))
-
-
-def _fraction_or_none(logarithm: float) -> float | None:
-    return None if np.isnan(logarithm) else _fraction(logarithm)
+def _fraction(logarithm: float) -> float | None:
+    """The fraction that a logarithm is; None for what is not a number."""
+    return None if np.isnan(logarithm) else float(np.expm1(logarithm))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from roofcal.core.visits.differences import Array, shrunk_to_mean
+from roofcal.core.visits.differences import Array, least_variance, shrunk_to_mean
 from roofcal.core.visits.intervals import (
     RESOLUTION,
     centred_logs,
@@ -21,7 +21,6 @@ from roofcal.core.visits.intervals import (
 )
 
 _MOST_DEGREES: Final = 1e6  # as good as infinitely many
-_LARGEST: Final = 1.0  # of a variance between visits: visits that differ by factors of e
 
 
 class Scatter(NamedTuple):
@@ -108,17 +107,9 @@ def _expected_of_visits(
 def _between_visits(logs: Array, of_turns: Array) -> float:
     """The variance between visits that, added to that of turns, explains the mean of `logs`.
 
-    Zero where turns alone explain it. It is found by bisection, because logarithms of variances
-    are little moved by a visit that took another state, whose variance is a hundredfold.
+    Zero where turns alone explain it. Logarithms of variances are little moved by a visit that
+    took another state, whose variance is a hundredfold.
     """
-
-    def is_too_small(added: float) -> bool:
-        return float(np.mean(logs - np.log(of_turns + added + RESOLUTION))) > 0
-
-    if not is_too_small(0.0):
-        return 0.0
-    low, high = 0.0, _LARGEST
-    for _ in range(50):
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_too_small(middle) else (low, middle)
-    return high
+    return least_variance(
+        lambda added: float(np.mean(logs - np.log(of_turns + added + RESOLUTION))) > 0, rounds=50
+    )

@@ -1,6 +1,1 @@
-"""Calibrations in the files that other tools load.
-
-subject   what is exported           formats    the formats by name
-training  torchao, Calculon          inference  AIConfigurator, llm-analysis, GenZ
-tables    CSV, JSON, YAML, Markdown, LaTeX
-"""
+"""Calibrations in the files that other tools load."""

@@ -13,7 +13,7 @@ import yaml
 
 from roofcal.core.csv_files import defused
 from roofcal.core.units import SI_PREFIXES, TERA
-from roofcal.export.subject import ExportError, Subject, Writer, comment_lines
+from roofcal.export.subject import ExportError, Subject, comment_lines
 from roofcal.ops.constants import family_of_constant
 
 # Units that take a prefix -> how people write them. TFLOP/s are usual, PFLOP/s are not.
@@ -174,12 +174,3 @@ def write_latex(subject: Subject) -> str:
     packages = r"needs \usepackage{array}, \usepackage{booktabs} and \usepackage{longtable}"
     comments = comment_lines([*subject.provenance("latex"), packages], mark="%")
     return comments + table.replace("µ", r"\textmu ")
-
-
-FORMATS: Final[dict[str, Writer]] = {
-    "csv": write_csv,
-    "json": write_json,
-    "yaml": write_yaml,
-    "markdown": write_markdown,
-    "latex": write_latex,
-}

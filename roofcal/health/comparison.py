@@ -9,24 +9,37 @@ Bonferroni).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 import numpy as np
+import pandas as pd
 from scipy.special import stdtrit  # not scipy.stats.t, whose import costs half a second
 
+from roofcal.core.jsonl import read_single_record
+from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.records import Environment, PlanPoint
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import FALSE_ALARMS, Array, scatter
-from roofcal.health.readings import Card, Failure, HealthError, Reading, median_by_card
 from roofcal.ops import BY_NAME
+from roofcal.points.columns import INTERVAL, POINT, Column, declared
+from roofcal.points.reader import NOT_REACHED, SeenPoint, read_points, with_intervals
 
 FEWEST: Final = 3  # cards that have a point: two that differ do not say which is slow
 _KEPT: Final = 3.5  # robust deviations from the median within which a card counts as healthy
 _EXPLAINS: Final = 0.5  # share of a deviation that a cause has to account for
 _HOTTER_C: Final = 5.0  # beyond the fleet's median, and with a thermal reason: temperature
 _OFTENER: Final = 0.2  # more of its time than the fleet's median
+
+# Name of a card -> its points of the panel, see `read_card`.
+Cards = Mapping[str, pd.DataFrame]
+
+
+class HealthError(ValueError):
+    """Records that no card can be judged by; the message says which, and the way out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +56,11 @@ class Deviation:
     limit: float
 
     @property
+    def excess(self) -> float:
+        """How far it is beyond the limit."""
+        return self.deviation - self.limit
+
+    @property
     def is_slower(self) -> bool:
         """Whether it is beyond the limit."""
         return self.deviation > self.limit
@@ -53,13 +71,14 @@ class CardVerdict:
     """One card: how it deviates on each op that could be compared, and what it fails.
 
     cause       what makes it slow; None if it is not
+    failures    point, status and reason of points that it could not do
     uncompared  op that was measured and could not be compared -> why
     """
 
     card: str
     deviations: tuple[Deviation, ...]
     cause: str | None
-    failures: tuple[Failure, ...] = ()
+    failures: Sequence[Mapping[str, str]] = ()
     uncompared: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -77,77 +96,154 @@ class CardVerdict:
     @property
     def excess(self) -> float:
         """The largest deviation beyond its limit; infinite if no op could be compared."""
-        return max((one.deviation - one.limit for one in self.deviations), default=math.inf)
+        return max((one.excess for one in self.deviations), default=math.inf)
 
 
-def compare_cards(cards: Sequence[Card]) -> list[CardVerdict]:
+def _mean_reading(sensor: str) -> Callable[[SeenPoint], float | None]:
+    return lambda point: fmean(readings) if (readings := point.readings(sensor)) else None
+
+
+_READ: Final = (
+    *declared("status", "reason"),
+    Column("limited", "object", lambda point: point.throttle_shares),
+    Column("clock_hz", "number", _mean_reading("sm_clock_hz")),
+    Column("power_w", "number", _mean_reading("power_w")),
+    Column("temperature_c", "number", _mean_reading("temperature_c")),
+)
+COLUMNS: Final = ["op", "point", "seconds", "half_width", *(column.name for column in _READ)]
+
+
+def read_card(folder: Path) -> pd.DataFrame:
+    """The points of the panel that one card ran, by the records of its run folder.
+
+    op, point   the point's name for a person
+    seconds     median, or the geometric mean of the medians of several visits; not a number for a
+                point without a time
+    half_width  half the 95 % interval of that, as a fraction of it
+    status, reason  of its record
+    limited     share of the readings of each throttle reason, e.g. {"power_cap": 0.9}
+    clock_hz, power_w, temperature_c  means of settled readings; not a number without any
+    """
+    run = RunFolder.at(folder)
+    parts = [pd.DataFrame(columns=COLUMNS)]
+    for op in run.measured_ops():
+        table = with_intervals(*read_points(run, op, _READ), of_sentinels=False)
+        intervals = table[INTERVAL]
+        times = [math.nan if i is None else i.median for i in intervals]
+        widths = [math.nan if i is None else i.half_width_fraction for i in intervals]
+        names = [_name(point) for point in table[POINT]]
+        parts.append(table.assign(op=op, point=names, seconds=times, half_width=widths)[COLUMNS])
+    return pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
+
+
+def _name(point: PlanPoint) -> str:
+    """What tells a point from the others of the panel, for a person."""
+    shape = ",".join(f"{axis}={size}" for axis, size in point.shape.items())
+    names = (point.op, point.provider, point.recipe, shape, str(point.world_size))
+    protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
+    return " ".join((*names, *protocol))
+
+
+def read_fleet(root: Path) -> Cards:
+    """All cards below results/fleet/<device>/<environment>/.
+
+    Raises HealthError for fewer than three cards, because two that differ do not say which is
+    slow, and for cards of several environments; RecordsError for a bad file.
+    """
+    runs = run_folders(root)
+    if len(runs) < FEWEST:
+        raise HealthError(
+            f"{root}: holds measurements of {len(runs)} card(s) as <node>/<card>/; give at least "
+            "three, each measured by `python -m roofcal health --out DIR`"
+        )
+    cards_by_environment: dict[str, list[str]] = {}
+    for run in runs:
+        environment = read_single_record(run.environment_file, Environment)
+        name = f"{environment.device}/{environment.environment_id}"
+        cards_by_environment.setdefault(name, []).append(run.name)
+    if len(cards_by_environment) > 1:
+        described = "; ".join(f"{e}: {', '.join(c)}" for e, c in cards_by_environment.items())
+        raise HealthError(
+            f"{root}: holds cards of several environments, whose times differ by more than the "
+            f"cards ({described}); move those of each into a folder of its own"
+        )
+    return {run.name: read_card(run.folder) for run in runs}
+
+
+def timed_points(cards: Cards) -> pd.DataFrame:
+    """The points with a time of all cards, and which `card` each is of."""
+    every = [points.assign(card=name) for name, points in cards.items()]
+    table = pd.concat([points for points in every if len(points)] or every[:1], ignore_index=True)
+    return table[table["seconds"].notna()]
+
+
+def compare_cards(cards: Cards) -> list[CardVerdict]:
     """A verdict per card: those that fail points first, then the slowest.
 
     Each point is compared over the cards that have it. Raises HealthError if no point is on three.
     """
-    readings = [reading for card in cards for reading in card.readings]
-    by_op = _values_by_op(readings)
-    if not by_op and not any(card.failures for card in cards):
+    timed = timed_points(cards)
+    logs = np.log(timed["seconds"]).groupby([timed[n] for n in ("op", "point", "card")], sort=False)
+    of_cards = logs.median()
+    by_point = of_cards.groupby(level=["op", "point"])
+    is_common = by_point.transform("size") >= FEWEST
+    relative = (of_cards - by_point.transform("median"))[is_common]
+    by_op = relative.groupby(level=["op", "card"], sort=False).median()
+    if by_op.empty and all(not _failures(points) for points in cards.values()):
         raise HealthError(
-            f"{', '.join(card.name for card in cards)}: no point was measured on {FEWEST} of these "
-            "cards; measure them again with one config/health.yaml"
+            f"{', '.join(cards)}: no point was measured on {FEWEST} of these cards; measure them "
+            "again with one config/health.yaml"
         )
-    tests = sum(map(len, by_op.values()))
-    deviations = []
-    for op, of_op in by_op.items():
-        values = np.array(list(of_op.values()))
+    deviations: dict[str, list[Deviation]] = {}
+    for op, of_op in by_op.groupby(level="op", sort=False):
+        values = of_op.to_numpy()
         centre = float(np.mean(healthy_values(values)))
-        for place, (card, value) in enumerate(of_op.items()):
-            limit = limit_from_others(np.delete(values, place), tests)
-            deviation = value - centre
-            deviations.append(Deviation(card=card, op=op, deviation=deviation, limit=limit))
+        for place, (card, value) in enumerate(of_op.droplevel("op").items()):
+            limit = limit_from_others(np.delete(values, place), len(by_op))
+            one = Deviation(card=str(card), op=str(op), deviation=value - centre, limit=limit)
+            deviations.setdefault(one.card, []).append(one)
     lacking = f"no point of it is on {FEWEST} cards"
-    verdicts = [
-        _verdict(
-            own,
-            [one for one in deviations if one.card == own.name],
-            readings,
-            dict.fromkeys((reading.op for reading in own.readings), lacking),
-        )
-        for own in cards
-    ]
+    verdicts = []
+    for name, points in cards.items():
+        why_not = dict.fromkeys(timed["op"][timed["card"] == name], lacking)
+        verdicts.append(_verdict(name, points, deviations.get(name, []), timed, why_not))
     return sorted(verdicts, key=lambda verdict: (not verdict.failures, -verdict.excess))
 
 
+def _failures(points: pd.DataFrame) -> list[dict[str, str]]:
+    """Points that a card could not do; reason is the first line of the fault.
+
+    A point that is `unsupported` is no failure: the machine lacks a part of it, such as a second
+    GPU.
+    """
+    is_fault = ~points["status"].isin(["ok", "unsupported", NOT_REACHED])
+    rows = points[points["seconds"].isna() & is_fault][["point", "status", "reason"]]
+    return [
+        {"point": point, "status": status, "reason": (reason or "").partition("\n")[0]}
+        for point, status, reason in rows.itertuples(index=False)
+    ]
+
+
 def _verdict(
-    card: Card,
-    deviations: Iterable[Deviation],
-    readings: Sequence[Reading],
+    card: str,
+    points: pd.DataFrame,
+    deviations: Sequence[Deviation],
+    timed: pd.DataFrame,
     why_not: Mapping[str, str],
 ) -> CardVerdict:
-    """why_not: measured op -> why it has no deviation, if it has none."""
-    own = tuple(deviations)
-    compared = {one.op for one in own}
-    uncompared = {op: why for op, why in why_not.items() if op not in compared}
-    slow = [one for one in own if one.is_slower]
-    cause = cause_of(card.name, slow, readings) if slow else None
-    failures = tuple(card.failures)
+    """timed: points with a time of this and of other cards.
+
+    why_not: measured op -> why it has no deviation, if it has none.
+    """
+    compared = {one.op for one in deviations}
+    slow = [one for one in deviations if one.is_slower]
     return CardVerdict(
-        card=card.name, deviations=own, cause=cause, failures=failures, uncompared=uncompared
+        card=card,
+        deviations=tuple(deviations),
+        cause=cause_of(card, slow, timed) if slow else None,
+        failures=_failures(points),
+        uncompared={op: reason for op, reason in why_not.items() if op not in compared},
     )
-
-
-def _values_by_op(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
-    """Op -> card -> median over the points of log(time / median time of the cards that have it)."""
-    times: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for reading in readings:
-        of_point = times.setdefault((reading.op, reading.point), {})
-        of_point.setdefault(reading.card, []).append(math.log(reading.seconds))
-    by_op: dict[str, dict[str, list[float]]] = {}
-    for (op, _), of_point in times.items():
-        if len(of_point) >= FEWEST:
-            by_card = {card: median(logs) for card, logs in of_point.items()}
-            centre = median(by_card.values())
-            for card, value in by_card.items():
-                by_op.setdefault(op, {}).setdefault(card, []).append(value - centre)
-    return {
-        op: {card: median(values) for card, values in of_op.items()} for op, of_op in by_op.items()
-    }
 
 
 def healthy_values(values: Array) -> Array:
@@ -170,21 +266,33 @@ def limit_from_others(others: Array, tests: int) -> float:
     return max(math.log1p(MATTERS), quantile * spread)
 
 
-def cause_of(card: str, slow: Sequence[Deviation], readings: Sequence[Reading]) -> str:
+def cause_of(card: str, slow: Sequence[Deviation], readings: pd.DataFrame) -> str:
     """What the state of a slow card says: the names are those of docs/run.md."""
     ops = {one.op for one in slow}
-    of_ops = [reading for reading in readings if reading.op in ops]
-    most = max(one.deviation for one in slow)
-    clocks = median_by_card(of_ops, "clock_hz")
-    clock = _difference({name: math.log(hz) for name, hz in clocks.items() if hz > 0}, card)
-    if clock >= _EXPLAINS * most:
-        hotter = -_difference(median_by_card(of_ops, "temperature_c"), card)
-        thermal = max((_oftener(of_ops, card, r) for r in _reasons(of_ops, "thermal")), default=0.0)
-        if thermal > _OFTENER or (thermal > 0 and hotter < -_HOTTER_C):
+    rows = readings[readings["op"].isin(ops)]
+    by_card = rows.groupby("card")
+
+    def surplus(values: "pd.Series[float]") -> float:
+        """The value of the card less the median of the others; 0 where either has none."""
+        known = values.dropna()
+        others = known.drop(card, errors="ignore")
+        return known[card] - float(others.median()) if card in known and len(others) else 0.0
+
+    def oftener(reason: str) -> float:
+        shares = rows["limited"].map(lambda limited: limited.get(reason, 0.0))
+        return surplus(shares.groupby(rows["card"]).mean())
+
+    clocks = by_card["clock_hz"].median()
+    slower_clock = -surplus(np.log(clocks[clocks > 0]))
+    if slower_clock >= _EXPLAINS * max(one.deviation for one in slow):
+        reasons = sorted({reason for limited in rows["limited"] for reason in limited})
+        thermal = max((oftener(reason) for reason in reasons if "thermal" in reason), default=0.0)
+        hotter = surplus(by_card["temperature_c"].median())
+        if thermal > _OFTENER or (thermal > 0 and hotter > _HOTTER_C):
             return "temperature"
-        if _oftener(of_ops, card, "power_cap") > _OFTENER:
+        if oftener("power_cap") > _OFTENER:
             return "power cap"
-        others = [r for r in _reasons(of_ops, "") if _oftener(of_ops, card, r) > _OFTENER]
+        others = [reason for reason in reasons if oftener(reason) > _OFTENER]
         return f"throttle reason {others[0]}" if others else "clock"
     if all(BY_NAME[op].received_bytes or op == "probe_link" for op in ops):
         return "link"
@@ -193,12 +301,8 @@ def cause_of(card: str, slow: Sequence[Deviation], readings: Sequence[Reading]) 
     return "unexplained"
 
 
-def _reasons(readings: Sequence[Reading], part: str) -> list[str]:
-    return sorted({name for reading in readings for name in reading.limited if part in name})
-
-
 def compare_with_publication(
-    card: Card, published: Sequence[Reading], threshold: float
+    card: str, points: pd.DataFrame, published: pd.DataFrame, threshold: float
 ) -> CardVerdict:
     """The verdict on one card, by the points that one published card of its kind has too.
 
@@ -209,44 +313,27 @@ def compare_with_publication(
     An op whose interval is wider than the threshold says nothing: a card could be slower by twice
     that. Raises HealthError if no op can be compared and no point fails.
     """
-    by_point = {reading.point: reading for reading in published}
-    pairs = [
-        (reading, by_point[reading.point]) for reading in card.readings if reading.point in by_point
-    ]
+    own, other = (timed_points({name: of}) for name, of in ((card, points), ("", published)))
+    other = other.drop_duplicates("point", keep="last")
+    pairs = own.merge(other, on=["op", "point"], suffixes=("", "_published"))
+    why_not = dict.fromkeys(own["op"], "not in the publication")
     deviations = []
-    why_not = {reading.op: "not in the publication" for reading in card.readings}
-    for op in dict.fromkeys(reading.op for reading, _ in pairs):
-        of_op = [pair for pair in pairs if pair[0].op == op]
-        ratios = [math.log(own.seconds / other.seconds) for own, other in of_op]
-        widths = [math.hypot(own.half_width, other.half_width) for own, other in of_op]
-        if median(widths) > threshold:
-            why_not[op] = f"its 95 % interval is wider than the threshold of {threshold:.1%}"
+    for op, of_op in pairs.groupby("op", sort=False):
+        ratio = float(np.median(np.log(of_op["seconds"] / of_op["seconds_published"])))
+        width = float(np.median(np.hypot(of_op["half_width"], of_op["half_width_published"])))
+        if width > threshold:
+            why_not[str(op)] = f"its 95 % interval is wider than the threshold of {threshold:.1%}"
             continue
-        limit = math.log1p(threshold) + median(widths)
-        one = Deviation(card=card.name, op=op, deviation=median(ratios), limit=limit)
-        deviations.append(one)
-    if not deviations and not card.failures:
+        limit = math.log1p(threshold) + width
+        deviations.append(Deviation(card=card, op=str(op), deviation=ratio, limit=limit))
+    if not deviations and not _failures(points):
         reasons = "".join(f"; {op}: {why}" for op, why in why_not.items())
         raise HealthError(
-            f"{card.name}: no point of config/health.yaml can be compared with the publication"
+            f"{card}: no point of config/health.yaml can be compared with the publication"
             f"{reasons}; measure {FEWEST} cards"
         )
-    readings = [reading for pair in pairs for reading in pair]
-    return _verdict(card, deviations, readings, why_not)
-
-
-def _oftener(readings: Sequence[Reading], card: str, reason: str) -> float:
-    """By how much more of its time a card names a throttle reason than the median card does."""
-    shares: dict[str, list[float]] = {}
-    for reading in readings:
-        shares.setdefault(reading.card, []).append(reading.limited.get(reason, 0.0))
-    return -_difference({name: fmean(values) for name, values in shares.items()}, card)
-
-
-def _difference(values: dict[str, float], card: str) -> float:
-    """The median of the other cards minus the value of a card; 0 where it has none."""
-    others = [value for name, value in values.items() if name != card]
-    return median(others) - values[card] if card in values and others else 0.0
+    common = [table[table["point"].isin(pairs["point"])] for table in (own, other)]
+    return _verdict(card, points, deviations, pd.concat(common), why_not)
 
 
 def slowdown_of_jobs(verdicts: Sequence[CardVerdict], op: str, size: int) -> float:

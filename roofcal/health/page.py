@@ -1,45 +1,125 @@
-"""The page of a fleet: a row per card, cards by cause, nodes by slots, and what slow cards cost."""
+"""Verdicts on cards for a person, the worst first, as text and as the page of a fleet."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from roofcal.core.files import write_bytes
-from roofcal.health.as_text import counted_cards, ops_of
-from roofcal.health.comparison import CardVerdict, slowdown_of_jobs
-from roofcal.health.readings import Card, median_by_card
+from roofcal.core.statistics import MATTERS
+from roofcal.fitting.panel_factors import spread_between_cards
+from roofcal.health.comparison import (
+    FEWEST,
+    Cards,
+    CardVerdict,
+    Deviation,
+    slowdown_of_jobs,
+    timed_points,
+)
 from roofcal.report.kit.numbers import percent
 from roofcal.report.kit.templates import render
 
 _DARKEST: Final = 0.2  # a deviation that gets the full colour of the map
 _STATE: Final = (("clock_hz", "MHz", 1e-6), ("power_w", "W", 1.0), ("temperature_c", "°C", 1.0))
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a card is: its node, and its slot by the address on the bus (cpu for a CPU)."""
-
-    node: str
-    slot: str
-
-    @classmethod
-    def of(cls, card: str) -> "Place":
-        """The place by the name of a card, <node>/<slot>_<uuid>."""
-        node, _, name = card.partition("/")
-        return cls(node=node, slot=name.partition("_")[0])
+Verdicts = Sequence[CardVerdict]
 
 
-def write_page(
-    out: Path, folder: Path, cards: Sequence[Card], verdicts: Sequence[CardVerdict]
-) -> None:
+def ops_of(verdicts: Verdicts) -> list[str]:
+    """The ops that any card was compared on, in the order of the panel."""
+    return list(dict.fromkeys(one.op for verdict in verdicts for one in verdict.deviations))
+
+
+def deviations_on(verdicts: Verdicts, op: str) -> list[float]:
+    """The deviation of each card that was compared on an op."""
+    return [one.deviation for verdict in verdicts for one in verdict.deviations if one.op == op]
+
+
+def counted_cards(verdicts: Verdicts) -> str:
+    """'1 of 7 cards are slower than the others; 1 could not be compared', and the like."""
+    compared = [verdict for verdict in verdicts if verdict.deviations]
+    slow = sum(verdict.cause is not None for verdict in compared)
+    undecided = sum(
+        verdict.cause is None
+        and any(math.expm1(one.deviation) > MATTERS for one in verdict.deviations)
+        for verdict in compared
+    )
+    counts = {
+        f"beyond {MATTERS:.0%} yet within the limit": undecided,
+        "failed a point": sum(bool(verdict.failures) for verdict in verdicts),
+        "could not be compared": len(verdicts) - len(compared),
+    }
+    others = "".join(f"; {count} {what}" for what, count in counts.items() if count)
+    return f"{slow} of {len(compared)} cards are slower than the others{others}"
+
+
+def as_text(verdicts: Verdicts) -> str:
+    """The table, points and ops without a verdict, the spread of cards, and what jobs lose."""
+    failures = (
+        f"{verdict.card} fails {failure['point']}: {failure['status']}"
+        f"{f' ({reason})' if (reason := failure['reason']) else ''}"
+        for verdict in verdicts
+        for failure in verdict.failures
+    )
+    uncompared = (
+        f"{verdict.card}: {op} is not compared: {why}"
+        for verdict in verdicts
+        for op, why in verdict.uncompared.items()
+    )
+    lines = chain(_table(verdicts), failures, uncompared, _spreads_and_costs(verdicts))
+    return "\n".join(lines) + "\n"
+
+
+def _table(verdicts: Verdicts) -> Iterator[str]:
+    """Two rows per card: its deviations (! beyond the limit), and the limits that decide them.
+
+    `-` where a card has no such point.
+    """
+    ops = ops_of(verdicts)
+    width = max(len("  its limit"), *(len(verdict.card) for verdict in verdicts))
+    yield f"{'card':{width}}  " + "".join(f"{op:>14}" for op in ops) + "  slower by"
+    for verdict in verdicts:
+        by_op = {one.op: one for one in verdict.deviations}
+        cells, limits = "", ""
+        for one in map(by_op.get, ops):
+            mark = "!" if one and one.is_slower else " "
+            cells += f"{f'{100 * math.expm1(one.deviation):+.1f}%{mark}' if one else '- ':>14}"
+            limits += f"{f'{100 * math.expm1(one.limit):+.1f}% ' if one else '- ':>14}"
+        other = "-" if by_op else verdict.word
+        yield f"{verdict.card:{width}}  {cells}  {verdict.cause or other}"
+        if by_op:
+            yield f"{'  its limit':{width}}  {limits}".rstrip()
+
+
+def _spreads_and_costs(verdicts: Verdicts) -> Iterator[str]:
+    """Standard deviation between cards, slow ones among them, and what jobs lose by op."""
+    for op in ops_of(verdicts):
+        values = deviations_on(verdicts, op)
+        if len(values) >= FEWEST:
+            spread = spread_between_cards(op, values)
+            value, low, high = (
+                f"{100 * part:.1f}%" for part in (spread.spread, spread.low, spread.high)
+            )
+            yield f"spread between {len(values)} cards, {op}: {value} ({low} to {high})"
+    if len(verdicts) < FEWEST:
+        return
+    yield counted_cards(verdicts)
+    for op in ops_of(verdicts):
+        cards = len(deviations_on(verdicts, op))
+        sizes = [2**power for power in range(1, 20) if 2**power <= cards]
+        costs = ", ".join(
+            f"{100 * slowdown_of_jobs(verdicts, op, size):.1f}% on {size}" for size in sizes
+        )
+        yield f"a job that waits for its slowest card loses, {op}: {costs}"
+
+
+def write_page(out: Path, folder: Path, cards: Cards, verdicts: Verdicts) -> None:
     """Write the page; equal records give equal bytes.
 
     folder: <device>/<environment_id> are its last two parts.
     cards, verdicts: of the same cards, the verdicts with the slowest card first.
     """
-    ops = ops_of(verdicts)
     causes: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.cause is not None:
@@ -50,25 +130,25 @@ def write_page(
         environment=folder.name,
         summary=summary_sentence(verdicts),
         causes=causes,
-        ops=ops,
+        ops=ops_of(verdicts),
         state_units=[f"{name.partition('_')[0]}, {unit}" for name, unit, _ in _STATE],
-        rows=list(_rows(cards, verdicts, ops)),
+        rows=list(_rows(cards, verdicts)),
         failures=[(v.card, failure) for v in verdicts for failure in v.failures],
         uncompared=[(v.card, op, why) for v in verdicts for op, why in v.uncompared.items()],
         heat_map=heat_map(verdicts),
-        costs=list(_costs(verdicts, ops)),
+        costs=list(_costs(verdicts)),
     )
     write_bytes(out, (page + "\n").encode())
 
 
-def summary_sentence(verdicts: Sequence[CardVerdict]) -> str:
+def summary_sentence(verdicts: Verdicts) -> str:
     """How many cards are slow, and which is the slowest."""
     slow = [verdict for verdict in verdicts if verdict.cause is not None]
     counted = f"{counted_cards(verdicts)}."
     if not slow:
         return counted
     worst = max(slow, key=lambda verdict: verdict.excess)
-    one = max(worst.deviations, key=lambda deviation: deviation.deviation - deviation.limit)
+    one = max(worst.deviations, key=lambda deviation: deviation.excess)
     slower = percent(math.expm1(one.deviation))
     return (
         f"{counted} The slowest is {worst.card}: {one.op} takes {slower} longer than on healthy "
@@ -76,67 +156,66 @@ def summary_sentence(verdicts: Sequence[CardVerdict]) -> str:
     )
 
 
-def _rows(
-    cards: Sequence[Card], verdicts: Sequence[CardVerdict], ops: Sequence[str]
-) -> Iterator[dict[str, Any]]:
+def _place(card: str) -> tuple[str, str, str]:
+    """(node, slot by the address on the bus or cpu, uuid) of <node>/<slot>_<uuid>."""
+    node, _, name = card.partition("/")
+    slot, _, uuid = name.partition("_")
+    return node, slot, uuid
+
+
+def _rows(cards: Cards, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
     """A row per card in the order of the verdicts."""
-    readings = [reading for card in cards for reading in card.readings]
-    state = [(median_by_card(readings, name), factor) for name, _, factor in _STATE]
+    states = timed_points(cards).groupby("card")[[name for name, *_ in _STATE]].median()
     for verdict in verdicts:
         by_op = {one.op: one for one in verdict.deviations}
-        place = Place.of(verdict.card)
+        node, slot, card = _place(verdict.card)
+        known = verdict.card in states.index
+        state: list[float] = (
+            states.loc[[verdict.card]].iloc[0].tolist() if known else [math.nan] * len(_STATE)
+        )
         yield {
-            "node": place.node,
-            "slot": place.slot,
-            "card": verdict.card.partition("/")[2].partition("_")[2],
-            "cells": [
-                _cell(by_op[op].deviation, by_op[op].limit) if op in by_op else None for op in ops
-            ],
+            "node": node,
+            "slot": slot,
+            "card": card,
+            "cells": [_cell(by_op[op]) if op in by_op else None for op in ops_of(verdicts)],
             "state": [
-                f"{values[verdict.card] * factor:,.0f}" if verdict.card in values else ""
-                for values, factor in state
+                "" if math.isnan(value) else f"{value * factor:,.0f}"
+                for value, (_, _, factor) in zip(state, _STATE, strict=True)
             ],
             "cause": verdict.word,
         }
 
 
-def _cell(deviation: float, limit: float) -> dict[str, Any]:
+def _cell(one: Deviation) -> dict[str, Any]:
     return {
-        "text": percent(math.expm1(deviation), signed=True),
-        "limit": percent(math.expm1(limit)),
-        "is_slower": deviation > limit,
-        "shade": round(min(1.0, abs(deviation) / _DARKEST), 3),
-        "is_above": deviation > 0,
+        "op": one.op,
+        "text": percent(math.expm1(one.deviation), signed=True),
+        "limit": percent(math.expm1(one.limit)),
+        "is_slower": one.is_slower,
+        "shade": round(min(1.0, abs(one.deviation) / _DARKEST), 3),
+        "is_above": one.deviation > 0,
     }
 
 
-def heat_map(verdicts: Sequence[CardVerdict]) -> dict[str, Any]:
+def heat_map(verdicts: Verdicts) -> dict[str, Any]:
     """Nodes by slots; in each cell the op that is furthest beyond its limit.
 
     A card that was compared on none has `word` there, which says why.
     """
     cells: dict[tuple[str, str], dict[str, Any]] = {}
-    places = []
     # Of two cards that stood in one slot the slower one comes last and is shown.
     for verdict in sorted(verdicts, key=lambda verdict: verdict.excess):
-        place = Place.of(verdict.card)
-        places.append(place)
-        if verdict.deviations:
-            worst = max(verdict.deviations, key=lambda one: one.deviation - one.limit)
-            cells[place.node, place.slot] = _cell(worst.deviation, worst.limit) | {"op": worst.op}
-        else:
-            cells[place.node, place.slot] = {"word": verdict.word}
-    slots = sorted({place.slot for place in places})
-    nodes = sorted({place.node for place in places})
+        worst = max(verdict.deviations, key=lambda one: one.excess, default=None)
+        cells[_place(verdict.card)[:2]] = _cell(worst) if worst else {"word": verdict.word}
+    slots = sorted({slot for _, slot in cells})
+    nodes = sorted({node for node, _ in cells})
     rows = [(node, [cells.get((node, slot)) for slot in slots]) for node in nodes]
     return {"slots": slots, "rows": rows}
 
 
-def _costs(
-    verdicts: Sequence[CardVerdict], ops: Sequence[str]
-) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+def _costs(verdicts: Verdicts) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     """(op, (cards of a job, what it loses)) for jobs of 2, 4, 8 ... and of all cards."""
-    for op in ops:
-        count = sum(one.op == op for verdict in verdicts for one in verdict.deviations)
+    for op in ops_of(verdicts):
+        count = len(deviations_on(verdicts, op))
         sizes = sorted({*(2**power for power in range(1, 20) if 2**power < count), count})
         yield op, [(size, percent(slowdown_of_jobs(verdicts, op, size))) for size in sizes]

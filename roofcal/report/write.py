@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.claims.ledgers import Entry
+from roofcal.claims import Entry
 from roofcal.core.devices import load_devices
 from roofcal.core.files import write_bytes
 from roofcal.core.visits.intervals import MEANINGS

@@ -6,8 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from roofcal.claims.ledgers import read_ledgers
-from roofcal.claims.schema import Ledger
+from roofcal.claims import Ledger, read_ledgers
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.names import did_you_mean_or_all, unknown_names
 from roofcal.core.yaml_files import ConfigError, read_yaml, validated

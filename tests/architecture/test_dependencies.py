@@ -129,8 +129,7 @@ def test_environment_yml_lists_the_same_dependencies() -> None:
 
 def test_environment_yml_has_the_versions_of_the_lock() -> None:
     locked = pins("requirements/lock.txt") | pins("requirements/torch-cuda.txt")
-    for name, number in pins("environment.yml").items():
-        assert number == locked[name], name
+    assert pins("environment.yml").items() <= locked.items()
 
 
 @pytest.mark.parametrize("build", ["cpu", "cuda", "cuda12", "rocm"])

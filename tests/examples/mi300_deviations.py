@@ -3,8 +3,8 @@
 docs/models.md has the table that `deviations` yields, with the reason for each figure.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from examples.mi300_notebook import (
     DECODED,
@@ -30,54 +30,36 @@ PREFILL: Final = Pass(sequences=1, tokens=PROMPT, context=PROMPT)
 DECODE: Final = Pass(sequences=DECODED, tokens=1, context=PROMPT + 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deviation:
+class Deviation(NamedTuple):
     """One figure as the notebook's formula gives it and as the corrected one does."""
 
     name: str
     notebook: float
     corrected: float
-    unit: str
+    unit: str = "s"
 
     @property
     def table_row(self) -> str:
-        """The start of its row in docs/models.md: name, figures and unit."""
-        return f"| {self.name} | {self.notebook:.4g} | {self.corrected:.4g} | {self.unit} |"
+        """The start of its row in docs/models.md: name, figures and unit, seconds as ms."""
+        factor, unit = (1e3, "ms") if self.unit == "s" else (1.0, self.unit)
+        theirs, ours = (f"{value * factor:.4g}" for value in (self.notebook, self.corrected))
+        return f"| {self.name} | {theirs} | {ours} | {unit} |"
 
 
-def deviations(device: NotebookDevice) -> list[Deviation]:
+def deviations(device: NotebookDevice) -> Iterator[Deviation]:
     """Every deviation, in the order of docs/models.md."""
-    return [
-        *_first_cell_deviations(device),
-        *_product_deviations(device),
-        *_operator_deviations(device),
-        *_model_deviations(device),
-    ]
-
-
-def _milliseconds(name: str, notebook_s: float, corrected_s: float) -> Deviation:
-    return Deviation(name=name, notebook=notebook_s * 1e3, corrected=corrected_s * 1e3, unit="ms")
-
-
-def _first_cell_deviations(device: NotebookDevice) -> list[Deviation]:
     theirs, ours = printed(device), corrected(device)
-    return [
-        Deviation(
-            name="memory bandwidth",
-            notebook=theirs.memory_bytes_per_s / 1e9,
-            corrected=device.stream_bytes_per_s / 1e9,
-            unit="GB/s",
-        ),
-        Deviation(name="KV cache", notebook=theirs.kv_cache, corrected=ours.kv_cache, unit="GB"),
-        Deviation(name="batch", notebook=theirs.batch, corrected=ours.batch, unit="sequences"),
-        _milliseconds("token, by operations", theirs.token_flops_s, ours.token_flops_s),
-        _milliseconds("prompt, computing", theirs.prompt_s, ours.prompt_s),
-        _milliseconds("prompt, exchanging", theirs.prompt_link_s, ours.prompt_link_s),
-    ]
+    bandwidths = theirs.memory_bytes_per_s / 1e9, device.stream_bytes_per_s / 1e9
+    yield Deviation("memory bandwidth", *bandwidths, "GB/s")
+    yield Deviation("KV cache", theirs.kv_cache, ours.kv_cache, "GB")
+    yield Deviation("batch", theirs.batch, ours.batch, "sequences")
+    yield Deviation("token, by operations", theirs.token_flops_s, ours.token_flops_s)
+    yield Deviation("prompt, computing", theirs.prompt_s, ours.prompt_s)
+    yield Deviation("prompt, exchanging", theirs.prompt_link_s, ours.prompt_link_s)
 
-
-def _product_deviations(device: NotebookDevice) -> list[Deviation]:
     dim, ranks = LLAMA_65B.model_dim, SPLIT.tensor_ranks
+    half = gemm_s(device, PROMPT, 3 * dim, dim) / 2
+    yield Deviation("prefill qkv, halved", half, gemm_s(device, PROMPT, 3 * dim // ranks, dim))
     shapes = {
         "prefill qkv": (PROMPT, 3 * dim // ranks, dim),
         "decode qkv": (DECODED, 3 * dim // ranks, dim),
@@ -85,19 +67,12 @@ def _product_deviations(device: NotebookDevice) -> list[Deviation]:
         "product of few tiles": (128, 128, dim),
         "skinny product": (1, dim, dim),
     }
-    products = [
-        _milliseconds(name, gemm_s(device, *mnk), product(device, RECIPE, *mnk).total_s)
-        for name, mnk in shapes.items()
-    ]
-    whole = gemm_s(device, PROMPT, 3 * dim, dim) / 2
-    return [_milliseconds("prefill qkv, halved", whole, products[0].notebook / 1e3), *products]
+    for name, mnk in shapes.items():
+        yield Deviation(name, gemm_s(device, *mnk), product(device, RECIPE, *mnk).total_s)
 
-
-def _operator_deviations(device: NotebookDevice) -> list[Deviation]:
-    theirs, theirs_decode = (layer_seconds(device, rows) for rows in (PROMPT, DECODED))
-    ours = layer_times(device, LLAMA_65B, SPLIT, PREFILL)
-    ours_decode = layer_times(device, LLAMA_65B, SPLIT, DECODE)
-    dim, ranks = LLAMA_65B.model_dim, SPLIT.tensor_ranks
+    layer, decoded = (layer_seconds(device, rows) for rows in (PROMPT, DECODED))
+    steps = {step: layer_times(device, LLAMA_65B, SPLIT, step) for step in (PREFILL, DECODE)}
+    prefill, decode = ({k: t.total_s for k, t in times.items()} for times in steps.values())
     heads = LLAMA_65B.heads // ranks
     unmasked = Attention(
         heads=heads,
@@ -107,56 +82,27 @@ def _operator_deviations(device: NotebookDevice) -> list[Deviation]:
         kv_tokens=PROMPT,
         causal=False,
     )
-    exchanged = theirs["reduce_scatter_reduction"] + theirs["gather"]
+    attention = flash_attention(device, unmasked).total_s
+    yield Deviation("attention, no mask", layer["attention"], attention)
+    yield Deviation("prefill attention", layer["attention"], prefill["attention"])
+    yield Deviation("decode attention", decoded["attention"], decode["attention"])
+    norms, own_norms = 2 * layer["normalisation"], 2 * normalisation(device, PROMPT, dim).total_s
+    yield Deviation("normalisations", norms, own_norms)
+    with_residuals = prefill["attention_norm"] + prefill["mlp_norm"]
+    yield Deviation("normalisations with residuals", norms, with_residuals)
+    yield Deviation("feed-forward", layer["mlp"], prefill["gate_up"] + prefill["down"])
+    yield Deviation("activation", layer["gelu"], prefill["activation"])
+    exchanged = layer["reduce_scatter_reduction"] + layer["gather"]
+    yield Deviation("collectives", exchanged, 2 * prefill["mlp_all_reduce"])
     all_links = all_reduce(device, PROMPT * dim * WIDTH, device.link_ranks).total_s
-    return [
-        _milliseconds(
-            "attention, no mask", theirs["attention"], flash_attention(device, unmasked).total_s
-        ),
-        _milliseconds("prefill attention", theirs["attention"], ours["attention"].total_s),
-        _milliseconds(
-            "decode attention", theirs_decode["attention"], ours_decode["attention"].total_s
-        ),
-        _milliseconds(
-            "normalisations",
-            2 * theirs["normalisation"],
-            2 * normalisation(device, PROMPT, dim).total_s,
-        ),
-        _milliseconds(
-            "normalisations with residuals",
-            2 * theirs["normalisation"],
-            ours["attention_norm"].total_s + ours["mlp_norm"].total_s,
-        ),
-        _milliseconds(
-            "feed-forward", theirs["mlp"], ours["gate_up"].total_s + ours["down"].total_s
-        ),
-        _milliseconds("activation", theirs["gelu"], ours["activation"].total_s),
-        _milliseconds("collectives", exchanged, 2 * ours["mlp_all_reduce"].total_s),
-        _milliseconds("collectives of eight ranks", exchanged, 2 * all_links),
-    ]
+    yield Deviation("collectives of eight ranks", exchanged, 2 * all_links)
 
-
-def _model_deviations(device: NotebookDevice) -> list[Deviation]:
-    theirs = model_seconds(device)
-    prefill, decode = (pass_seconds(device, LLAMA_65B, SPLIT, step) for step in (PREFILL, DECODE))
-    layers = {
-        step: sum(t.total_s for t in layer_times(device, LLAMA_65B, SPLIT, step).values())
-        for step in (PREFILL, DECODE)
-    }
-    ends = sum(time.total_s for time in end_times(device, LLAMA_65B, SPLIT, PREFILL).values())
-    return [
-        _milliseconds(
-            "prefill layer",
-            layer_seconds(device, PROMPT)["total"],
-            layers[PREFILL],
-        ),
-        _milliseconds(
-            "decode layer",
-            layer_seconds(device, DECODED)["total"],
-            layers[DECODE],
-        ),
-        _milliseconds("embedding and logits", 0.0, ends),
-        _milliseconds("prefill", theirs["prefill"], prefill),
-        _milliseconds("decode of one token", theirs["decode"], decode),
-        _milliseconds("prompt and output", theirs["total"], prefill + OUTPUT * decode),
-    ]
+    yield Deviation("prefill layer", layer["total"], sum(prefill.values()))
+    yield Deviation("decode layer", decoded["total"], sum(decode.values()))
+    ends = end_times(device, LLAMA_65B, SPLIT, PREFILL).values()
+    yield Deviation("embedding and logits", 0.0, sum(time.total_s for time in ends))
+    whole = model_seconds(device)
+    own = [pass_seconds(device, LLAMA_65B, SPLIT, step) for step in (PREFILL, DECODE)]
+    yield Deviation("prefill", whole["prefill"], own[0])
+    yield Deviation("decode of one token", whole["decode"], own[1])
+    yield Deviation("prompt and output", whole["total"], own[0] + OUTPUT * own[1])

@@ -1,7 +1,6 @@
 """The example prints the figures of the notebook on MI300X inference, to the printed digit."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,17 +50,13 @@ OPERATORS = (
 )
 LAYER_MS = dict(zip(OPERATORS, PRINTED_MS[notebook.PROMPT].values(), strict=True))
 PAGE = (ROOT / "docs/models.md").read_text("utf-8")
-DEVIATIONS = deviations(NOTEBOOK)
+DEVIATIONS = list(deviations(NOTEBOOK))
 
 
 @pytest.mark.parametrize(("name", "figure"), (PRINTED | LAYER_MS).items())
 def test_a_line_has_the_notebooks_figure(name: str, figure: str) -> None:
     (line,) = [line for line in TEXT.splitlines() if line.startswith(name)]
     assert re.search(rf"\s{re.escape(figure)}(\s|$)", line)
-
-
-def test_the_total_is_the_printed_prefill() -> None:
-    assert "prefill 41.746 ms" in TEXT  # printed as 41.745999999999995
 
 
 def test_figures_are_those_of_the_seed() -> None:
@@ -127,61 +122,11 @@ def test_corrected_the_operations_of_a_token_are_those_of_its_weights() -> None:
     assert estimate.prompt_link_s < notebook.printed(NOTEBOOK).prompt_link_s
 
 
-def test_softmax_and_attention_efficiency_are_the_printed_ones() -> None:
-    assert notebook.softmax_clocks(NOTEBOOK, 256, 128) == 3168.0
-    efficiency = notebook.attention_efficiency(NOTEBOOK, 0.8, 128, 256, 128)
-    assert efficiency == pytest.approx(0.5769014084507043, rel=1e-15)
-
-
-def test_two_workgroups_a_unit_lose_a_fifth_or_wait_for_the_softmax() -> None:
-    scores = 256 * 128 / (2 * 256 * 128 * 128 / 2048)  # per clock; the softmax takes ten
-    assert notebook.attention_efficiency(NOTEBOOK, 2.0, 128, 256, 128) == 0.8
-    slow = {**NOTEBOOK.softmax_per_clock, "exponential": 8.0}  # and now six
-    efficiency = notebook.attention_efficiency(
-        replace(NOTEBOOK, softmax_per_clock=slow), 2.0, 128, 256, 128
-    )
-    assert efficiency == pytest.approx(6 / scores * 0.8)
-
-
-def test_between_one_and_two_workgroups_part_of_the_softmax_shows() -> None:
-    clocks = 2 * 256 * 128 * 128 / 2048
-    expected = 2 * clocks / (2 * clocks + 3168 * 0.5)
-    assert notebook.attention_efficiency(NOTEBOOK, 1.5, 128, 256, 128) == pytest.approx(expected)
-
-
-def test_a_tile_of_128_by_hand() -> None:
-    l2 = 2 * (256 * 1024 + 128 * 128) / (2 * 128 * 128 * 1024 / 2048)
-    assert 16384 / 304 / l2 > 1
-    assert notebook.gemm_efficiency(NOTEBOOK, 128, 128, 1024) == pytest.approx(1 - 0.05)
-    assert notebook.gemm_efficiency(NOTEBOOK, 16, 16, 1024) < 0.2
-
-
-def test_a_part_of_a_tile_counts_as_that_part() -> None:
-    assert notebook.gemm_utilisation(NOTEBOOK, 64, 128 * 304, (128, 128)) == 0.5
-    assert notebook.gemm_utilisation(NOTEBOOK, 128, 128 * 304, (128, 128)) == 1.0
-
-
 def test_few_rows_are_bound_by_memory_in_units_of_its_own() -> None:
     right = 8192 * 8192 * 2 / (4259.84e9 * 0.85)
     wrong = notebook.gemm_s(NOTEBOOK, 1, 8192, 8192)
     assert wrong == notebook.skinny_s(NOTEBOOK, 1, 8192, 8192)
     assert wrong / right == pytest.approx(1e9 / (2**30 * 1.5e15), rel=1e-12)
-
-
-def test_memory_and_links_by_hand() -> None:
-    assert notebook.normalisation_s(NOTEBOOK, 2, 4259840) == pytest.approx(8e-6)
-    assert notebook.gelu_s(NOTEBOOK, 304 * 256) == pytest.approx(100 / 1.5e9)
-    assert notebook.latency_s(NOTEBOOK, 8) == pytest.approx(36e-6)
-    assert notebook.link_bytes_per_s(NOTEBOOK) == pytest.approx(313.6e9)
-    assert notebook.gather_s(NOTEBOOK, 1568, 10, 2) == pytest.approx(0.5 * 31360 / 313.6e9)
-    assert notebook.reduce_scatter_s(NOTEBOOK, 2, 100) == pytest.approx(400 / 313.6e9)
-    assert notebook.reduction_s(NOTEBOOK, 2, 100, 2) == pytest.approx(2400 / 4259.84e9)
-
-
-def test_attention_takes_the_next_power_of_two() -> None:
-    one_head = replace(NOTEBOOK, compute_units=2)
-    rows_256, rows_512 = (notebook.attention_s(one_head, t, 1, 128) for t in (512, 513))
-    assert rows_512 > rows_256
 
 
 @pytest.mark.parametrize("deviation", DEVIATIONS, ids=lambda d: d.name)

@@ -1,8 +1,22 @@
-"""Records of a session and of its measurements, for tests that are about something else."""
+"""Records of every kind, for tests that are about something else: each has what must be there."""
 
 from typing import Any
 
-from roofcal.core.records import Environment, Measurement, PlanPoint, Session
+from roofcal.core.records import (
+    Ceiling,
+    Environment,
+    Measurement,
+    PlanPoint,
+    Session,
+    Telemetry,
+)
+
+
+def environment_of(device: str = "made-up", **fields: Any) -> Environment:
+    """A GPU, or a CPU if its name says so."""
+    vendor = "cpu" if device.startswith("cpu") else "nvidia"
+    defaults: dict[str, Any] = {"vendor": vendor, "device_name": "Made Up", "compute_units": 2}
+    return Environment(device=device, **defaults | {"torch": "2", "python": "3.11"} | fields)
 
 
 def session(**fields: Any) -> Session:
@@ -13,12 +27,30 @@ def session(**fields: Any) -> Session:
     return Session(**defaults | fields)
 
 
+def row(*samples_s: float, **fields: Any) -> Measurement:
+    """A measurement that took `samples_s`, in seconds."""
+    ids = {"point_id": "p", "environment_id": "e", "session_id": "s", "status": "ok"}
+    return Measurement(**{**ids, "latency_samples_s": samples_s} | fields)
+
+
 def timed(point: PlanPoint, environment: Environment, *samples_s: float) -> Measurement:
-    """The measurement of a point that took `samples_s`, in seconds."""
-    return Measurement(
-        point_id=point.point_id,
-        environment_id=environment.environment_id,
-        session_id="s",
-        status="ok",
-        latency_samples_s=samples_s,
-    )
+    """The measurement of a point in an environment."""
+    ids = {"point_id": point.point_id, "environment_id": environment.environment_id}
+    return row(*samples_s, **ids)
+
+
+def readings(sample_index: tuple[int, ...], **sensors: Any) -> Telemetry:
+    """One reading at each sample. A sensor has a value per reading, or one for all of them."""
+    count = len(sample_index)
+    defaults = {"sm_clock_hz": 1e9, "memory_clock_hz": 1e9, "power_w": 600.0, "temperature_c": 50.0}
+    values = {
+        name: value if isinstance(value, tuple) else (value,) * count
+        for name, value in (defaults | sensors).items()
+    }
+    return Telemetry(sample_index=sample_index, **{"throttle_reasons": ((),) * count} | values)
+
+
+def exactly(value: float, unit: str = "1", half: float = 0.0) -> Ceiling:
+    """A calibrated constant; half: of its 95 % interval."""
+    low, high = value - half, value + half
+    return Ceiling(value=value, ci95_low=low, ci95_high=high, unit=unit, evidence="made up")

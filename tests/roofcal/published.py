@@ -13,6 +13,7 @@ from roofcal.publish.derive import Descriptions, report_tables
 from roofcal.publish.freeze import publish
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.models.runs import calibration
 from tests.roofcal.resamples import draw_few_resamples
 
 DESCRIPTIONS = Descriptions(devices=ROOT / "config/devices", models=ROOT / "config/models")
@@ -27,6 +28,19 @@ def write_tables_alone(
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     page.write_text("<!doctype html><title>report</title>")
+
+
+def finished_run(results: Path) -> Path:
+    """A run of made-up probes below `results`, whose calibration and predictions nobody fitted."""
+    run = write_run(results / ENVIRONMENT.device / ENVIRONMENT.environment_id)
+    fitted = calibration(ENVIRONMENT.device, ENVIRONMENT.environment_id)
+    write_records(run / "calibration.jsonl", [fitted])
+    return run
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Path below a folder -> content, of every file."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def publish_made_up(folder: Path) -> Path:

@@ -79,11 +79,16 @@ def test_all_parts_run_in_order_and_the_table_comes_last(checkout: Path) -> None
     assert (checkout.parent / "out" / "summary.txt").read_text().splitlines() == table
 
 
-def test_quick_runs_in_a_checkout_of_its_own_with_empty_caches_and_standard_in_this_one(
+def test_quick_runs_in_a_checkout_of_its_own_with_empty_caches_and_records_are_packed(
     checkout: Path,
 ) -> None:
     (checkout / "results").mkdir()
     session(checkout, "quick", "standard")
+    (part,) = (checkout.parent / "out").glob("records.tar.xz.*")
+    with tarfile.open(part) as archive:
+        names = archive.getnames()
+    assert [name for name in names if name.startswith("results/")]
+    assert [name for name in names if "work/quick/results/" in name]
     quick, standard = [call for call in calls(checkout) if call.startswith("make")]
     assert "STUDY=quick" in quick
     assert quick.endswith(f"in={checkout.parent}/work/quick")
@@ -96,15 +101,6 @@ def test_a_part_that_takes_too_long_is_stopped_and_the_next_one_runs(checkout: P
     assert code == 1
     assert "stopped after 1 s" in said
     assert "12 passed" in said
-
-
-def test_records_of_all_studies_are_packed(checkout: Path) -> None:
-    session(checkout, "quick", "standard")
-    (part,) = (checkout.parent / "out").glob("records.tar.xz.*")
-    with tarfile.open(part) as archive:
-        names = archive.getnames()
-    assert [name for name in names if name.startswith("results/")]
-    assert [name for name in names if "work/quick/results/" in name]
 
 
 def test_an_unknown_part_is_refused_before_anything_runs(checkout: Path) -> None:

@@ -35,11 +35,6 @@ def test_a_stale_number_is_replaced_and_prose_is_kept() -> None:
     assert with_numbers(page, {"hot": "0.9"}) == "It took <!-- hot -->0.9<!-- / --> of 5 us."
 
 
-def test_a_mark_without_a_number_is_an_error() -> None:
-    with pytest.raises(KeyError, match="cold"):
-        with_numbers("<!-- cold -->1<!-- / -->", {})
-
-
 def test_no_mark_begins_a_line_of_prose() -> None:
     # Markdown takes such a line for a block of HTML, which ends the paragraph.
     for page, text in TEXTS.items():

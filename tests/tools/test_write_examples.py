@@ -15,12 +15,10 @@ def test_an_example_gets_the_output_of_its_command() -> None:
     )
     assert "stale" not in fresh
     assert fresh.endswith("\n\nMore text.\n")
-
-
-def test_an_example_of_this_machine_stays_as_it_is() -> None:
-    page = "    $ python -m roofcal doctor\n    torch 2.11\n"
-
-    assert write_examples._EXAMPLE.sub(write_examples.with_output, page) == page
+    of_this_machine = "    $ python -m roofcal doctor\n    torch 2.11\n"
+    assert write_examples._EXAMPLE.sub(write_examples.with_output, of_this_machine) == (
+        of_this_machine
+    )
 
 
 def test_values_of_python_examples_are_written_anew_and_those_that_hold_stay() -> None:

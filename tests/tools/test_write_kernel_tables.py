@@ -128,13 +128,6 @@ def test_another_device_shows_the_ops_that_it_has(tmp_path: Path) -> None:
     assert "nvidia-h100" not in family_page("streams", first, other)
 
 
-def test_an_op_that_is_not_published_is_named(tmp_path: Path) -> None:
-    tables = tmp_path / "nvidia-h200" / "environment" / "tables"
-    tables.mkdir(parents=True)
-    page = family_page("linear", tables)
-    assert "## Op `transformer_block`\n\nNot published yet" in page
-
-
 def test_memory_is_shown_of_all_who_know_it() -> None:
     frame = points(
         ("triton", "fp8_axiswise", 512, 1e-6),

@@ -4,33 +4,15 @@ import argparse
 import json
 from pathlib import Path
 
-import pytest
-
 from roofcal.cli.main import COMMANDS
 from roofcal.core.recipes import CAST_RECIPES, RECIPES
 from roofcal.ops import BY_NAME
-from roofcal.study.schema import StudyFile
 from tools import write_reference
 
 
 def test_the_page_of_the_configuration_is_up_to_date() -> None:
     page = write_reference.CONFIG_PAGE.read_text(encoding="utf-8")
     assert page == write_reference.config_page(), "run: python tools/write_reference.py"
-
-
-def test_every_key_of_the_study_has_a_meaning() -> None:
-    assert set(write_reference.described_keys(StudyFile)) == set(StudyFile.model_fields)
-
-
-def test_a_key_that_the_docstring_leaves_out_is_an_error() -> None:
-    class Silent(StudyFile):
-        """A study.
-
-        study  its size
-        """
-
-    with pytest.raises(KeyError):
-        write_reference.described_keys(Silent)
 
 
 def test_the_pages_of_the_site_name_every_command_op_and_recipe() -> None:

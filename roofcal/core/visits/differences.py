@@ -12,7 +12,7 @@ compares decides how its error is known, and so which of three rules calls it sl
   because no interval of its own times tells how much healthy cards differ.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 FALSE_DISCOVERIES: Final = 0.05  # of the points that `verdicts` calls
 FALSE_ALARMS: Final = 0.01  # fleets of healthy cards in which any card is called slower
-_LARGEST: Final = 1.0  # of a variance between runs: points that differ by factors of e
+_LARGEST: Final = 1.0  # of a variance between runs or visits: times that differ by factors of e
 
 
 class TimeRatio(NamedTuple):
@@ -132,20 +132,22 @@ def between_variance(
 ) -> float:
     """The variance that, added to all, puts half of the residuals within Student's quartiles.
 
-    Zero where the variances alone explain the residuals. It is found by bisection. target: what
-    `quartile_ratio` is brought to, if half should be within other multiples of the quartiles.
+    Zero where the variances alone explain the residuals. target: what `quartile_ratio` is brought
+    to, if half should be within other multiples of the quartiles.
     """
+    return least_variance(
+        lambda added: quartile_ratio(residuals, variances, degrees, added, between_degrees) > target
+    )
 
-    def is_too_wide(added: float) -> bool:
-        ratio = quartile_ratio(residuals, variances, degrees, added, between_degrees)
-        return ratio > target
 
-    if not is_too_wide(0.0):
+def least_variance(is_too_small: Callable[[float], bool], rounds: int = 40) -> float:
+    """The least variance that is not too small, by so many rounds of bisection."""
+    if not is_too_small(0.0):
         return 0.0
     low, high = 0.0, _LARGEST
-    for _ in range(40):
+    for _ in range(rounds):
         middle = (low + high) / 2
-        low, high = (middle, high) if is_too_wide(middle) else (low, middle)
+        low, high = (middle, high) if is_too_small(middle) else (low, middle)
     return high
 
 

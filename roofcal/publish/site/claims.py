@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roofcal.claims.ledgers import Entry
-from roofcal.claims.schema import Ledger
+from roofcal.claims import Entry, Ledger
 from roofcal.publish.site.grid import Grid, make_grid
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.claims import Evidence, counts_text, judge, own_text, source_text

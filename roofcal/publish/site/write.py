@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.claims.ledgers import Entry, load_claims
+from roofcal.claims import Entry, load_claims
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import read_single_record

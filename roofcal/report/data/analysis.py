@@ -6,7 +6,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from roofcal.claims.ledgers import Entry
+from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import short_names
 from roofcal.core.records import Session

@@ -1,7 +1,7 @@
 """Do published claims hold? Each claim of the ledger against the records of one run.
 
 A claim does not hold if the whole 95 % interval of our number lies outside of what the claim allows
-(its value and tolerance, see roofcal.claims.schema); otherwise it holds. It cannot be tested if
+(its value and tolerance, see roofcal.claims); otherwise it holds. It cannot be tested if
 records, a datasheet or a calibration are missing, and the reason names what is. Our number comes
 from the rows of a tidy table that the claim selects, or from the calibration.
 """
@@ -15,8 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from roofcal.claims.ledgers import Entry
-from roofcal.claims.schema import Expression, Where
+from roofcal.claims import Entry, Expression, Where
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.core.statistics import summarise

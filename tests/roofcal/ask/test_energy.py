@@ -6,23 +6,19 @@ import pytest
 
 from roofcal.ask.energy import Prices, board_watts, token_cost
 from roofcal.cli.main import main
-from roofcal.core.records import Calibration, Ceiling
+from roofcal.core.records import Calibration
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
-
-
-def constant(value: float, unit: str) -> Ceiling:
-    return Ceiling(value=value, ci95_low=value, ci95_high=value, unit=unit, evidence="made up")
-
+from tests.roofcal.made_up_records import exactly
 
 CALIBRATED = Sources(
     calibration=Calibration(
         device="d",
         environment_id="e",
         constants={
-            "gemm.a.bf16.sustained_power_w": constant(540.0, "W"),
-            "gemm.a.fp8.sustained_power_w": constant(690.0, "W"),
-            "sm_clock_hz": constant(1e9, "Hz"),
+            "gemm.a.bf16.sustained_power_w": exactly(540.0, "W"),
+            "gemm.a.fp8.sustained_power_w": exactly(690.0, "W"),
+            "sm_clock_hz": exactly(1e9, "Hz"),
         },
     ),
     spec=None,

@@ -6,18 +6,13 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from tests.roofcal.compare.made_up import many, measurement, slower, write_run
+from tests.roofcal.compare.made_up import measurement, rows_of, write_run
 
 
 @pytest.fixture
 def runs(checkout: Path) -> Path:
     for name, seed, factor in (("e1", 0, 1.0), ("e2", 1, 1.0), ("slow", 2, 1.05)):
-        rows = [
-            (o.point, measurement(o.point, [2.718281828**t for t in o.log_turns_s]))
-            for o in many(seed=seed)
-        ]
-        rows[0] = (rows[0][0], slower(rows[0][1], factor))
-        write_run(checkout / "results/gpu" / name, rows)
+        write_run(checkout / "results/gpu" / name, rows_of(seed, [factor]))
     return checkout
 
 
@@ -37,8 +32,7 @@ def test_a_regression_is_exit_code_1_unless_the_limit_allows_it(
 def test_broken_points_are_exit_code_1_and_nothing_in_common_2(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    points = [observed.point for observed in many(count=47)]
-    failed = [(p, measurement(p, [], status="failed")) for p in points]
+    failed = [(p, measurement(p, [], status="failed")) for p, _ in rows_of(0, count=47)]
     write_run(runs / "results/gpu/broken", failed)
     assert main(["compare", "e1", "broken"]) == 1
     last = "regression: points that were ok in A and are not in B: 47 failed"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from scipy.stats import trim_mean
 
 from roofcal.compare.observations import ObservedRun
@@ -47,11 +48,10 @@ def drawn(
     seed: int,
     kind: Kind,
     factors: Mapping[str, float] | None = None,
-    turns: int = 1,
     *,
     least_devices: int = 1,
 ) -> ObservedRun:
-    """The H200 measured again. factors: of the time of points by point_id; turns: times as many.
+    """The H200 measured again. factors: of the time of points by point_id.
 
     least_devices: leaves out points of fewer.
     """
@@ -60,7 +60,7 @@ def drawn(
     for point, row in records():
         if point.world_size >= least_devices:
             factor = (factors or {}).get(point.point_id, 1.0)
-            again = _redrawn(row, kind, source, turns, factor)
+            again = _redrawn(row, kind, source, factor)
             pairs.setdefault(point.op, []).append((point, again))
     return _observed(pairs)
 
@@ -88,7 +88,7 @@ def drawn_visits(
     pairs: dict[str, list[Record]] = {}
     for point, row in records()[::thinned]:
         factor = (factors or {}).get(point.point_id, 1.0)
-        made = [_redrawn(row, "turns", source, 1, factor) for _ in range(visits)]
+        made = [_redrawn(row, "turns", source, factor) for _ in range(visits)]
         offsets = source.normal(0, scatter, visits) + np.log(1.07) * (
             source.random(visits) < states
         )
@@ -105,34 +105,33 @@ def drawn_visits(
 
 
 def _observed(pairs: Mapping[str, Sequence[Record]]) -> ObservedRun:
-    observed = [one for of_op in pairs.values() for one in observations_of(of_op)]
     environment = read_records(published() / "environment.jsonl", Environment)[0]
-    return ObservedRun(
-        folder=published(), environment=environment, points={one.key: one for one in observed}
-    )
+    points = pd.concat([observations_of(of_op) for of_op in pairs.values()])
+    return ObservedRun(folder=published(), environment=environment, points=points)
 
 
 def _redrawn(
-    row: Measurement, kind: Kind, source: np.random.Generator, more: int, factor: float
+    row: Measurement, kind: Kind, source: np.random.Generator, factor: float
 ) -> Measurement:
     turns = [turn for visit in row.settled_turns_s for turn in visit]
-    chosen = source.integers(0, len(turns), len(turns) * more)
+    chosen = source.integers(0, len(turns), len(turns))
     if kind == "turns":
         taken = [np.array(turns[i]) for i in chosen]
     else:
         every = np.concatenate([np.array(turn) for turn in turns])
-        taken = [source.choice(every, len(turn)) for turn in turns * more]
-    starts = np.cumsum([0, *(len(turn) for turn in taken)])
-    clocks = _clocks(row)
+        taken = [source.choice(every, len(turn)) for turn in turns]
+    starts = tuple(np.cumsum([0, *map(len, taken)])[:-1].tolist())
+    sensors = zip(row.telemetry.sample_index, row.telemetry.sm_clock_hz, strict=False)
+    clocks = [clock for index, clock in sensors if index >= row.warmup_samples]
     return replace(
         row,
         latency_samples_s=_scaled(np.concatenate(taken), factor),
         warmup_samples=0,
         unsettled_samples=(),
         visits=(),
-        slice_starts=tuple(int(start) for start in starts[:-1]),
+        slice_starts=starts,
         telemetry=Telemetry(
-            sample_index=tuple(int(start) for start in starts[:-1]),
+            sample_index=starts,
             sm_clock_hz=tuple(clocks[i % len(clocks)] for i in chosen) if clocks else (),
         ),
     )
@@ -140,11 +139,6 @@ def _redrawn(
 
 def _scaled(samples: np.ndarray, factor: float) -> tuple[float, ...]:
     return tuple((samples * factor).tolist())
-
-
-def _clocks(row: Measurement) -> list[float]:
-    pairs = zip(row.telemetry.sample_index, row.telemetry.sm_clock_hz, strict=False)
-    return [clock for index, clock in pairs if index >= row.warmup_samples]
 
 
 @cache

@@ -1,57 +1,61 @@
-"""What compare reads of a run: turns, clocks, statuses, and the drift_regime of a point."""
+"""What compare reads of a run: turns, clocks, statuses, and the drift regime of a point."""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from roofcal.compare.observations import (
-    CompareError,
-    drift_regime,
-    observe,
-)
+from roofcal.compare.observations import CompareError, drift_regimes, observe
 from roofcal.core.jsonl import RecordsError, write_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Measurement
+from roofcal.core.records import Measurement, PlanPoint
 from roofcal.core.visits.rows import merged_visits
 from tests.roofcal.compare.made_up import (
     ENVIRONMENT,
     measurement,
-    observation,
-    observed,
+    observations_of,
     point,
     write_run,
 )
+from tests.roofcal.made_up_records import row
 
 
-def test_settled_turns_leave_out_the_warm_up() -> None:
-    row = measurement(point(), [1.0, 2.0])
-    assert row.settled_turns_s == (((1.0,) * 5, (2.0,) * 5),)
-    assert replace(row, slice_starts=()).settled_turns_s == (((1.0,) * 5 + (2.0,) * 5,),)
+def observation(of: PlanPoint, row: Measurement) -> Any:
+    """The row of one point."""
+    return observations_of([(of, row)]).iloc[0]
 
 
-def test_a_point_is_the_mean_of_its_turns_and_a_hiccup_is_trimmed() -> None:
+def test_the_units_of_a_point_are_its_turns_and_a_hiccup_is_trimmed() -> None:
     row = measurement(point(), [1.0, np.e**2])
-    observed = observation(point(), row)
-    assert observed.mean == pytest.approx(1.0)
-    assert observed.squares == pytest.approx(2.0)
+    assert observation(point(), row).units == pytest.approx((0.0, 2.0))
     turn = (*(1.0 for _ in range(9)), 100.0)
     hiccup = replace(row, latency_samples_s=turn, warmup_samples=0, slice_starts=(0,))
-    assert observation(point(), hiccup).mean == pytest.approx(0.0)
+    assert observation(point(), hiccup).units == pytest.approx((0.0,))
 
 
-def test_the_key_is_the_same_on_another_device() -> None:
+def test_the_visits_of_a_point_that_has_several_are_its_units() -> None:
+    lines = [
+        row(*[time] * 8, visit=number, slice_starts=(0, 4))
+        for number, time in enumerate((1.0, 1.1, 1.2))
+    ]
+    units = observation(point(), merged_visits(lines)).units
+    assert units == pytest.approx(np.log([1.0, 1.1, 1.2]))
+    assert len(observation(point(), lines[0]).units) == 2, "turns of one visit"
+
+
+def test_the_name_of_a_row_is_the_same_on_another_device() -> None:
     other = replace(point(), device="other")
     assert other.point_id != point().point_id
     row = measurement(point(), [1.0, 1.0])
-    assert observation(other, row).key == observation(point(), row).key
-    assert observation(point(528), row).key != observation(point(), row).key
+    assert observation(other, row).name == observation(point(), row).name
+    assert observation(point(528), row).name != observation(point(), row).name
 
 
 def test_a_point_without_a_time_keeps_its_status() -> None:
-    observed = observation(point(), measurement(point(), [], status="unsupported"))
-    assert (observed.status, observed.log_turns_s, observed.time) == ("unsupported", (), None)
+    seen = observation(point(), measurement(point(), [], status="unsupported"))
+    assert (seen.status, seen.units, seen.interval) == ("unsupported", (), None)
 
 
 def test_the_drift_regime_says_whether_the_clock_was_limited_and_for_long() -> None:
@@ -61,9 +65,13 @@ def test_the_drift_regime_says_whether_the_clock_was_limited_and_for_long() -> N
         (point(544), [1.0, 1.0], 1.5e9),
         (point(560), [1.0, 1.0], None),
     ]
-    run = observed([observation(p, measurement(p, turns, clock)) for p, turns, clock in rows])
-    regimes = [drift_regime(run, row) for row in run.points.values()]
-    assert regimes == ["small", "small, clock limited", "small, clock limited, long", "small"]
+    points = observations_of([(p, measurement(p, turns, clock)) for p, turns, clock in rows])
+    assert drift_regimes(points) == [
+        "small",
+        "small, clock limited",
+        "small, clock limited, long",
+        "small",
+    ]
 
 
 def test_a_run_is_read_with_its_cards(tmp_path: Path) -> None:
@@ -77,16 +85,3 @@ def test_a_folder_without_measurements_and_one_that_is_no_run_are_refused(tmp_pa
     write_records(tmp_path / "environment.jsonl", [ENVIRONMENT])
     with pytest.raises(CompareError, match="holds no measurement"):
         observe(RunFolder.at(tmp_path))
-
-
-def test_the_visits_of_a_point_that_has_several_are_its_units() -> None:
-    lines = [
-        Measurement(
-            point_id="p", environment_id="e", session_id="s", status="ok", visit=number,
-            latency_samples_s=(time,) * 8, slice_starts=(0, 4),
-        )
-        for number, time in enumerate((1.0, 1.1, 1.2))
-    ]  # fmt: skip
-    units = observation(point(), merged_visits(lines)).log_turns_s
-    assert units == pytest.approx(np.log([1.0, 1.1, 1.2]))
-    assert len(observation(point(), lines[0]).log_turns_s) == 2, "turns of one visit"

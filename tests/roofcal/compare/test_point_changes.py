@@ -1,113 +1,105 @@
 """Verdicts, causes and shifts on points whose change is known."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from roofcal.compare.observations import Observation
 from roofcal.compare.point_changes import compare_points, same_measurements
-from tests.roofcal.compare.made_up import many, observed
+from tests.roofcal.compare.made_up import many, pairs_of
+
+Rows = list[dict[str, Any]]
 
 
-def changed(row: Observation, time: float = 1.0, clock: float = 1.0) -> Observation:
-    turns = tuple(turn + np.log(time) for turn in row.log_turns_s)
-    log_clock = None if row.log_clock_hz is None else row.log_clock_hz + float(np.log(clock))
-    return replace(row, log_turns_s=turns, log_clock_hz=log_clock)
+def compared(a: pd.DataFrame, b: pd.DataFrame) -> tuple[Rows, Rows]:
+    return compare_points(pairs_of(a, b))
+
+
+def with_units(points: pd.DataFrame, units: Callable[[int, Any], Any]) -> pd.DataFrame:
+    """The points with other units, by their number and those they have."""
+    again = [tuple(float(t) for t in units(i, u)) for i, u in enumerate(points["units"])]
+    return points.assign(units=pd.Series(again, index=points.index))
+
+
+def slower(points: pd.DataFrame, *factors: float) -> pd.DataFrame:
+    """Points whose first ones take so many times as long."""
+    logs = [*np.log(factors), *[0.0] * len(points)]
+    return with_units(points, lambda i, units: np.array(units) + logs[i])
 
 
 def test_a_slower_kernel_and_a_slower_clock_are_told_apart() -> None:
-    after = many(seed=1)
-    after[0] = changed(after[0], time=1.05)
-    after[1] = changed(after[1], time=1.05, clock=1 / 1.05)
-    after[2] = changed(after[2], time=0.9)
-    points, (shift,) = compare_points(observed(many()), observed(after))
-
-    assert [p.verdict for p in points[:3]] == ["SLOWER", "SLOWER", "FASTER"]
-    assert [p.cause for p in points[:3]] == ["kernel", "clock", "kernel"]
-    assert {p.verdict for p in points[3:]} == {"SAME"}
-    assert abs(points[0].change - 0.05) < 0.004
-    assert points[0].low < 0.05 < points[0].high
-    assert abs(shift.shift) < 0.001
-    assert shift.resolved == 1.0
+    after = slower(many(1), 1.05, 1.05, 0.9)
+    after["clock"] /= [1.0, 1.05, *[1.0] * 58]
+    points, (shift,) = compared(many(), after)
+    assert [p["verdict"] for p in points[:3]] == ["SLOWER", "SLOWER", "FASTER"]
+    assert [p["cause"] for p in points[:3]] == ["kernel", "clock", "kernel"]
+    assert {p["verdict"] for p in points[3:]} == {"SAME"}
+    assert abs(points[0]["change"] - 0.05) < 0.004
+    assert points[0]["low"] < 0.05 < points[0]["high"]
+    assert abs(shift["shift"]) < 0.001
+    assert shift["resolved"] == 1.0
 
 
 def test_without_a_clock_the_cause_is_unknown() -> None:
-    after = many(seed=1, clock_hz=None)
-    after[0] = changed(after[0], time=1.05)
-    points, (shift,) = compare_points(observed(many(clock_hz=None)), observed(after))
-    assert (points[0].cause, points[0].clock, points[0].cycles) == ("unknown", None, None)
-    assert shift.clock is None
+    points, (shift,) = compared(many(clock_hz=None), slower(many(1, clock_hz=None), 1.05))
+    assert [points[0][name] for name in ("cause", "clock", "cycles")] == ["unknown", None, None]
+    assert shift["clock"] is None
 
 
 def test_what_all_points_share_is_a_shift_and_its_cause_is_said() -> None:
-    slow = many(factor=1.05, seed=1)
-    points, (shift,) = compare_points(observed(many()), observed(slow))
-    assert {p.verdict for p in points} == {"SAME"}
-    assert {p.verdict_raw for p in points} == {"SLOWER"}
-    assert shift.low < 0.05 < shift.high
-    assert shift.cause == "cycles"
-
-    clocked = [changed(row, clock=1 / 1.05) for row in slow]
-    assert compare_points(observed(many()), observed(clocked))[1][0].cause == "clock"
+    slow = many(1, factor=1.05)
+    points, (shift,) = compared(many(), slow)
+    assert {p["verdict"] for p in points} == {"SAME"}
+    assert {p["verdict_raw"] for p in points} == {"SLOWER"}
+    assert shift["low"] < 0.05 < shift["high"]
+    assert shift["cause"] == "cycles"
+    clocked = slow.assign(clock=slow["clock"] / 1.05)
+    assert compared(many(), clocked)[1][0]["cause"] == "clock"
 
 
 def test_few_points_are_compared_without_a_shift() -> None:
-    after = [changed(row, time=1.05) for row in many(5, seed=1)]
-    points, shifts = compare_points(observed(many(5)), observed(after))
+    points, shifts = compared(many(count=5), many(1, count=5, factor=1.05))
     assert shifts == []
-    assert {p.verdict for p in points} == {"SLOWER"}
+    assert {p["verdict"] for p in points} == {"SLOWER"}
 
 
 def test_one_measurement_in_both_runs_is_counted_and_not_compared() -> None:
-    run = observed(many())
-    assert compare_points(run, run) == ([], [])
-    assert same_measurements(run, run) == 60
-    assert same_measurements(run, observed(many(seed=1))) == 0
+    run = many()
+    assert compared(run, run) == ([], [])
+    assert same_measurements(pairs_of(run, run)) == 60
+    assert same_measurements(pairs_of(run, many(1))) == 0
 
 
 def test_points_that_scatter_more_are_ambiguous() -> None:
-    def noisy(seed: int) -> list[Observation]:
-        source = np.random.default_rng(seed)
-        return [
-            replace(row, log_turns_s=tuple(float(t) for t in source.normal(0, 0.05, 4)))
-            for row in many()
-        ]
+    generator = np.random.default_rng(1)
+    noisy = [with_units(many(), lambda *_: generator.normal(0, 0.05, 4)) for _ in range(2)]
+    points, (shift,) = compared(*noisy)
+    assert {p["verdict"] for p in points} == {"AMBIGUOUS"}
+    assert shift["resolved"] == 0.0
 
-    points, (shift,) = compare_points(observed(noisy(1)), observed(noisy(2)))
-    assert {p.verdict for p in points} == {"AMBIGUOUS"}
-    assert shift.resolved == 0.0
+
+def visited(generator: np.random.Generator, visits: int, shared: float) -> pd.DataFrame:
+    """Points visited several times; `shared`: deviation of what all points of a visit share."""
+    offsets = generator.normal(0, shared, visits)
+    points = with_units(many(), lambda *_: offsets + generator.normal(0, 0.005, visits))
+    return points.assign(turn_variance=1e-6, turn_degrees=6)
 
 
 def test_a_point_that_takes_a_state_of_the_other_run_did_not_move() -> None:
     """Without the rule, the calm points of its group make it FASTER."""
     generator = np.random.default_rng(9)
-    before, after = (visited(generator, 3, 0.0) for _ in range(2))
-    start = before[0].log_turns_s[0]
-    for rows, states in ((before, (0.0, 0.1, 0.1)), (after, (0.0, 0.0, 0.004))):
-        assert rows[0].time is not None
-        rows[0] = replace(
-            rows[0],
-            log_turns_s=tuple(start + state for state in states),
-            time=replace(rows[0].time, basis="visits"),
-        )
-    points, _ = compare_points(observed(before), observed(after))
-    assert points[0].verdict == "AMBIGUOUS"
-    assert points[0].change < -0.02
-
-
-def visited(generator: np.random.Generator, visits: int, shared: float) -> list[Observation]:
-    """Points visited several times; `shared`: deviation of what all points of a visit share."""
-    offsets = generator.normal(0, shared, visits)
-    return [
-        replace(
-            row,
-            log_turns_s=tuple(float(t) for t in offsets + generator.normal(0, 0.005, visits)),
-            turn_variance=1e-6,
-            turn_degrees=6,
-        )
-        for row in many()
-    ]
+    runs = [visited(generator, 3, 0.0) for _ in range(2)]
+    start = runs[0]["units"].iloc[0][0]
+    for run, states in zip(runs, ((0.0, 0.1, 0.1), (0.0, 0.0, 0.004)), strict=True):
+        first = [tuple(start + state for state in states), *run["units"].iloc[1:]]
+        run["units"] = pd.Series(first, index=run.index)
+        run["interval"] = [replace(interval, basis="visits") for interval in run["interval"]]
+    points, _ = compared(*runs)
+    assert points[0]["verdict"] == "AMBIGUOUS"
+    assert points[0]["change"] < -0.02
 
 
 @pytest.mark.parametrize("visits", [2, 3])
@@ -116,16 +108,14 @@ def test_intervals_of_common_shifts_hold_what_visits_share(visits: int, shared: 
     generator = np.random.default_rng(visits)
     draws, held = 60, 0
     for _ in range(draws):
-        before, after = (observed(visited(generator, visits, shared)) for _ in range(2))
-        (shift,) = compare_points(before, after)[1]
-        held += shift.low <= 0 <= shift.high
+        (shift,) = compared(*(visited(generator, visits, shared) for _ in range(2)))[1]
+        held += shift["low"] <= 0 <= shift["high"]
     assert held >= 0.89 * draws  # 95 % less two standard errors of 60 draws
 
 
 def test_visits_that_agree_leave_a_common_shift_certain() -> None:
     generator = np.random.default_rng(0)
-    before, after = (observed(visited(generator, 3, 0.0)) for _ in range(2))
-    slower = observed([changed(row, time=1.05) for row in after.points.values()])
-    (shift,) = compare_points(before, slower)[1]
-    assert shift.low > 0.03
-    assert shift.cause == "cycles"
+    before, after = (visited(generator, 3, 0.0) for _ in range(2))
+    (shift,) = compared(before, slower(after, *[1.05] * 60))[1]
+    assert shift["low"] > 0.03
+    assert shift["cause"] == "cycles"

@@ -8,6 +8,7 @@ from roofcal.core.files import iter_lines
 from roofcal.core.jsonl import RecordsError, decode, encode
 from roofcal.core.records import Measurement
 from tests.paths import ROOT
+from tests.roofcal.made_up_records import row
 
 
 @pytest.mark.parametrize("name", ["calibration.jsonl", "measurements/linear.jsonl.gz"])
@@ -23,25 +24,15 @@ def test_a_line_as_it_is_written_means_what_its_keys_mean_in_any_order(name: str
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e-6", "1e999"])
 def test_a_time_that_cannot_be_is_refused_in_a_line_as_it_is_written(number: str) -> None:
-    row = Measurement(
-        point_id="p", environment_id="e", session_id="s", status="ok", latency_samples_s=(0.5,)
-    )
-    line = encode(row).replace("[0.5]", f"[{number}]").encode()
+    line = encode(row(0.5)).replace("[0.5]", f"[{number}]").encode()
     with pytest.raises(RecordsError):
         decode(line)
 
 
 @pytest.mark.parametrize("is_escaped", [True, False])
 def test_texts_of_records_cannot_steer_a_terminal(is_escaped: bool) -> None:
-    row = Measurement(
-        point_id="p",
-        environment_id="e",
-        session_id="s",
-        status="failed",
-        reason="two\nlines, \x1b[2J\x9b31m\u202e, 3 µs",
-        kernel_names=("a\rb",),
-    )
-    line = encode(row)
+    reason = "two\nlines, \x1b[2J\x9b31m\u202e, 3 µs"
+    line = encode(row(status="failed", reason=reason, kernel_names=("a\rb",)))
     line = line if is_escaped else line.replace(r"\u009b", "\x9b").replace(r"\u202e", "\u202e")
     read = decode(line.encode())
     assert isinstance(read, Measurement)

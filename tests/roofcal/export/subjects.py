@@ -8,6 +8,7 @@ from roofcal.core.jsonl import read_records
 from roofcal.core.records import Calibration, Ceiling, Environment
 from roofcal.export.subject import Subject
 from tests.paths import ROOT
+from tests.roofcal.made_up_records import exactly
 
 
 @cache
@@ -23,12 +24,8 @@ def h200() -> Subject:
 def rounded() -> Subject:
     """The H200 with two constants of known digits."""
     return with_constants(
-        dram_copy_bytes_per_s=Ceiling(
-            value=4.2801e12, ci95_low=4.2661e12, ci95_high=4.2944e12, unit="B/s", evidence="made up"
-        ),
-        launch_eager_s=Ceiling(
-            value=15.009e-6, ci95_low=14.961e-6, ci95_high=15.048e-6, unit="s", evidence="made up"
-        ),
+        dram_copy_bytes_per_s=exactly(4.2801e12, "B/s", half=0.0141e12),
+        launch_eager_s=exactly(15.009e-6, "s", half=0.045e-6),
     )
 
 

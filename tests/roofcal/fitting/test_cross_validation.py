@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofcal.core.records import Measurement, PlanPoint
+from roofcal.core.records import PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.core.times import Array
 from roofcal.fitting import cross_validation
@@ -22,6 +22,7 @@ from roofcal.fitting.cross_validation import (
 )
 from roofcal.fitting.probes import CalibrationError, Probe
 from tests.roofcal.calibrate.probe_runs import device_with
+from tests.roofcal.made_up_records import row
 
 POWERS = {"linear": 1.0, "square": 2.0}
 
@@ -62,9 +63,8 @@ def problem(sizes: Sequence[int], power: float = 1.0, slower: float = 3.0) -> Po
         point = PlanPoint(
             op="probe_copy", provider="made", recipe="copy", shape={"size": size}, device="made-up"
         )
-        measured = Measurement(point_id="p", environment_id="e", session_id="s", status="ok")
         latency = summarise([seconds] * 6)
-        probes.append(Probe(point=point, measurement=measured, latency=latency))
+        probes.append(Probe(point=point, measurement=row(), latency=latency))
     return Powers(probes=probes, device=device_with())
 
 

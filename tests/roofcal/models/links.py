@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from roofcal.core.records import Ceiling, PlanPoint
+from roofcal.core.records import PlanPoint
 from roofcal.ops.time_models import Sources
+from tests.roofcal.made_up_records import exactly
 from tests.roofcal.models.runs import DESCRIBED, SOURCES, calibration
 
 M, N, K = 8192, 3584, 8192
@@ -15,16 +16,11 @@ LINES = {
 }
 
 
-def near(value: float, unit: str) -> Ceiling:
-    ends = (0.9 * value, 1.1 * value)
-    return Ceiling(value=value, ci95_low=ends[0], ci95_high=ends[1], unit=unit, evidence="made up")
-
-
 def linked(*names: str, world_sizes: tuple[int, ...] = (2, 8)) -> Sources:
     """The made-up device with lines of some collectives."""
     own = calibration()
     constants = {
-        f"link.{name}.{size}.{tail}": near(value, unit)
+        f"link.{name}.{size}.{tail}": exactly(value, unit, half=0.1 * value)
         for name in names
         for size in world_sizes
         for (tail, unit), value in zip(

@@ -72,6 +72,7 @@ def frame_of_points(tmp_path: Path, made_up: MadeUpRun, op: str = "gemm") -> pd.
 
 def test_the_columns_everybody_relies_on_come_first(gemm: pd.DataFrame) -> None:
     assert list(gemm.columns[: len(FIRST)]) == FIRST
+    assert sqnr_columns(gemm) == [], "of an op with one output"
 
 
 def test_states_are_named_by_the_criterion_of_the_reason(tmp_path: Path) -> None:
@@ -143,24 +144,30 @@ def test_every_planned_point_has_a_row_in_the_order_of_the_plan(
     assert list(gemm["point_id"]) == [
         point.point_id for point in read_plan(run.files, "gemm", point_problem)
     ]
+    rows = gemm[gemm["status"] != "ok"]
+    counts = {"unsupported": 2, "failed": 1, NOT_REACHED: 1}
+    assert rows["status"].value_counts().to_dict() == counts
+    assert rows["reason"].notna().all()
+    assert rows["median_s"].isna().all()
 
 
-def test_median_and_interval_are_those_of_the_settled_samples(gemm: pd.DataFrame) -> None:
-    truth = true_seconds(product(8192, 8192, 8192))
+def test_a_row_has_the_settled_samples_their_rates_and_what_the_card_said(
+    gemm: pd.DataFrame,
+) -> None:
     row = row_of(gemm, m=8192, n=8192, k=8192, recipe="bf16")
+    seconds = true_seconds(product(8192, 8192, 8192))
 
-    summary = summarise(samples_around(truth))
+    summary = summarise(samples_around(seconds))
     shown = (row["median_s"], row["ci95_low_s"], row["ci95_high_s"])
     assert shown == (summary.median, summary.ci95_low, summary.ci95_high)
     assert row["samples"] == summary.count == 21
-
-
-def test_rates_are_least_work_over_the_median(gemm: pd.DataFrame) -> None:
-    row = row_of(gemm, m=4096, n=4096, k=4096, recipe="bf16")
-    seconds = true_seconds(product(4096, 4096, 4096))
-
-    assert row["achieved_flops_per_s"] == pytest.approx(2 * 4096**3 / seconds)
-    assert row["achieved_bytes_per_s"] == pytest.approx(3 * 2 * 4096**2 / seconds)
+    assert row["achieved_flops_per_s"] == pytest.approx(2 * 8192**3 / seconds)
+    assert row["achieved_bytes_per_s"] == pytest.approx(3 * 2 * 8192**2 / seconds)
+    assert row["burst_median_s"] == 0.9 * seconds, "the median of the first turn"
+    assert (row["sm_clock_hz"], row["power_w"], row["temperature_c"]) == (1.4e9, 690.0, 55.0)
+    assert row["throttle_reasons"] == "power_cap"
+    assert row["kernel_names"] == "nvjet_a; reduce"
+    assert row["numeric_error"] == 0.002
 
 
 def test_the_error_is_that_of_the_calibrated_model(gemm: pd.DataFrame) -> None:
@@ -174,20 +181,6 @@ def test_the_error_is_that_of_the_calibrated_model(gemm: pd.DataFrame) -> None:
     assert row["predicted_low_s"] == pytest.approx(0.9 * float(str(row["predicted_s"])))
 
 
-def test_the_burst_is_the_median_of_the_first_turn(gemm: pd.DataFrame) -> None:
-    row = row_of(gemm, m=4096, n=4096, k=4096, recipe="bf16")
-    assert row["burst_median_s"] == 0.9 * true_seconds(product(4096, 4096, 4096))
-
-
-def test_telemetry_is_the_median_of_settled_readings(gemm: pd.DataFrame) -> None:
-    row = row_of(gemm, m=4096, n=4096, k=4096, recipe="bf16")
-
-    assert (row["sm_clock_hz"], row["power_w"], row["temperature_c"]) == (1.4e9, 690.0, 55.0)
-    assert row["throttle_reasons"] == "power_cap"
-    assert row["kernel_names"] == "nvjet_a; reduce"
-    assert row["numeric_error"] == 0.002
-
-
 def test_readings_of_the_warm_up_count_where_there_is_no_other(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     early = telemetry(1.4e9, 690.0, ("power_cap",))
@@ -196,18 +189,6 @@ def test_readings_of_the_warm_up_count_where_there_is_no_other(tmp_path: Path) -
     (clock,) = frame_of_points(tmp_path, made_up)["sm_clock_hz"]
 
     assert clock == 1.4e9  # of 1.9, 1.4 and 1.4
-
-
-def test_points_without_a_time_keep_status_and_reason(gemm: pd.DataFrame) -> None:
-    rows = gemm[gemm["status"] != "ok"]
-
-    assert rows["status"].value_counts().to_dict() == {
-        "unsupported": 2,
-        "failed": 1,
-        NOT_REACHED: 1,
-    }
-    assert rows["reason"].notna().all()
-    assert rows["median_s"].isna().all()
 
 
 def test_an_incorrect_point_gets_no_time_even_if_it_has_samples(tmp_path: Path) -> None:
@@ -246,64 +227,45 @@ def test_a_point_that_was_tried_in_vain_has_no_time_of_a_model(
 
 
 def test_without_calibration_prediction_and_datasheet_their_columns_are_empty(bare: Path) -> None:
-    frame = load_run(bare).points("gemm").table
-
+    run = load_run(bare)
+    frame = run.points("gemm").table
     empty = ["predicted_s", "relative_error", "datasheet_s", "torchao_s", "calibrated_bound_s"]
     assert frame[[*empty, "burst_median_s", "sm_clock_hz"]].isna().all(axis=None)
     assert frame["median_s"].notna().all()
 
-
-def test_an_empty_op_is_an_empty_frame_with_all_columns(bare: Path) -> None:
-    frame = load_run(bare).points("cast").table
-
-    assert frame.empty
-    assert list(frame.columns) == names_of(BY_NAME["cast"])
-    assert role_of(frame) is None
+    unplanned = run.points("cast").table
+    assert unplanned.empty
+    assert list(unplanned.columns) == names_of(BY_NAME["cast"])
+    assert role_of(unplanned) is None
 
 
-def test_probes_get_the_bound_of_the_datasheet_although_no_model_predicts_them(
-    run: Run, h200: DeviceSpec
+def test_bounds_are_those_of_the_datasheet_and_of_the_upper_ends_of_the_ceilings(
+    run: Run, gemm: pd.DataFrame, h200: DeviceSpec
 ) -> None:
-    frame = run.points("probe_copy", h200).table
-    copies = frame[(frame["recipe"] == "copy") & (frame["size_bytes"] == 1 << 28)]
-
-    assert list(copies["datasheet_s"]) == pytest.approx([2 * 2**28 / 4.8e12] * 2)
-
-
-def test_the_calibrated_bound_uses_the_upper_ends_of_the_ceilings(gemm: pd.DataFrame) -> None:
     row = row_of(gemm, m=8192, n=8192, k=8192, recipe="bf16")
     assert row["calibrated_bound_s"] == pytest.approx(2 * 8192**3 / (600e12 * 1.02))
+    frame = run.points("probe_copy", h200).table  # which no model predicts
+    copies = frame[(frame["recipe"] == "copy") & (frame["size_bytes"] == 1 << 28)]
+    assert list(copies["datasheet_s"]) == pytest.approx([2 * 2**28 / 4.8e12] * 2)
+
+    launches = run.points("probe_launch", h200).table  # which do nothing
+    rates = ["achieved_flops_per_s", "achieved_bytes_per_s", "datasheet_s", "calibrated_bound_s"]
+    assert launches[rates].isna().all(axis=None)
+    assert launches["median_s"].min() == LAUNCH_S
 
 
-def test_a_point_that_does_nothing_has_no_rate_and_no_bound(run: Run, h200: DeviceSpec) -> None:
-    frame = run.points("probe_launch", h200).table
-    columns = ["achieved_flops_per_s", "achieved_bytes_per_s", "datasheet_s", "calibrated_bound_s"]
-
-    assert frame[columns].isna().all(axis=None)
-    assert frame["median_s"].min() == LAUNCH_S
-
-
-def test_a_new_model_of_time_gets_a_column_of_its_own(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    point = product(64, 64, 64)
+def test_a_model_has_a_column_of_its_own_and_of_the_intervals_that_it_states(
+    tmp_path: Path,
+) -> None:
+    made_up, point = MadeUpRun(), product(64, 64, 64)
     made_up.measure(point)
     made_up.predict(point, "wave", 1.25e-6)
-
-    frame = frame_of_points(tmp_path, made_up)
-
-    assert list(frame["wave_s"]) == [1.25e-6]
-    assert models_in(frame) == {"wave": "wave_s"}
-
-
-def test_a_model_that_states_intervals_has_columns_of_them(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    point = product(64, 64, 64)
-    made_up.measure(point)
     made_up.predict(point, "calibrated@e2", 1.25e-6, low_s=1e-6, high_s=2e-6)
 
     frame = frame_of_points(tmp_path, made_up)
 
-    assert models_in(frame) == {"calibrated@e2": "calibrated@e2_s"}
+    assert list(frame["wave_s"]) == [1.25e-6]
+    assert models_in(frame) == {"calibrated@e2": "calibrated@e2_s", "wave": "wave_s"}
     assert interval_columns("calibrated") == ("predicted_low_s", "predicted_high_s")
     assert [float(frame[name].iloc[0]) for name in interval_columns("calibrated@e2")] == [
         1e-6,
@@ -335,7 +297,3 @@ def test_a_point_of_accuracy_is_ok_without_a_time(tmp_path: Path) -> None:
     assert frame["median_s"].isna().all()
     assert (frame.loc[frame["recipe"] != "mxfp8", "status"] == "ok").all()
     assert ok_rows(frame).empty
-
-
-def test_ops_with_one_output_have_no_columns_of_outputs(gemm: pd.DataFrame) -> None:
-    assert sqnr_columns(gemm) == []

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from roofcal.core.jsonl import decode, encode
-from roofcal.core.records import EnergyWindow, Measurement, Telemetry, Visit
+from roofcal.core.records import EnergyWindow, Measurement, Visit
 from roofcal.points.power import board_power
+from tests.roofcal.made_up_records import readings
+from tests.roofcal.made_up_records import row as made_up_row
 
 
 def row(watts: list[float], *reasons: str, every_s: float = 0.5, **changes: Any) -> Measurement:
@@ -15,22 +17,15 @@ def row(watts: list[float], *reasons: str, every_s: float = 0.5, **changes: Any)
     per_reading = round(every_s / 0.01)
     count = len(watts)
     fields: dict[str, Any] = {
-        "point_id": "p",
-        "environment_id": "e",
-        "session_id": "s",
-        "status": "ok",
         "latency_samples_s": (1e-3,) * per_reading * count,
         "calls_per_sample": 10,
-        "telemetry": Telemetry(
-            sample_index=tuple(per_reading * place for place in range(count)),
-            sm_clock_hz=(1e9,) * count,
-            memory_clock_hz=(1e9,) * count,
+        "telemetry": readings(
+            tuple(per_reading * place for place in range(count)),
             power_w=tuple(watts),
-            temperature_c=(50.0,) * count,
             throttle_reasons=(reasons,) * count,
         ),
     }
-    return Measurement(**fields | changes)
+    return made_up_row(**fields | changes)
 
 
 def test_a_reading_counts_once_the_point_has_run_alone_for_a_second() -> None:

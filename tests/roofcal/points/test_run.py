@@ -19,16 +19,13 @@ from roofcal.report.data.tidy import models_in
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, outdate, product, whole_run
 
 
-def test_a_run_knows_its_ops_in_the_order_of_the_study(folder: Path) -> None:
-    assert load_run(folder).ops == ("probe_launch", "probe_copy", "gemm", "cast")
-
-
-def test_records_of_an_op_are_joined_by_point(folder: Path) -> None:
-    table, sessions = load_run(folder).points("gemm")
-
-    assert (table["status"] == NOT_REACHED).sum() == 1
+def test_a_run_knows_its_ops_and_joins_their_records_by_point(folder: Path) -> None:
+    run = load_run(folder)
+    assert run.ops == ("probe_launch", "probe_copy", "gemm", "cast")
+    table, sessions = run.points("gemm")
     assert set(models_in(table)) == {"calibrated", "torchao", "datasheet"}
     assert [session.op for session in sessions] == ["gemm"]
+    assert {point.device for point in whole_run().points["gemm"]} == {GPU.device}
 
 
 def test_compressed_records_make_a_published_run(tmp_path: Path) -> None:
@@ -78,14 +75,6 @@ def test_what_follows_from_constants_of_another_equation_is_left_out(tmp_path: P
     assert run.origins() == ["driver1-torch2-other"]
 
 
-def test_a_run_without_calibration_is_a_run(bare: Path) -> None:
-    assert load_run(bare).calibration is None
-
-
-def test_an_op_that_was_not_planned_has_no_records(bare: Path) -> None:
-    assert load_run(bare).points("probe_copy").table.empty
-
-
 def test_the_calibration_of_another_environment_is_refused(tmp_path: Path) -> None:
     folder = whole_run().write(tmp_path)
     (theirs,) = read_records(folder / "calibration.jsonl", Calibration)
@@ -113,10 +102,6 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
 
     with pytest.raises(RecordsError, match=r"measurements/gemm\.jsonl:2"):
         load_run(folder).points("gemm")
-
-
-def test_the_made_up_device_matches_its_environment() -> None:
-    assert {point.device for point in whole_run().points["gemm"]} == {GPU.device}
 
 
 def test_a_study_that_was_interrupted_has_the_visits_of_its_journal(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from roofcal.ask import breakeven_map
 from roofcal.ask.llm import csv_table as llm
-from roofcal.claims.ledgers import load_claims
+from roofcal.claims import load_claims
 from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Telemetry
 from roofcal.ops import OPS
 from roofcal.points.columns import columns_of

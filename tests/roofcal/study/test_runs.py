@@ -27,6 +27,7 @@ from roofcal.study.runs import (
     with_run_before,
 )
 from tests.paths import ROOT
+from tests.roofcal.made_up_records import environment_of
 
 CONFIG = ROOT / "tests" / "workflow" / "study"
 PROBES = ("probe_launch", "probe_copy", "probe_math", "probe_cast")
@@ -42,14 +43,7 @@ def study(**overrides: object) -> Study:
 
 
 def environment(device: str = "cpu-test", torch: str = "2.13") -> Environment:
-    return Environment(
-        device=device,
-        vendor="nvidia" if device.startswith("nvidia") else "cpu",
-        device_name="Test",
-        compute_units=2,
-        torch=torch,
-        python="3.11",
-    )
+    return environment_of(device, torch=torch)
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *environments: Environment) -> None:

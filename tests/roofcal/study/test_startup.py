@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.jsonl import write_records
-from roofcal.core.records import VISITED_ONCE, Environment
+from roofcal.core.records import VISITED_ONCE
 from roofcal.ops import visit_times
 from roofcal.study import startup
 from roofcal.study.config import load_study
@@ -28,10 +28,9 @@ from roofcal.study.startup import (
     study_notes,
 )
 from tests.paths import ROOT
+from tests.roofcal.made_up_records import environment_of
 
-CPU = Environment(
-    device="cpu-test", vendor="cpu", device_name="Test", compute_units=2, torch="2", python="3.11"
-)
+CPU = environment_of("cpu-test")
 
 
 @pytest.fixture

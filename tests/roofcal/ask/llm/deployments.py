@@ -5,14 +5,15 @@ from dataclasses import replace
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.operator_times import AttentionWork
 from roofcal.core.language_models import LanguageModel, load_model
-from roofcal.core.records import Calibration, Ceiling
+from roofcal.core.records import Calibration
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
-from tests.roofcal.models.runs import SPEC, calibration, exactly
+from tests.roofcal.made_up_records import exactly
+from tests.roofcal.models.runs import SPEC, calibration
 
 MODELS = ROOT / "config/models"
 LINKED = replace(SPEC, link_bytes_per_s=450e9)
-READ = Ceiling(value=4.5e12, ci95_low=4.4e12, ci95_high=4.6e12, unit="B/s", evidence="made up")
+READ = exactly(4.5e12, "B/s", half=0.1e12)
 
 
 def model(name: str = "llama3-8b") -> LanguageModel:

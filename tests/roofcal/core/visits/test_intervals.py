@@ -25,17 +25,13 @@ from roofcal.core.visits.intervals import (
 )
 from roofcal.core.visits.rows import merged_visits, split_visits
 from tests.paths import ROOT
+from tests.roofcal.made_up_records import row
 
 
 def visit(median: float, half: float = 0.001, session: str = "s") -> VisitTime:
     """A visit whose own samples know its median to a fraction `half`."""
     low, high = median * math.exp(-half), median * math.exp(half)
     return VisitTime(session_id=session, median=median, ci95_low=low, ci95_high=high, count=20)
-
-
-def row(*samples: float, **rest: Any) -> Measurement:
-    ids = {"point_id": "p", "environment_id": "e", "session_id": "s", "status": "ok"}
-    return Measurement(latency_samples_s=samples, **(ids | rest))
 
 
 SAMPLES = tuple(1.0 + 0.01 * i for i in range(20))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roofcal.claims.ledgers import Entry, load_claims
+from roofcal.claims import Entry, load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
 from roofcal.points.run import Run, load_run
@@ -30,7 +30,7 @@ from roofcal.report.data.claims import (
     source_text,
 )
 from tests.paths import ROOT
-from tests.roofcal.claims.ledgers import SPEEDUP, entries
+from tests.roofcal.claim_ledgers import SPEEDUP, entries
 from tests.roofcal.report.gathers import NINE, gathered, gathered_run, true_time
 from tests.roofcal.report.synthetic import MadeUpRun, product
 

@@ -18,7 +18,7 @@ from roofcal.report.data.comparisons import (
     speedups,
 )
 from roofcal.report.summary import device_line, headline_numbers
-from tests.roofcal.claims.ledgers import entries
+from tests.roofcal.claim_ledgers import entries
 from tests.roofcal.report.synthetic import MadeUpRun, product, samples_around, true_seconds
 
 

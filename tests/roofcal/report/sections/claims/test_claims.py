@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.claims.ledgers import load_claims
+from roofcal.claims import load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import Run
 from roofcal.report.data.analysis import Analysis, analyse
@@ -16,7 +16,7 @@ from roofcal.report.sections.claims import FILE, claims_table
 from roofcal.report.summary import summary_sentences
 from roofcal.report.write import tables_of_run, write_report
 from tests.paths import ROOT
-from tests.roofcal.claims.ledgers import SPEEDUP, entries
+from tests.roofcal.claim_ledgers import SPEEDUP, entries
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.pages import unpacked_text
 from tests.roofcal.report.synthetic import MadeUpRun, product

@@ -18,7 +18,7 @@ from roofcal.report.sections.moved import (
     summary_sentences,
 )
 from roofcal.report.write import write_report
-from tests.roofcal.compare.made_up import many, measurement, point, slower, write_run
+from tests.roofcal.compare.made_up import measurement, point, rows_of, write_run
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import MadeUpRun, outdate, whole_run
@@ -27,16 +27,9 @@ from tests.roofcal.report.synthetic import MadeUpRun, outdate, whole_run
 @pytest.fixture
 def moved(tmp_path: Path) -> str:
     """moved.json of a run in which one point became slower."""
-    pair: list[RunFolder] = []
-    for name, factor in (("a", 1.0), ("b", 1.05)):
-        rows = [
-            (o.point, measurement(o.point, [2.718281828**t for t in o.log_turns_s]))
-            for o in many(seed=len(pair))
-        ]
-        rows[0] = (rows[0][0], slower(rows[0][1], factor))
-        folder = write_run(tmp_path / name, rows, m="64" if name == "a" else "")
-        pair.append(RunFolder.at(folder))
-    return json.dumps(compare(pair[0], pair[1]))
+    a = write_run(tmp_path / "a", rows_of(0))
+    b = write_run(tmp_path / "b", rows_of(1, [1.05]), m="")
+    return json.dumps(compare(RunFolder.at(a), RunFolder.at(b)))
 
 
 def test_a_run_without_a_comparison_has_no_section(tmp_path: Path, h200: DeviceSpec) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from roofcal.claims.ledgers import Entry, load_claims
+from roofcal.claims import Entry, load_claims
 
 SPEEDUP: dict[str, Any] = {
     "op": "gemm",

@@ -1,1 +1,0 @@
-"""The ledger of published claims, config/claims/*.yaml: what others printed, ready to be tested."""
