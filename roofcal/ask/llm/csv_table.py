@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from roofcal.ask.answers import csv_text
 from roofcal.ask.llm.architecture import check_parallel
-from roofcal.ask.llm.deployment import Deployment, Workload, memory_of, with_batch
+from roofcal.ask.llm.deployment import Deployment, Workload, memory_of, why_refused, with_batch
 from roofcal.ask.llm.estimate import batches_up_to, deployment_record, estimate
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
-from roofcal.ask.llm.shard_limits import why_refused
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
 from roofcal.models import calibrated

@@ -6,9 +6,12 @@ import numpy as np
 
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.calibrated_operators import NEEDED, CalibratedOperators
-from roofcal.ask.llm.operator_times import OperatorTimes
-from roofcal.ask.llm.roof_operators import datasheet_operators, torchao_operators
-from roofcal.ask.llm.wave_operators import WaveOperators
+from roofcal.ask.llm.operator_times import (
+    OperatorTimes,
+    WaveOperators,
+    datasheet_operators,
+    torchao_operators,
+)
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named

@@ -75,19 +75,19 @@ def test_int4_is_the_fastest_calibrated_kernel_where_its_probes_reach() -> None:
 
 
 def test_a_group_of_one_is_a_product() -> None:
-    alone, grouped = TIMES.product("bf16", 64, MATRIX), TIMES.grouped_product("bf16", 64, 1, MATRIX)
+    alone, grouped = TIMES.product("bf16", 64, MATRIX), TIMES.product("bf16", 64, MATRIX, 1)
     assert grouped == alone
 
 
 def test_a_group_reads_the_weights_of_all_its_experts() -> None:
     one = TIMES.product("bf16", 1, MATRIX).duration.value_s
-    many = TIMES.grouped_product("bf16", 32, 32, MATRIX).duration.value_s
+    many = TIMES.product("bf16", 32, MATRIX, 32).duration.value_s
     assert 20 * one < many < 32 * one
 
 
 @pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise", "int4"])
 def test_a_groups_high_end_reads_the_rows_again(recipe: str) -> None:
-    grouped = TIMES.grouped_product(recipe, 4096, 8, MATRIX).duration
+    grouped = TIMES.product(recipe, 4096, MATRIX, 8).duration
     wide = TIMES.product(recipe, 512, LocalMatrix(n=8 * MATRIX.n, k=MATRIX.k)).duration
     assert (grouped.value_s, grouped.low_s) == (wide.value_s, wide.low_s)
     width = 1 if recipe == "fp8_tensorwise" else 2

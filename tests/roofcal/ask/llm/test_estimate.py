@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
-from roofcal.ask.llm.phases import BUBBLE
+from roofcal.ask.llm.operators import BUBBLE
 from roofcal.core.times import NO_TIME
 from roofcal.models.errors import PredictError
 from tests.roofcal.ask.llm.deployments import SOURCES, deployment

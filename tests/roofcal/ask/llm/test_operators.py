@@ -88,7 +88,7 @@ def test_products_are_those_of_the_calibrated_model_on_the_gpus_share() -> None:
 def test_experts_are_timed_by_how_many_a_batch_visits() -> None:
     one = replace(DECODE, tokens=1, requests=1)
     down = by_name(shard("qwen3-30b-a3b"), one)["expert_down"].duration.value_s
-    expected = TIMES.grouped_product("bf16", 8, 8, LocalMatrix(n=2048, k=768)).duration.value_s
+    expected = TIMES.product("bf16", 8, LocalMatrix(n=2048, k=768), 8).duration.value_s
     assert down == pytest.approx(expected)
 
 
