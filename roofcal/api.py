@@ -13,13 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from roofcal.ask.advice_text import (
-    Recommendation,
-    advise_point,
-    cost_by_recipe,
-    measured_evidence,
-    recommend,
-)
+from roofcal.ask.advice_text import Recommendation, recommend
 from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
@@ -29,6 +23,7 @@ from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
 from roofcal.ask.llm.estimate import Estimate, cost_by_phase, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
 from roofcal.ask.llm.transformers_config import asked_model
+from roofcal.ask.measured import measured_by_key
 from roofcal.ask.names import device_choice, device_ids, recipe_named
 from roofcal.ask.points import PredictedTime, check_point, predict_point
 from roofcal.ask.sources import device_sources
@@ -161,14 +156,9 @@ def advise(
     weights = _checked_weights(passes, weights)
     sizes = _sizes("gemm", {"m": m, "n": n, "k": k})
     question = LinearQuestion(**sizes, passes=passes, weights=weights)
-    evidence = measured_evidence(run)
-    adviser = Adviser(model_named(model), sources, evidence.by_key)
-    advice, winners = advise_point(adviser, question)
-    environment = sources.calibration.environment_id if sources.calibration else None
-    origin = {"model": model, "device": device, "environment": environment}
+    adviser = Adviser(model_named(model), sources, measured_by_key(run))
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
-    costs = cost_by_recipe(advice, sources, prices, model) if prices else None
-    return recommend(advice, evidence, winners, origin, costs)
+    return recommend(adviser, question, device, prices)
 
 
 def breakeven(

@@ -34,16 +34,17 @@ def many_linears(
         shapes (CSV): columns m,n,k: many linears
         out: with --shapes: write here
     """
-    from roofcal.ask.advice_text import advise_csv, measured_evidence
+    from roofcal.ask.advice_text import advise_csv
     from roofcal.ask.advise import Adviser
+    from roofcal.ask.measured import measured_by_key
     from roofcal.ask.sources import device_sources
     from roofcal.models.registry import model_named
     from roofcal.ops.linear.model import usual_weights
 
     sources, folder = device_sources(device, environment, model)
-    evidence = measured_evidence(RunFolder.at(folder) if sources.calibration else None)
-    adviser = Adviser(model_named(model), sources, evidence.by_key)
-    answer = advise_csv(shapes, adviser, passes, weights or usual_weights(passes), evidence)
+    measured = measured_by_key(RunFolder.at(folder) if sources.calibration else None)
+    adviser = Adviser(model_named(model), sources, measured)
+    answer = advise_csv(shapes, adviser, passes, weights or usual_weights(passes))
     show(answer, as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
