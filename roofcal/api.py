@@ -17,6 +17,7 @@ from roofcal.ask.advice_text import Recommendation, recommend
 from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
+from roofcal.ask.devices import device_choice, device_ids, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
@@ -24,9 +25,7 @@ from roofcal.ask.llm.estimate import Estimate, cost_by_phase, estimate, estimate
 from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.ask.measured import measured_by_key
-from roofcal.ask.names import device_choice, device_ids, recipe_named
-from roofcal.ask.points import PredictedTime, check_point, predict_point
-from roofcal.ask.sources import device_sources
+from roofcal.ask.points import PredictedTime, check_point, predict_point, recipe_named
 from roofcal.core import paths
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder

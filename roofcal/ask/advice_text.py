@@ -6,11 +6,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.ask.advise import Adviser, LinearQuestion, RecipeTime
-from roofcal.ask.answers import Answer, Column, ManyAnswers, Record, filled, record_of, table
-from roofcal.ask.beyond_probes import FAR
+from roofcal.ask.answers import (
+    WEIGHTS_WORDS,
+    Answer,
+    Column,
+    ManyAnswers,
+    Record,
+    filled,
+    origin_words,
+    record_of,
+    table,
+)
+from roofcal.ask.beyond_probes import FAR, unprobed_words
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.measured import ChoiceRecord, choice_record
-from roofcal.ask.words import WEIGHTS_WORDS, choices_words, origin_words, unprobed_words
 from roofcal.core.csv_files import read_shapes
 from roofcal.ops.linear.model import Passes, Weights
 
@@ -135,7 +144,7 @@ class Recommendation(Answer):
             )
         if answer["recipe_choices"]:
             choices = ChoiceRecord(**answer["recipe_choices"])
-            yield choices_words(choices, "recipe", "linears, forward and backward")
+            yield choices.words("recipe", "linears, forward and backward")
         yield from self._other_sizes()
         reasons = list(dict.fromkeys(self.refused.values()))
         for reason in reasons[:_MOST_REASONS]:

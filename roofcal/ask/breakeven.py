@@ -22,11 +22,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.ask.answers import Answer, Record, filled
+from roofcal.ask.answers import WEIGHTS_WORDS, Answer, Record, filled, origin_words
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, Option, Part, fastest_times, linear_options
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
-from roofcal.ask.words import WEIGHTS_WORDS, origin_words
 from roofcal.core.names import did_you_mean
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times

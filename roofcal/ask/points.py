@@ -6,13 +6,13 @@ choices were on measured points. Providers that refuse the shape are left out. M
 know no providers answer for any of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, ManyAnswers, filled, record_of
-from roofcal.ask.beyond_probes import FAR, beyond_probes
+from roofcal.ask.answers import Answer, ManyAnswers, filled, origin_words, record_of
+from roofcal.ask.beyond_probes import FAR, beyond_probes, extrapolation_words, unprobed_words
 from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import (
     ChoiceRecord,
@@ -22,7 +22,6 @@ from roofcal.ask.measured import (
     measured_points,
     point_key,
 )
-from roofcal.ask.names import RECIPE_ALIASES, recipe_named
 from roofcal.ask.shape_limits import (
     joined_refusals,
     memory_refusal,
@@ -30,7 +29,6 @@ from roofcal.ask.shape_limits import (
     too_small,
     whole_providers,
 )
-from roofcal.ask.words import choices_words, extrapolation_words, origin_words, unprobed_words
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_part
 from roofcal.core.paths import RunFolder
@@ -66,6 +64,15 @@ _CHOICES: Final = {
     "choices_measured": "points", "choices_right": "right",
     "mean_regret": "mean_regret", "worst_regret": "worst_regret",
 }  # fmt: skip
+# What torch, torchao and papers call a recipe -> its name here.
+RECIPE_ALIASES: Final = {
+    "axiswise": "fp8_axiswise",
+    "rowwise": "fp8_axiswise",
+    "fp8_rowwise": "fp8_axiswise",
+    "tensorwise": "fp8_tensorwise",
+    "blockwise": "fp8_blockwise_128x128",
+    "fp8_blockwise": "fp8_blockwise_128x128",
+}
 ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 
 
@@ -147,7 +154,7 @@ class PredictedTime(Answer):
             sure = filled(" with probability {fastest_probability:.2f}", record)
             record_words = "no measured points tell how often this choice is right"
             if self.choices:
-                record_words = choices_words(self.choices, "provider", "points")
+                record_words = self.choices.words("provider", "points")
             slower = ", ".join(self.slower)
             yield f"{self.provider} is the fastest{sure}, before {slower}; {record_words}"
         yield from (f"refused: {reason}" for reason in joined_refusals(self.refused))
@@ -285,6 +292,12 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
         why = explain(model_named(model), point, sources) or why
     what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")
     return f"model '{model}' has no answer for {what} on {point.device}: {why}"
+
+
+def recipe_named(text: str, recipes: Collection[str]) -> str:
+    """The recipe that a person means; a text that is neither a recipe nor an alias, as it is."""
+    alias = RECIPE_ALIASES.get(text, text)
+    return text if text in recipes or alias not in recipes else alias
 
 
 def check_point(point: PlanPoint) -> None:

@@ -46,7 +46,7 @@ def named_device(text: str) -> str:
 
     Raises PredictError as `device_choice`.
     """
-    from roofcal.ask.names import device_choice
+    from roofcal.ask.devices import device_choice
 
     device, remark = device_choice(text)
     if remark:

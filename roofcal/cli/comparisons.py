@@ -107,7 +107,7 @@ def _entries(ledger: str | None) -> "list[Entry]":
 
 
 def _verdicts(run: "RunFolder", entries: "list[Entry]") -> "list[Verdict]":
-    from roofcal.ask.sources import datasheet
+    from roofcal.ask.devices import datasheet
     from roofcal.points.run import load_run
     from roofcal.report.data.claims import evidence_of_run, judge
 

@@ -88,7 +88,7 @@ def export(
         json: as --format json
         out (FILE): default: print it
     """
-    from roofcal.ask.sources import datasheet
+    from roofcal.ask.devices import datasheet
     from roofcal.export.formats import check_format
     from roofcal.export.formats import export as exported
     from roofcal.export.subject import Subject

@@ -214,7 +214,7 @@ def command_parser(names: Collection[str] = tuple(COMMANDS)) -> Parser:
 
 def _offer_names(parser: Parser) -> None:
     """Let shells complete names and files too, which are no choices: people may shorten names."""
-    from roofcal.ask.names import device_ids
+    from roofcal.ask.devices import device_ids
     from roofcal.core.recipes import GEMM_RECIPES
     from roofcal.ops import BY_NAME
 

@@ -36,8 +36,8 @@ def many_linears(
     """
     from roofcal.ask.advice_text import advise_csv
     from roofcal.ask.advise import Adviser
+    from roofcal.ask.devices import device_sources
     from roofcal.ask.measured import measured_by_key
-    from roofcal.ask.sources import device_sources
     from roofcal.models.registry import model_named
     from roofcal.ops.linear.model import usual_weights
 
@@ -76,8 +76,8 @@ def table_of_run(*, run: Path, calibration: Path | None = None, out: Path | None
         run (FOLDER): every model on the device of a run folder, as CSV
         out: with --run: write here
     """
+    from roofcal.ask.devices import datasheet
     from roofcal.ask.llm.csv_table import run_table
-    from roofcal.ask.sources import datasheet
     from roofcal.core.language_models import load_models
 
     fitted = calibration or RunFolder.at(run).calibration_file
@@ -111,7 +111,7 @@ def _one_batch(asked: dict[str, Any], _words: Sequence[tuple[int, ...]]) -> None
 
 def devices(*, json: bool = False) -> None:
     """Print the devices."""
-    from roofcal.ask.device_list import Devices
+    from roofcal.ask.devices import Devices
 
     show(Devices(), as_json=json)
 
@@ -135,8 +135,8 @@ def judge(
         json: the errors, for programs
         out: write every product with its prediction here
     """
+    from roofcal.ask.devices import device_sources
     from roofcal.ask.outside import hold_against
-    from roofcal.ask.sources import device_sources
     from roofcal.models.registry import model_named
 
     sources, folder = device_sources(device, environment, model)

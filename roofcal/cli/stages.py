@@ -219,7 +219,7 @@ def calibrate(*, run: Path, out: Path) -> None:
     Args:
         out: the calibration
     """
-    from roofcal.ask.sources import datasheet
+    from roofcal.ask.devices import datasheet
     from roofcal.calibrate.calibration import calibrate as calibrated
     from roofcal.core.jsonl import write_records
 
@@ -229,7 +229,7 @@ def calibrate(*, run: Path, out: Path) -> None:
 
 def learning(*, run: Path, out: Path | None = None) -> None:
     """Print the error of predictions by the number of probes that they were fitted on."""
-    from roofcal.ask.sources import datasheet
+    from roofcal.ask.devices import datasheet
     from roofcal.calibrate.learning import learning_csv
 
     folder = checked_folder(run)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.names import device_choice, device_ids, recipe_named
+from roofcal.ask.devices import device_choice, device_ids
+from roofcal.ask.points import recipe_named
 from roofcal.core import paths
 from roofcal.core.files import write_bytes
 from roofcal.models.errors import PredictError

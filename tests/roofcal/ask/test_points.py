@@ -13,8 +13,7 @@ import pytest
 
 from roofcal.ask.advice_text import measured_evidence
 from roofcal.ask.measured import measured_points, point_key
-from roofcal.ask.names import recipe_named
-from roofcal.ask.points import PredictedTime, check_point, predict_csv, predict_point
+from roofcal.ask.points import PredictedTime, check_point, predict_csv, predict_point, recipe_named
 from roofcal.ask.shape_limits import joined_refusals
 from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.sources import datasheet, device_sources
+from roofcal.ask.devices import datasheet, device_sources
 from roofcal.cli.arguments import write_or_print
 from roofcal.cli.main import main
 from roofcal.models.errors import PredictError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from roofcal import api
-from roofcal.ask.sources import device_sources
+from roofcal.ask.devices import device_sources
 from roofcal.cli.main import main
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import write_records

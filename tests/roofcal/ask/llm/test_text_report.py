@@ -3,10 +3,10 @@
 import re
 from dataclasses import replace
 
+from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.calibrated_operators import CalibratedOperators
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch, notes_of_all
 from roofcal.ask.llm.sweep import Curve, sweep
-from roofcal.ask.sources import datasheet
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
 from tests.roofcal.ask.published_run import published_calibration
