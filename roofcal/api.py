@@ -21,7 +21,7 @@ from roofcal.ask.devices import device_choice, device_ids, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
-from roofcal.ask.llm.estimate import Estimate, cost_by_phase, estimate, estimates_by_batch
+from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.ask.measured import measured_by_key
@@ -234,12 +234,10 @@ def llm(
         ConfigError: there is no such language model.
     """
     sources, _ = _sources(_device(device), environment, by)
-    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
+    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
-    answer = estimate(deployment, sources, by)
-    if prices := asked_prices(energy, price_per_kwh, price_per_hour):
-        answer = replace(answer, costs=cost_by_phase(answer, sources, prices))
-    return answer
+    prices = asked_prices(energy, price_per_kwh, price_per_hour)
+    return estimate(deployment, sources, by, prices=prices)
 
 
 def llm_curve(
@@ -264,7 +262,7 @@ def llm_curve(
         device, model, recipe, by, tp, pp, prompt, output, chunk, link, environment: as in `llm`.
     """
     sources, _ = _sources(_device(device), environment, by)
-    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
+    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
 
@@ -289,7 +287,7 @@ def llm_sweep(
         device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
     """
     sources, _ = _sources(_device(device), environment, by)
-    load = checked_sizes(batch=1, prompt=prompt, output=output, chunk=chunk)
+    load = {"batch": 1, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp=1)
     return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
 
@@ -313,7 +311,7 @@ def _deployment(
         recipe=recipe_named(recipe, RECIPES),
         tensor=degrees["tp"],
         pipeline=degrees["pp"],
-        workload=Workload(**load),
+        workload=Workload(**checked_sizes(**load)),
         link=link,
     )
     is_given = tp is not None or pp is not None

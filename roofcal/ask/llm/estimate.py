@@ -8,7 +8,7 @@ engine adds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any, Final
 
 from roofcal.ask.answers import Answer, Column, filled, table
@@ -397,10 +397,12 @@ def estimate(
     sources: Sources,
     by: str = calibrated.MODEL,
     times: OperatorTimes | None = None,
+    prices: Prices | None = None,
 ) -> Estimate:
     """The estimate of a deployment by a model of time, one of operator_models.BY.
 
     times: those of operator_times for equal sources, recipe and model, where they are at hand.
+    prices: costs are asked for.
 
     Raises PredictError for degrees that do not divide the model or leave shards that no kernel of
     the recipe takes, a model that does not fit, and a recipe, link or device that lacks a constant
@@ -423,7 +425,7 @@ def estimate(
         link=link,
     )
     calibration = sources.calibration if by == calibrated.MODEL else None
-    return Estimate(
+    answer = Estimate(
         deployment=deployment,
         device=spec.device,
         by=by,
@@ -434,16 +436,14 @@ def estimate(
         link=link.provenance,
         assumed=tuple(times.assumptions(recipe)),
     )
-
-
-def cost_by_phase(answer: Estimate, sources: Sources, prices: Prices) -> dict[str, TokenCost]:
-    """What a token costs while requests decode, and from first to last, prefill included."""
+    if prices is None:
+        return answer
     rates = {"decode": answer.decode_tokens_per_s, "with prefill": answer.output_tokens_per_s}
-    gpus = answer.deployment.gpus
-    return {
-        phase: token_cost(sources, gpus / rate.value, prices, answer.by)
+    costs = {
+        phase: token_cost(sources, deployment.gpus / rate.value, prices, by)
         for phase, rate in rates.items()
     }
+    return replace(answer, costs=costs)
 
 
 def datasheet_of(sources: Sources) -> DeviceSpec:
