@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.ask.answers import Answer
-from roofcal.cli.arguments import (
+from roofcal.cli.commands import (
+    Command,
+    MxNxK,
     checked_folder,
     fill_axes,
     option_of,
+    question,
     refuse,
     require,
     show,
 )
-from roofcal.cli.commands import Command, MxNxK, question
 from roofcal.core.paths import RunFolder
 from roofcal.ops import BY_NAME, STUDY_OPS
 

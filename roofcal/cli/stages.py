@@ -10,8 +10,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from roofcal.cli.arguments import checked_folder, write_or_print
-from roofcal.cli.commands import Command
+from roofcal.cli.commands import Command, checked_folder, write_or_print
 from roofcal.core import paths
 from roofcal.core.names import did_you_mean_or_all
 
