@@ -64,7 +64,6 @@ def test_one_device_and_one_ledger_may_be_asked_for(capsys: pytest.CaptureFixtur
     [
         (["--device", "nvidia-h20"], "nothing is measured or published of nvidia-h20"),
         (["--ledger", "deepgem"], "unknown ledger 'deepgem'; did you mean 'deepgemm'?"),
-        (["--environment", "e1"], "--environment needs --device"),
     ],
 )
 @pytest.mark.usefixtures("records")

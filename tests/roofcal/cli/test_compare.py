@@ -61,11 +61,3 @@ def test_an_unknown_run_is_one_message_and_exit_code_2(
 ) -> None:
     assert main(["compare", "e1", "e3"]) == 2
     assert "error: 'e3' is no run" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["2", "0", "nan", "two percent"])
-def test_a_threshold_is_a_fraction(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["compare", "a", "b", "--threshold", text])
-    assert stopped.value.code == 2
-    assert "is not a fraction between 0 and 1" in capsys.readouterr().err

@@ -92,13 +92,6 @@ def test_a_publication_is_derived_anew_in_place(
     assert main(["verify", "--quick"]) == 0
 
 
-def test_what_is_no_publication_is_not_derived_anew(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["publish", "--again", "results"]) == 2
-    assert "results: is no publication" in capsys.readouterr().err
-
-
 def test_a_run_without_records_is_refused(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,12 +69,3 @@ def test_two_publications_of_one_environment_are_named(
     assert main(["verify", "--quick"]) == 2
     name = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
     assert f"error: {copy} and {folder} are both of {name}: keep" in capsys.readouterr().err
-
-
-def test_a_folder_that_is_no_publication_is_refused(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["verify", "config"]) == 2
-    assert "error: config: is no publication" in capsys.readouterr().err
-    assert main(["verify"]) == 2
-    assert "nothing is published there" in capsys.readouterr().err
