@@ -169,14 +169,6 @@ def test_tables_of_answers_are_json_for_programs(
         assert (row["m"], row["predicted_s"] > 0) == (64, True)
 
 
-def test_a_plan_and_what_is_here_are_json_for_programs(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (summary,) = json.loads(printed(capsys, "plan", "--study", "quick", "--op", "cast", "--json"))
-    assert summary["ops"]["cast"]["points"] > 0
-    assert "Software" in json.loads(printed(capsys, "doctor", "--json"))
-
-
 @pytest.mark.parametrize(
     "text", ["64x128x256", "64X128X256", "64,128,256", "64*128*256", "64 x 128 x 256"]
 )

@@ -1,7 +1,6 @@
 """A mistake is one line with the way out, and exit code 2."""
 
 import json
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from roofcal.core.jsonl import read_single_record, write_records
 from roofcal.core.records import Calibration
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.cli.conftest import Shell
 
 ODD_WORDS = ["", "-", "--", "\0", "\ud800", "nan", "-1", "1e9", "../..", "{}", "x" * 300, "4x4"]
 SIZE = "is not a whole number from 1 to 1073741824"
@@ -161,54 +161,37 @@ OF_A_CHECKOUT = [
 ]  # fmt: skip
 
 
-def refused(capsys: pytest.CaptureFixture[str], command: str) -> str:
-    try:
-        code = main(shlex.split(command))
-    except SystemExit as stopped:
-        code = int(stopped.code or 0)
-    said = capsys.readouterr()
-    assert (code, said.out) == (2, "")
-    assert said.err.startswith("error: ")
-    assert said.err.count("\n") == 1
-    return said.err
-
-
 @pytest.mark.parametrize(("command", "says"), OF_WORDS, ids=lambda text: text[:60])
-def test_words_that_do_not_go_together(
-    command: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert says in refused(capsys, command)
+def test_words_that_do_not_go_together(command: str, says: str, shell: Shell) -> None:
+    assert says in shell.refused(command)
+    assert shell.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("command", "says"), OF_PUBLICATIONS, ids=lambda text: text[:60])
 def test_a_question_that_publications_do_not_answer(
-    command: str,
-    says: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, says: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
-    assert says in refused(capsys, command)
+    assert says in shell.refused(command)
 
 
 @pytest.mark.usefixtures("checkout")
 @pytest.mark.parametrize(("command", "says"), OF_A_CHECKOUT, ids=lambda text: text[:60])
-def test_a_question_that_a_checkout_does_not_answer(
-    command: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert says in refused(capsys, command)
+def test_a_question_that_a_checkout_does_not_answer(command: str, says: str, shell: Shell) -> None:
+    assert says in shell.refused(command)
+    assert shell.err.count("\n") == 1
 
 
 def test_a_folder_that_cannot_be_written_and_a_plan_of_another_machine_are_named(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+    checkout: Path, shell: Shell
 ) -> None:
     (checkout / "file").write_text("in the way")
     run = write_run(checkout / "run")
-    assert "file" in refused(capsys, f"calibrate --run {run} --out file/c.jsonl")
+    assert "file" in shell.refused(f"calibrate --run {run} --out file/c.jsonl")
     write_records(checkout / "environment.jsonl", [ENVIRONMENT])
     measure = "measure --plan p.jsonl --journal j.jsonl --out m.jsonl --timing '{}'"
-    assert ENVIRONMENT.device in refused(capsys, f"{measure} --environment environment.jsonl")
+    assert ENVIRONMENT.device in shell.refused(f"{measure} --environment environment.jsonl")
     assert not (checkout / "m.jsonl").exists()
 
 
@@ -229,26 +212,24 @@ def test_no_word_ends_in_a_traceback(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["predict", "advise"])
 def test_an_answer_from_a_disturbed_machine_says_so_in_one_line(
-    checkout: Path, command: str, capsys: pytest.CaptureFixture[str]
+    checkout: Path, command: str, shell: Shell
 ) -> None:
-    asked = [command, "--device", "made-up", "16x4096x8192"]
+    asked = f"{command} --device made-up 16x4096x8192"
     published = checkout / "reports/published/made-up/e1/calibration.jsonl"
     quiet = read_single_record(published, Calibration)
     reasons = ("The repeated sentinel of probe_copy moved by 20.0 % in a session.", "Another.")
-    assert main(asked) == 0
-    assert "disturbed" not in capsys.readouterr().err
+    shell.text(asked)
+    assert "disturbed" not in shell.err
     disturbed = replace(quiet, disturbances=reasons)
     write_records(checkout / "results/made-up/e1/calibration.jsonl", [disturbed])
-    assert main(asked) == 0
-    assert capsys.readouterr().err == (
+    shell.text(asked)
+    assert shell.err == (
         "warning: results/made-up/e1 was calibrated on a disturbed machine, measure it again: "
         f"{reasons[0]} (and 1 more)\n"
     )
 
 
-def test_a_config_of_transformers_is_a_model_or_one_message(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_config_of_transformers_is_a_model_or_one_message(tmp_path: Path, shell: Shell) -> None:
     config = {
         "model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28,
         "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
@@ -257,10 +238,9 @@ def test_a_config_of_transformers_is_a_model_or_one_message(
     path = tmp_path / "Qwen3-0.6B/config.json"
     path.parent.mkdir()
     path.write_text(json.dumps(config))
-    assert main(["llm", "--device", "nvidia-h200", "--model", str(path)]) == 0
-    assert "Qwen3-0.6B (0.6e9 parameters) in bf16 on 1 x" in capsys.readouterr().out
+    said = shell.text(f"llm --device nvidia-h200 --model {path}")
+    assert "Qwen3-0.6B (0.6e9 parameters) in bf16 on 1 x" in said
+    assert "error: x.yaml: cannot be read" in shell.refused("llm --device h200 --model x.yaml")
     path.write_text(json.dumps(config | {"model_type": "rwkv"}))
-    assert main(["llm", "--device", "h200", "--model", "x.yaml"]) == 2
-    assert "error: x.yaml: cannot be read" in capsys.readouterr().err
-    message = refused(capsys, f"llm --device h200 --model {path.parent}")
+    message = shell.refused(f"llm --device h200 --model {path.parent}")
     assert f"{path}: model_type: 'rwkv' is no family of" in message

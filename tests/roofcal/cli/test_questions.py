@@ -6,7 +6,6 @@ import json
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sympy
@@ -14,13 +13,13 @@ import sympy
 from roofcal import api
 from roofcal.ask.breakeven_map import COLUMNS
 from roofcal.ask.devices import device_sources
-from roofcal.cli.main import main
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import write_records
 from roofcal.models.torchao.casts import cast_s
 from roofcal.models.torchao.constants import SETS
 from roofcal.models.torchao.linears import inference_linear_s, linear_s, product_s
 from tests.paths import ROOT
+from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.cli.heavy import heavy_packages_of
 from tests.roofcal.models.runs import calibration
 
@@ -31,26 +30,6 @@ EIGHT = "llm --device nvidia-h200 --model llama3-70b --recipe fp8_axiswise --tp 
 def published(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
-
-
-class Shell:
-    """Runs commands that succeed; `err` is what the last one said on stderr."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys, self.err = capsys, ""
-
-    def text(self, command: str) -> str:
-        assert main(shlex.split(command)) == 0
-        out, self.err = self._capsys.readouterr()
-        return out
-
-    def json(self, command: str) -> Any:
-        return json.loads(self.text(f"{command} --json"))
-
-
-@pytest.fixture
-def shell(capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(capsys)
 
 
 def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
