@@ -25,9 +25,8 @@ from roofcal.ask.linear_options import (
     NO_CASTS,
     Option,
     Part,
-    linear_options,
+    all_options,
     linear_recipes,
-    packed_options,
 )
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
@@ -178,17 +177,12 @@ class Adviser:
 
     def options(self, passes: Passes, weights: Weights) -> list[Option]:
         """What the model can time; raises PredictError where that is nothing."""
-        key, model, sources = (passes, weights), self.model, self.sources
+        key = passes, weights
         if key not in self._options:
             asked = Linear(recipe=BASELINE, passes=passes, casts=FASTEST, weights=weights)
-            self._options[key] = [
-                option
-                for recipe in linear_recipes(model, sources, passes)
-                for option in linear_options(model, sources, replace(asked, recipe=recipe))
-            ]
-            self._options[key] += packed_options(model, sources, passes, weights)
+            self._options[key] = list(all_options(self.model, self.sources, asked))
         if not self._options[key]:
-            raise PredictError(f"model '{model.MODEL}' knows no products of linears here")
+            raise PredictError(f"model '{self.model.MODEL}' knows no products of linears here")
         return self._options[key]
 
     def advise(self, questions: Sequence[LinearQuestion]) -> list[Advice]:

@@ -13,7 +13,6 @@ from roofcal.ask.answers import Answer, filled
 from roofcal.core import paths
 from roofcal.core.devices import DeviceSpec, load_device, load_devices
 from roofcal.core.names import did_you_mean, is_part, with_short_names
-from roofcal.core.paths import RunFolder
 from roofcal.models import calibrated
 from roofcal.models import datasheet as datasheets
 from roofcal.models.calibrations import calibrated_runs, find_calibration
@@ -73,7 +72,8 @@ def device_sources(device: str, environment: str | None, model: str) -> tuple[So
 
     A calibration comes with the device's datasheet where there is one. Warns where it was fitted on
     a disturbed machine. Raises PredictError for an unknown model, where no calibration matches, for
-    the environment of a model that reads no calibration, and as described_device does.
+    the environment of a model that reads no calibration, for a device without a file, and where
+    nobody described it for `wave`.
     """
     model_named(model)
     if model == calibrated.MODEL:
@@ -91,14 +91,6 @@ def device_sources(device: str, environment: str | None, model: str) -> tuple[So
         raise PredictError(
             f"model '{model}' reads no calibration: leave out the environment '{environment}'"
         )
-    return described_device(device, model), paths.DEVICES / f"{device}.yaml"
-
-
-def described_device(device: str, model: str) -> Sources:
-    """The file of a device for a model that reads no calibration.
-
-    Raises PredictError for a device without a file, and where nobody described it for `wave`.
-    """
     spec = datasheet(device)
     if model == wave.MODEL and (spec is None or spec.wave is None):
         raise PredictError(wave.missing_description(device, load_devices(paths.DEVICES)))
@@ -107,53 +99,7 @@ def described_device(device: str, model: str) -> Sources:
         all_names = f"; allowed: {', '.join(sorted(names))}"
         hint = did_you_mean(device, with_short_names(names), otherwise=all_names)
         raise PredictError(f"there is no {paths.DEVICES}/{device}.yaml{hint}")
-    return Sources(spec=spec)
-
-
-def device_rows() -> list[dict[str, Any]]:
-    """Devices by their ids, as JSON values.
-
-    memory_bytes: None without a datasheet. models: the models of time that answer. environments:
-    the calibrated ones with the ops of the study that were measured there, the default first.
-    published: whether its records are, derived again here or not.
-    """
-    specs, runs = load_devices(paths.DEVICES), calibrated_runs(paths.PUBLISHED, paths.RESULTS)
-    rows, published = [], (paths.PUBLISHED, paths.REPLAY)
-    for device in device_ids():
-        spec = specs.get(device)
-        own = [run for run in runs if run.device == device]
-        models = {
-            calibrated.MODEL: own,
-            wave.MODEL: spec and spec.wave,
-            torchao.MODEL: spec,
-            datasheets.MODEL: spec,
-        }
-        rows.append(
-            {
-                "device": device,
-                "memory_bytes": spec.dram_bytes if spec else None,
-                "models": [model for model, known in models.items() if known],
-                "environments": [
-                    {
-                        "environment": run.environment_id,
-                        "folder": run.folder.as_posix(),
-                        "published": any(map(run.folder.is_relative_to, published)),
-                        "ops": _studied_ops(run),
-                    }
-                    for run in own
-                ],
-            }
-        )
-    return rows
-
-
-def _studied_ops(run: RunFolder) -> list[str]:
-    """Ops of the study that were measured.
-
-    A wheel has the plans of publications alone, and what is derived again predictions alone.
-    """
-    names = run.measured_ops() or run.planned_ops() or run.predicted_ops()
-    return [name for name, op in BY_NAME.items() if op.role == "study" and name in names]
+    return Sources(spec=spec), paths.DEVICES / f"{device}.yaml"
 
 
 class Devices(Answer):
@@ -161,8 +107,45 @@ class Devices(Answer):
 
     @cached_property
     def answer(self) -> list[dict[str, Any]]:
-        """The rows of `device_rows`."""
-        return device_rows()
+        """Devices by their ids, as JSON values.
+
+        memory_bytes: None without a datasheet. models: the models of time that answer.
+        environments: the calibrated ones with the ops of the study that were measured there, the
+        default first. published: whether its records are, derived again here or not.
+        """
+        specs, runs = load_devices(paths.DEVICES), calibrated_runs(paths.PUBLISHED, paths.RESULTS)
+        rows, published = [], (paths.PUBLISHED, paths.REPLAY)
+        studied = [op.name for op in BY_NAME.values() if op.role == "study"]
+        for device in device_ids():
+            spec, environments = specs.get(device), []
+            for run in runs:
+                if run.device != device:
+                    continue
+                # A wheel has the plans of publications alone, what is derived again predictions.
+                ops = run.measured_ops() or run.planned_ops() or run.predicted_ops()
+                environments.append(
+                    {
+                        "environment": run.environment_id,
+                        "folder": run.folder.as_posix(),
+                        "published": any(map(run.folder.is_relative_to, published)),
+                        "ops": [name for name in studied if name in ops],
+                    }
+                )
+            answering = {
+                calibrated.MODEL: environments,
+                wave.MODEL: spec and spec.wave,
+                torchao.MODEL: spec,
+                datasheets.MODEL: spec,
+            }
+            rows.append(
+                {
+                    "device": device,
+                    "memory_bytes": spec.dram_bytes if spec else None,
+                    "models": [model for model, known in answering.items() if known],
+                    "environments": environments,
+                }
+            )
+        return rows
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per device."""

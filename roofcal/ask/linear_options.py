@@ -28,7 +28,6 @@ from roofcal.ops.linear.model import (
     UNCAST,
     Linear,
     Passes,
-    Weights,
     cast_recipes,
     has_casts,
     product_recipes,
@@ -150,13 +149,15 @@ def linear_options(model: Model, sources: Sources, linear: Linear) -> Iterator[O
             )
 
 
-def packed_options(
-    model: Model, sources: Sources, passes: Passes, weights: Weights
-) -> Iterator[Option]:
-    """One product of packed weights, which serves inference (forward, cached weights) alone."""
-    if (passes, weights) != ("forward", "cached"):
-        return
-    for recipe in WEIGHT_ONLY_RECIPES:
+def all_options(model: Model, sources: Sources, linear: Linear) -> Iterator[Option]:
+    """Every way to run a linear in any recipe, its own or another.
+
+    One product of packed weights serves inference (forward, cached weights) alone.
+    """
+    for recipe in linear_recipes(model, sources, linear.passes):
+        yield from linear_options(model, sources, replace(linear, recipe=recipe))
+    is_inference = (linear.passes, linear.weights) == ("forward", "cached")
+    for recipe in WEIGHT_ONLY_RECIPES if is_inference else ():
         for provider in _providers(model, sources, "mixed_gemm", recipe):
             yield Option(
                 recipe=recipe,
@@ -202,17 +203,12 @@ def fastest_times(
     options = list(linear_options(model, sources, linear))
     if not options:
         raise KeyError(linear.recipe)
-    rivals = [
-        option
-        for recipe in dict.fromkeys(linear_recipes(model, sources, linear.passes))
-        for option in linear_options(model, sources, replace(linear, recipe=recipe))
-    ]
-    rivals += packed_options(model, sources, linear.passes, linear.weights)
-    parts = {part for option in (*rivals, *options) for part in option.parts}
+    rivals = [*all_options(model, sources, linear), *options]
+    parts = {part for option in rivals for part in option.parts}
     of_part = {part: _outside(sources, part, sizes) for part in parts}
     outside, nearest = (
         np.stack([reduce(np.maximum, (of_part[part] for part in one.parts)) for one in some])
-        for some in (options, (*rivals, *options))
+        for some in (options, rivals)
     )
     is_ranked = outside <= np.maximum(nearest.min(axis=0) + FARTHEST, outside.min(axis=0))
     known = {} if known is None else known

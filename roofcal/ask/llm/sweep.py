@@ -158,11 +158,6 @@ def cuts_of(model: LanguageModel, degrees: Sequence[int], most_gpus: int) -> lis
     return sorted(cuts, key=lambda cut: (cut[0] * cut[1], cut[1]))
 
 
-def with_cut(deployment: Deployment, cut: Cut) -> Deployment:
-    """The same deployment cut otherwise."""
-    return replace(deployment, tensor=cut[0], pipeline=cut[1])
-
-
 def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Deployment:
     """The deployment on the fewest GPUs that hold it.
 
@@ -175,10 +170,11 @@ def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Depl
     spec = datasheet_of(sources)
     most = 1 if spec.link_bytes_per_s is None else MOST_GPUS
     degrees = runnable_degrees(deployment.model, deployment.recipe, sources, by, ONE_HOST)
-    for cut in cuts_of(deployment.model, degrees, most):
-        memory = memory_of(with_cut(deployment, cut), spec.dram_bytes)
+    for tensor, pipeline in cuts_of(deployment.model, degrees, most):
+        cut = replace(deployment, tensor=tensor, pipeline=pipeline)
+        memory = memory_of(cut, spec.dram_bytes)
         if memory.fits:
-            return with_cut(deployment, cut)
+            return cut
     load, model = deployment.workload, deployment.model.model
     gpus = "one GPU (its file states no link to others)" if most == 1 else f"up to {most} GPUs"
     raise PredictError(
@@ -199,28 +195,29 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
     one = with_batch(deployment, 1)
     degrees = runnable_degrees(one.model, one.recipe, sources, by, ONE_HOST)
     most = 1 if spec.link_bytes_per_s is None else most_gpus
-    cuts = cuts_of(one.model, degrees, most)
-    memories = {cut: memory_of(with_cut(one, cut), spec.dram_bytes) for cut in cuts}
-    fitting = [cut for cut in cuts if memories[cut].fits]
-    if not fitting:
+    estimates: dict[Cut, list[Estimate]] = {}
+    too_large: dict[Cut, Memory] = {}
+    for tensor, pipeline in cuts_of(one.model, degrees, most):
+        cut = replace(one, tensor=tensor, pipeline=pipeline)
+        memory = memory_of(cut, spec.dram_bytes)
+        if memory.fits:
+            answers = estimates_by_batch(cut, sources, by, _BATCH_FACTOR, times)
+            estimates[tensor, pipeline] = answers
+        else:
+            too_large[tensor, pipeline] = memory
+    if not estimates:
         smallest = with_smallest_cut(one, sources, by)
         raise PredictError(
             f"{one.model.model} in {one.recipe} fits in no cut of {most_gpus} GPUs of "
             f"{spec.device}; the smallest that fits is --tp {smallest.tensor} "
             f"--pp {smallest.pipeline}: give --gpus {smallest.gpus} or more"
         )
-    return Sweep(
-        estimates={
-            cut: estimates_by_batch(with_cut(one, cut), sources, by, _BATCH_FACTOR, times)
-            for cut in fitting
-        },
-        too_large={cut: memories[cut] for cut in cuts if cut not in fitting},
-        refused={
-            tensor: str(why_refused(one.model, one.recipe, tensor, sources, by))
-            for tensor in tensor_degrees(one.model, min(most, ONE_HOST))
-            if tensor not in degrees
-        },
-    )
+    reasons = {
+        tensor: why_refused(one.model, one.recipe, tensor, sources, by)
+        for tensor in tensor_degrees(one.model, min(most, ONE_HOST))
+    }
+    refused = {tensor: reason for tensor, reason in reasons.items() if reason is not None}
+    return Sweep(estimates=estimates, too_large=too_large, refused=refused)
 
 
 def frontier(estimates: Sequence[Estimate]) -> list[Estimate]:
