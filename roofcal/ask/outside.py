@@ -113,15 +113,16 @@ def hold_against(
     )
     factors = burst_factors(run) if clock == "burst" else None
     groups: dict[tuple[str, str], list[tuple[dict[str, int], float]]] = {}
-    unanswered: dict[str, int] = {}
+    refused: dict[str, int] = {}
+    unknown: dict[str, int] = {}
     for _, cells in rows:
         recipe, shape = cells["recipe"], {axis: int(cells[axis]) for axis in "mnk"}
         linear = _linear(recipe, cells.get("casts_by", "none"))
-        why = None
+        reasons, why = unknown, None
         if refusal(_GEMM, provider, recipe, shape):
             multiples = _GEMM.size_multiples(provider, recipe)
             wanted = ", ".join(f"{axis} in multiples of {n}" for axis, n in multiples.items())
-            why = f"{provider} takes {recipe} with {wanted}"
+            reasons, why = refused, f"{provider} takes {recipe} with {wanted}"
         elif linear.casts != "none" and not (
             has_casts(recipe) and linear.casts in cast_providers(model, sources, linear)
         ):
@@ -131,7 +132,7 @@ def hold_against(
         if why is None:
             groups.setdefault((recipe, linear.casts), []).append((shape, float(cells["seconds"])))
         else:
-            unanswered[why] = unanswered.get(why, 0) + 1
+            reasons[why] = reasons.get(why, 0) + 1
     products = []
     for (recipe, casts_by), members in groups.items():
         sizes = (np.array([float(shape[axis]) for shape, _ in members]) for axis in "mnk")
@@ -165,7 +166,7 @@ def hold_against(
         f"{path} ({clock}) against model {model.MODEL}, products by the library, "
         f"{device}, {calibration.environment_id if calibration else 'its file'}"
     )
-    return OutsideEvidence(title=title, products=products, unanswered=unanswered)
+    return OutsideEvidence(title=title, products=products, unanswered=refused | unknown)
 
 
 def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
