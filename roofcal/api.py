@@ -13,25 +13,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from roofcal.ask.advice_text import (
-    Recommendation,
-    advise_point,
-    cost_by_recipe,
-    measured_evidence,
-    recommend,
-)
+from roofcal.ask.advice_text import Recommendation, recommend
 from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
+from roofcal.ask.devices import device_choice, device_ids, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
-from roofcal.ask.llm.estimate import Estimate, cost_by_phase, estimate, estimates_by_batch
+from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
 from roofcal.ask.llm.transformers_config import asked_model
-from roofcal.ask.names import device_choice, device_ids, recipe_named
-from roofcal.ask.points import PredictedTime, check_point, predict_point
-from roofcal.ask.sources import device_sources
+from roofcal.ask.measured import measured_by_key
+from roofcal.ask.points import PredictedTime, check_point, predict_point, recipe_named
 from roofcal.core import paths
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
@@ -161,14 +155,9 @@ def advise(
     weights = _checked_weights(passes, weights)
     sizes = _sizes("gemm", {"m": m, "n": n, "k": k})
     question = LinearQuestion(**sizes, passes=passes, weights=weights)
-    evidence = measured_evidence(run)
-    adviser = Adviser(model_named(model), sources, evidence.by_key)
-    advice, winners = advise_point(adviser, question)
-    environment = sources.calibration.environment_id if sources.calibration else None
-    origin = {"model": model, "device": device, "environment": environment}
+    adviser = Adviser(model_named(model), sources, measured_by_key(run))
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
-    costs = cost_by_recipe(advice, sources, prices, model) if prices else None
-    return recommend(advice, evidence, winners, origin, costs)
+    return recommend(adviser, question, device, prices)
 
 
 def breakeven(
@@ -245,12 +234,10 @@ def llm(
         ConfigError: there is no such language model.
     """
     sources, _ = _sources(_device(device), environment, by)
-    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
+    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
-    answer = estimate(deployment, sources, by)
-    if prices := asked_prices(energy, price_per_kwh, price_per_hour):
-        answer = replace(answer, costs=cost_by_phase(answer, sources, prices))
-    return answer
+    prices = asked_prices(energy, price_per_kwh, price_per_hour)
+    return estimate(deployment, sources, by, prices=prices)
 
 
 def llm_curve(
@@ -275,7 +262,7 @@ def llm_curve(
         device, model, recipe, by, tp, pp, prompt, output, chunk, link, environment: as in `llm`.
     """
     sources, _ = _sources(_device(device), environment, by)
-    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
+    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
 
@@ -300,7 +287,7 @@ def llm_sweep(
         device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
     """
     sources, _ = _sources(_device(device), environment, by)
-    load = checked_sizes(batch=1, prompt=prompt, output=output, chunk=chunk)
+    load = {"batch": 1, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp=1)
     return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
 
@@ -324,7 +311,7 @@ def _deployment(
         recipe=recipe_named(recipe, RECIPES),
         tensor=degrees["tp"],
         pipeline=degrees["pp"],
-        workload=Workload(**load),
+        workload=Workload(**checked_sizes(**load)),
         link=link,
     )
     is_given = tp is not None or pp is not None

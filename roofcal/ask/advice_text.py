@@ -5,37 +5,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.advise import (
-    Advice,
-    Adviser,
-    LinearQuestion,
-    RankedOption,
-    Winner,
-    decibels,
-    linear_provider,
-    winners_by_m,
+from roofcal.ask.advise import Adviser, LinearQuestion, RecipeTime
+from roofcal.ask.answers import (
+    WEIGHTS_WORDS,
+    Answer,
+    Column,
+    ManyAnswers,
+    Record,
+    filled,
+    origin_words,
+    record_of,
+    table,
 )
-from roofcal.ask.answers import Answer, Column, ManyAnswers, Record, filled, record_of, table
-from roofcal.ask.beyond_probes import FAR
+from roofcal.ask.beyond_probes import FAR, unprobed_words
 from roofcal.ask.energy import Prices, TokenCost, token_cost
-from roofcal.ask.linear_options import BASELINE
-from roofcal.ask.measured import (
-    ChoiceRecord,
-    MeasuredPoint,
-    PointKey,
-    choice_record,
-    distance,
-    measured_by_key,
-    nearest,
-)
-from roofcal.ask.words import WEIGHTS_WORDS, choices_words, origin_words, unprobed_words
+from roofcal.ask.measured import ChoiceRecord, choice_record
 from roofcal.core.csv_files import read_shapes
-from roofcal.core.paths import RunFolder
-from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import Passes, Weights
-from roofcal.ops.time_models import Sources
 
-_NEAREST: Final = 2
 _MOST_REASONS: Final = 3
 _CSV: Final = (
     *("m", "n", "k", "recipe", "products_by", "casts_by", "time_s", "time_low_s", "time_high_s"),
@@ -82,100 +69,6 @@ def _reservation(row: Record) -> str:
     if row["unprobed"]:
         words.append("no such probe")
     return ", ".join(words)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredEvidence:
-    """Measured points of the run that advice counts in; empty without tables.
-
-    by_key: what an Adviser takes in the place of predictions at the very shape of a question;
-    products and linears are of the same points.
-    """
-
-    by_key: Mapping[PointKey, MeasuredPoint]
-    products: Sequence[MeasuredPoint]
-    linears: Sequence[MeasuredPoint]
-
-    @property
-    def choices(self) -> ChoiceRecord | None:
-        """How good it was to take the recipe that is predicted to be fastest, on linears."""
-        return choice_record(self.linears, among="recipes")
-
-    def nearest_to(self, ranked: RankedOption, question: LinearQuestion) -> list[MeasuredPoint]:
-        """The nearest measured points of the same recipe and providers.
-
-        Of the linear forward and backward, which casts its weights, where such a one was measured
-        and is asked about, else of the product y.
-        """
-        option, part = ranked.option, ranked.option.parts[0]
-        if (question.passes, question.weights) == ("forward_backward", "cast"):
-            layer = linear_provider(option)
-            points = nearest(self.linears, layer, option.recipe, question.shape, _NEAREST)
-            if points:
-                return points
-        return nearest(self.products, part.provider, part.recipe, question.shape, _NEAREST)
-
-    def output_db(self, recipe: str, question: LinearQuestion) -> float | None:
-        """Signal to noise, by any provider, at the nearest point where it was measured.
-
-        That of the worst output of a linear forward and backward, else of the product y.
-        """
-        backward = question.passes == "forward_backward"
-        for points in (self.linears, self.products) if backward else (self.products,):
-            points_with_error = [p for p in points if p.recipe == recipe and p.error is not None]
-            if points_with_error:
-                closest = min(
-                    points_with_error, key=lambda point: distance(point.shape, question.shape)
-                )
-                return decibels(closest.error)
-        return None
-
-
-def measured_evidence(run: RunFolder | None) -> MeasuredEvidence:
-    """The measured points of a run; none without a run."""
-    points = measured_by_key(run)
-    return MeasuredEvidence(
-        by_key=points,
-        products=[one for one in points.values() if BY_NAME[one.op].computes == "product"],
-        linears=[one for one in points.values() if one.op == "linear"],
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecipeTime:
-    """A linear in one recipe by one pair of providers; times in seconds, as in PredictedTime.
-
-    Attributes:
-        seconds, low_s, high_s: the time that counts: measured at this very shape where it was,
-            else predicted.
-        source: measured, predicted, or which parts of the sum are measured.
-        predicted_s, predicted_low_s, predicted_high_s: by the model of time.
-        measured: the parts whose time is measured.
-        probability: that it is the fastest of all options.
-        recipe_probability: that an option of its recipe is.
-        nearest_measured: the nearest points that were measured of the same recipe and providers.
-        output_db: signal to noise measured at the nearest point; None where nobody measured it.
-    """
-
-    recipe: str
-    products_by: str
-    casts_by: str
-    seconds: float
-    low_s: float | None
-    high_s: float | None
-    source: str
-    measured: tuple[str, ...]
-    predicted_s: float
-    predicted_low_s: float | None
-    predicted_high_s: float | None
-    bound_by: str
-    probability: float | None
-    recipe_probability: float | None
-    speedup_over_bf16: float | None
-    output_db: float | None
-    extrapolated_doublings: float
-    unprobed: tuple[str, ...]
-    nearest_measured: tuple[Mapping[str, Any], ...]
 
 
 # Attribute of RecipeTime -> its key in JSON, where that says more.
@@ -251,7 +144,7 @@ class Recommendation(Answer):
             )
         if answer["recipe_choices"]:
             choices = ChoiceRecord(**answer["recipe_choices"])
-            yield choices_words(choices, "recipe", "linears, forward and backward")
+            yield choices.words("recipe", "linears, forward and backward")
         yield from self._other_sizes()
         reasons = list(dict.fromkeys(self.refused.values()))
         for reason in reasons[:_MOST_REASONS]:
@@ -296,30 +189,45 @@ def _away(doublings: float) -> str:
 
 
 def recommend(
-    advice: Advice,
-    evidence: MeasuredEvidence,
-    winners: Sequence[Winner],
-    origin: Mapping[str, Any],
-    costs: Mapping[str, TokenCost] | None = None,
+    adviser: Adviser, question: LinearQuestion, device: str, prices: Prices | None = None
 ) -> Recommendation:
-    """Advice beside what was measured nearby; `origin` says model, device and environment."""
-    question = advice.question
-    options = tuple(_recipe_time(ranked, advice, evidence) for ranked in advice.ranked)
+    """The advice on one linear beside what was measured nearby; prices: costs are asked for."""
+    (advice,) = adviser.advise([question])
+    options = tuple(adviser.with_evidence(option, question) for option in advice.options)
+    choices = choice_record(adviser.linears, among="recipes")
+    sources, model = adviser.sources, adviser.model.MODEL
+    calibration, costs = sources.calibration, dict[str, TokenCost]()
+    if prices:
+        costs = {
+            recipe: token_cost(sources, option.seconds / question.m, prices, model)
+            for recipe, option in advice.best_by_recipe.items()
+        }
+        costs = dict(sorted(costs.items(), key=lambda item: item[1].joules))
+    origin = {
+        "model": model,
+        "device": device,
+        "environment": calibration.environment_id if calibration else None,
+    }
     answer = {
         **origin,
         **question.shape,
         "pass": question.passes,
         "weights": question.weights,
         "options": [_record(option) for option in options],
-        "equal_recipes": [[one.option.recipe for one in group] for group in advice.equals],
+        "equal_recipes": advice.equals,
         "refused": dict(advice.refused),
-        "recipe_choices": asdict(evidence.choices) if evidence.choices else None,
-        "fastest_by_m": [asdict(winner) | {"equals": list(winner.equals)} for winner in winners],
+        "recipe_choices": asdict(choices) if choices else None,
+        "fastest_by_m": adviser.fastest_by_m(question),
+        **({"energy": {name: asdict(cost) for name, cost in costs.items()}} if costs else {}),
     }
-    if costs:
-        answer["energy"] = {name: asdict(cost) for name, cost in costs.items()}
     return Recommendation(
-        **origin, options=options, refused=advice.refused, costs=costs or {}, answer=answer
+        device=device,
+        model=model,
+        environment=origin["environment"],
+        options=options,
+        refused=advice.refused,
+        costs=costs,
+        answer=answer,
     )
 
 
@@ -327,56 +235,7 @@ def _record(option: RecipeTime) -> dict[str, Any]:
     return record_of(option, _KEYS) | {"extrapolated": option.extrapolated_doublings > 0}
 
 
-def cost_by_recipe(
-    advice: Advice, sources: Sources, prices: Prices, model: str
-) -> dict[str, TokenCost]:
-    """Recipe -> what a token (a row of x) costs by its fastest option, the fewest joules first."""
-    costs = {
-        ranked.option.recipe: token_cost(sources, ranked.total_s / advice.question.m, prices, model)
-        for ranked in advice.best_by_recipe
-    }
-    return dict(sorted(costs.items(), key=lambda item: item[1].joules))
-
-
-def _recipe_time(ranked: RankedOption, advice: Advice, evidence: MeasuredEvidence) -> RecipeTime:
-    option, question = ranked.option, advice.question
-    predicted_s, predicted_low_s, predicted_high_s = ranked.predicted
-    baseline = [other.total_s for other in advice.ranked if other.option.recipe == BASELINE]
-    return RecipeTime(
-        recipe=option.recipe,
-        products_by=option.products_by,
-        casts_by=option.casts_by,
-        seconds=ranked.total_s,
-        low_s=ranked.low_s,
-        high_s=ranked.high_s,
-        source=ranked.source,
-        measured=tuple(part.name for part in ranked.measured),
-        predicted_s=predicted_s,
-        predicted_low_s=predicted_low_s,
-        predicted_high_s=predicted_high_s,
-        bound_by=ranked.bound_by,
-        probability=ranked.probability,
-        recipe_probability=advice.recipe_probability(option.recipe),
-        speedup_over_bf16=baseline[0] / ranked.total_s if baseline else None,
-        output_db=evidence.output_db(option.recipe, question),
-        extrapolated_doublings=ranked.doublings,
-        unprobed=ranked.beyond.unprobed,
-        nearest_measured=tuple(
-            {
-                **point.shape,
-                "op": point.op,
-                "distance_doublings": distance(point.shape, question.shape),
-                "measured_s": point.median_s,
-                "predicted_s": point.predicted_s,
-            }
-            for point in evidence.nearest_to(ranked, question)
-        ),
-    )
-
-
-def advise_csv(
-    path: Path, adviser: Adviser, passes: Passes, weights: Weights, evidence: MeasuredEvidence
-) -> ManyAnswers:
+def advise_csv(path: Path, adviser: Adviser, passes: Passes, weights: Weights) -> ManyAnswers:
     """The fastest option of every row of a file with columns m, n, k.
 
     Raises CsvError naming file, line and column of up to 20 mistakes.
@@ -387,15 +246,13 @@ def advise_csv(
     ]
     rows = []
     for advice in adviser.advise(questions):
-        first, *others = advice.best_by_recipe
-        rows.append({**advice.question.shape, **_record(_recipe_time(first, advice, evidence))})
-        if others:
-            second = others[0]
-            rows[-1] |= {"second_recipe": second.option.recipe, "second_s": second.total_s}
+        first, *others = advice.best_by_recipe.values()
+        rows.append(
+            {
+                **advice.question.shape,
+                **_record(adviser.with_evidence(first, advice.question)),
+                "second_recipe": others[0].recipe if others else None,
+                "second_s": others[0].seconds if others else None,
+            }
+        )
     return ManyAnswers(_CSV, rows)
-
-
-def advise_point(adviser: Adviser, question: LinearQuestion) -> tuple[Advice, list[Winner]]:
-    """The advice on one linear, and the fastest recipe by M."""
-    (advice,) = adviser.advise([question])
-    return advice, winners_by_m(adviser, question)

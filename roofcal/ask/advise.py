@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -25,18 +25,17 @@ from roofcal.ask.linear_options import (
     NO_CASTS,
     Option,
     Part,
-    linear_options,
+    all_options,
     linear_recipes,
-    packed_options,
 )
-from roofcal.ask.measured import MeasuredPoint, PointKey, point_key
+from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
-from roofcal.ops.linear.model import FASTEST, Linear, Passes, Weights
+from roofcal.ops.linear.model import FASTEST, Linear, Passes, Weights, product_recipes
 from roofcal.ops.spec import Shape
 from roofcal.ops.time_models import Model, Sources
 
@@ -64,38 +63,50 @@ class LinearQuestion:
         """M, N and K."""
         return {"m": self.m, "n": self.n, "k": self.k}
 
+    @property
+    def casts_weights(self) -> bool:
+        """Whether it is a step of training, as linears are measured."""
+        return (self.passes, self.weights) == ("forward_backward", "cast")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedOption:
-    """An option with its time: measured at this very shape where it was, else predicted.
 
-    predicted    the whole time as the model predicts it: seconds, low and high end
-    measured     the parts whose time is measured, one by one or the linear as a whole
-    probability  that it is the fastest of all options; None for a model without intervals
-    beyond       how far the predicted part that is farthest outside of its probes lies outside
+_NEAREST: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeTime:
+    """A linear in one recipe by one pair of providers; times in seconds, as in PredictedTime.
+
+    Attributes:
+        seconds, low_s, high_s: the time that counts: measured at this very shape where it was,
+            else predicted.
+        source: measured, predicted, or which parts of the sum are measured.
+        predicted_s, predicted_low_s, predicted_high_s: by the model of time.
+        measured: the parts whose time is measured.
+        probability: that it is the fastest of all options; None for a model without intervals.
+        recipe_probability: that an option of its recipe is.
+        nearest_measured: the nearest points that were measured of the same recipe and providers.
+        output_db: signal to noise measured at the nearest point; None where nobody measured it.
     """
 
-    option: Option
-    total_s: float
+    recipe: str
+    products_by: str
+    casts_by: str
+    seconds: float
     low_s: float | None
     high_s: float | None
-    predicted: tuple[float, float | None, float | None]
-    measured: tuple[Part, ...]
+    source: str
+    measured: tuple[str, ...]
+    predicted_s: float
+    predicted_low_s: float | None
+    predicted_high_s: float | None
     bound_by: str
     probability: float | None
-    beyond: Beyond
-
-    @property
-    def source(self) -> str:
-        """Where the time is from: measured, predicted, or which parts of it are measured."""
-        if len(self.measured) in (0, len(self.option.parts)):
-            return "measured" if self.measured else "predicted"
-        return f"{', '.join(part.name for part in self.measured)} measured"
-
-    @property
-    def doublings(self) -> float:
-        """Doublings outside of the probes; 0 within, and where nobody knows."""
-        return self.beyond.doublings or 0.0
+    recipe_probability: float | None = None
+    speedup_over_bf16: float | None = None
+    output_db: float | None = None
+    extrapolated_doublings: float
+    unprobed: tuple[str, ...]
+    nearest_measured: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,33 +117,41 @@ class Advice:
     """
 
     question: LinearQuestion
-    ranked: tuple[RankedOption, ...]
+    options: tuple[RecipeTime, ...]
     refused: Mapping[str, str]
 
     @property
-    def best_by_recipe(self) -> list[RankedOption]:
-        """The fastest option of every recipe, the fastest recipe first."""
-        best: dict[str, RankedOption] = {}
-        for ranked in self.ranked:
-            best.setdefault(ranked.option.recipe, ranked)
-        return list(best.values())
+    def best_by_recipe(self) -> dict[str, RecipeTime]:
+        """Recipe -> its fastest option, the fastest recipe first."""
+        best: dict[str, RecipeTime] = {}
+        for option in self.options:
+            best.setdefault(option.recipe, option)
+        return best
 
     @property
-    def equals(self) -> list[list[RankedOption]]:
+    def equals(self) -> list[list[str]]:
         """Recipes of equal time, two and more in a group, the fastest group first."""
-        groups: list[list[RankedOption]] = []
-        for ranked in self.best_by_recipe:
-            if groups and math.isclose(groups[-1][0].total_s, ranked.total_s):
-                groups[-1].append(ranked)
+        groups: list[list[RecipeTime]] = []
+        for option in self.best_by_recipe.values():
+            if groups and math.isclose(groups[-1][0].seconds, option.seconds):
+                groups[-1].append(option)
             else:
-                groups.append([ranked])
-        return [group for group in groups if len(group) > 1]
+                groups.append([option])
+        return [[one.recipe for one in group] for group in groups if len(group) > 1]
 
-    def recipe_probability(self, recipe: str) -> float | None:
-        """The probability that an option of the recipe is the fastest."""
-        own = [ranked.probability for ranked in self.ranked if ranked.option.recipe == recipe]
-        stated = [probability for probability in own if probability is not None]
-        return sum(stated) if stated else None
+
+class _Addend(NamedTuple):
+    """One of the times that an option's time is the sum of; those of one error_name err alike.
+
+    measured  the parts that it is the measured time of; none where it is predicted
+    """
+
+    error_name: str
+    seconds: float
+    low_s: float | None
+    high_s: float | None
+    beyond: Beyond = Beyond()
+    measured: tuple[Part, ...] = ()
 
 
 class Adviser:
@@ -150,28 +169,20 @@ class Adviser:
         sources: Sources,
         measured: Mapping[PointKey, MeasuredPoint] = MappingProxyType({}),
     ) -> None:
-        self._model, self._sources, self._measured = model, sources, measured
+        self.model, self.sources, self._measured = model, sources, measured
+        points = measured.values()
+        self.linears = [one for one in points if one.op == "linear"]
+        self._products = [one for one in points if BY_NAME[one.op].computes == "product"]
         self._options: dict[tuple[Passes, Weights], list[Option]] = {}
-
-    def without_measurements(self) -> "Adviser":
-        """The same model and sources, which answers by prediction alone."""
-        return Adviser(self._model, self._sources)
 
     def options(self, passes: Passes, weights: Weights) -> list[Option]:
         """What the model can time; raises PredictError where that is nothing."""
         key = passes, weights
         if key not in self._options:
             asked = Linear(recipe=BASELINE, passes=passes, casts=FASTEST, weights=weights)
-            self._options[key] = [
-                option
-                for recipe in linear_recipes(self._model, self._sources, passes)
-                for option in linear_options(
-                    self._model, self._sources, replace(asked, recipe=recipe)
-                )
-            ]
-            self._options[key] += packed_options(self._model, self._sources, passes, weights)
+            self._options[key] = list(all_options(self.model, self.sources, asked))
         if not self._options[key]:
-            raise PredictError(f"model '{self._model.MODEL}' knows no products of linears here")
+            raise PredictError(f"model '{self.model.MODEL}' knows no products of linears here")
         return self._options[key]
 
     def advise(self, questions: Sequence[LinearQuestion]) -> list[Advice]:
@@ -181,170 +192,203 @@ class Adviser:
         """
         for question in questions:
             checked_sizes(m=question.m, n=question.n, k=question.k)
-        times = self._part_times(questions)
-        return [self._ranked(question, times) for question in questions]
-
-    def _part_times(
-        self, questions: Sequence[LinearQuestion]
-    ) -> dict[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]]:
-        """(prediction, how far it lies beyond the probes) of every part that runs."""
-        times: dict[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]] = {}
-        parts = dict.fromkeys(
+        points: dict[PointKey, PlanPoint] = {}
+        asked = dict.fromkeys(
             (part, question)
             for question in questions
             for option in self.options(question.passes, question.weights)
             for part in option.parts
         )
-        points: dict[tuple[object, ...], PlanPoint] = {}
-        keys = {}
-        for part, question in parts:
-            shape = part.shape(question.shape)
-            key = (part.op, part.provider, part.recipe, *shape.values())
-            keys[part, question] = key
-            if self._refusal(part, shape) is None:
-                points[key] = _point(part, shape)
-        predictions = predict_points(self._model, list(points.values()), self._sources)
+        for part, question in asked:
+            if self._refusal(part, question) is None:
+                points[_key(part, question)] = _point(part, question)
+        predictions = predict_points(self.model, list(points.values()), self.sources)
         by_id = {prediction.point_id: prediction for prediction in predictions}
-        answers = {}
-        for key, point in points.items():
-            prediction = by_id.get(point.point_id)
-            if prediction is not None:
-                answers[key] = prediction, self._beyond(point)
-        for of_question, key in keys.items():
-            if key in answers:
-                times[of_question] = answers[key]
-        return times
+        answers = ((key, by_id.get(point.point_id)) for key, point in points.items())
+        predicted = {key: answer for key, answer in answers if answer is not None}
+        beyond = dict.fromkeys(predicted, Beyond())
+        calibration = self.sources.calibration
+        if calibration is not None and self.model.MODEL == calibrated.MODEL:
+            for key in predicted:
+                one = points[key]
+                part_of_probe = one.op, one.provider, one.recipe, one.shape
+                beyond[key] = beyond_parts(calibration, [part_of_probe])
+        return [self._ranked(question, predicted, beyond) for question in questions]
 
-    def _refusal(self, part: Part, shape: Shape) -> str | None:
+    def with_evidence(self, option: RecipeTime, question: LinearQuestion) -> RecipeTime:
+        """An option with what was measured nearby.
+
+        Of the linear forward and backward, which casts its weights, where such a one was measured
+        and is asked about, else of the product y. Accuracy is that by any provider at the nearest
+        point where it was measured: of the worst output of a linear forward and backward, else of
+        the product y.
+        """
+        shape, recipe, near = question.shape, option.recipe, list[MeasuredPoint]()
+        if question.casts_weights:
+            layer = linear_provider(option)
+            near = nearest(self.linears, layer, recipe, shape, _NEAREST)
+        if not near:  # a model that knows no providers was not measured
+            product = product_recipes(recipe, "forward")["output"]
+            near = nearest(self._products, option.products_by, product, shape, _NEAREST)
+        backward = question.passes == "forward_backward"
+        judged = (self.linears, self._products) if backward else (self._products,)
+        known = (
+            [p for p in points if p.recipe == recipe and p.error is not None] for points in judged
+        )
+        closest = min(
+            next(filter(None, known), []), key=lambda p: distance(p.shape, shape), default=None
+        )
+        error = closest.error if closest else None
+        measured = [
+            {
+                **point.shape,
+                "op": point.op,
+                "distance_doublings": distance(point.shape, shape),
+                "measured_s": point.median_s,
+                "predicted_s": point.predicted_s,
+            }
+            for point in near
+        ]
+        return replace(
+            option,
+            output_db=float(-20 * np.log10(error)) if error else None,
+            nearest_measured=tuple(measured),
+        )
+
+    def fastest_by_m(self, question: LinearQuestion) -> list[dict[str, Any]]:
+        """Which recipe is predicted to be the fastest for other M of the same weights.
+
+        In stretches of M, first_m to last_m. equals: recipes that take the same time at every M of
+        the stretch; least_probability: that it is the fastest, at the M where that is least sure.
+        Measurements are of single M, and would split the stretches. M runs over 1, 2, 4, 8 and two
+        steps per doubling from 16 to 131072, and the M of the question.
+        """
+        grid = {1, 2, 4, 8, question.m, *(16 * round(2 ** (step / 2)) for step in range(27))}
+        stretches: list[dict[str, Any]] = []
+        predicting = Adviser(self.model, self.sources)
+        for answer in predicting.advise([replace(question, m=m) for m in sorted(grid)]):
+            first = answer.options[0]
+            fastest = next((group for group in answer.equals if first.recipe in group), [])
+            fastest = fastest or [first.recipe]
+            last = stretches[-1] if stretches else None
+            both = last and [one for one in (last["recipe"], *last["equals"]) if one in fastest]
+            recipe, *equals = both or fastest
+            chance = answer.best_by_recipe[recipe].recipe_probability
+            stretch = {"recipe": recipe, "equals": equals, "first_m": answer.question.m}
+            if last and both:
+                stretch["first_m"] = stretches.pop()["first_m"]
+                least = last["least_probability"]
+                chance = None if chance is None or least is None else min(chance, least)
+            stretches.append(stretch | {"last_m": answer.question.m, "least_probability": chance})
+        return stretches
+
+    def _refusal(self, part: Part, question: LinearQuestion) -> str | None:
         """Why a part cannot run: its provider refuses the shape, or the memory is too small."""
-        providers = part.providers(self._sources)
-        refused = why_all_refuse(BY_NAME[part.op], providers, part.recipe, shape)
-        return refused or memory_refusal(_point(part, shape), self._sources.spec)
-
-    def _beyond(self, point: PlanPoint) -> Beyond:
-        calibration = self._sources.calibration
-        if calibration is None or self._model.MODEL != calibrated.MODEL:
-            return Beyond()
-        return beyond_parts(calibration, [(point.op, point.provider, point.recipe, point.shape)])
+        point, providers = _point(part, question), part.providers(self.sources)
+        refused = why_all_refuse(BY_NAME[part.op], providers, part.recipe, point.shape)
+        return refused or memory_refusal(point, self.sources.spec)
 
     def _ranked(
         self,
         question: LinearQuestion,
-        times: Mapping[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]],
+        predicted: Mapping[PointKey, Prediction],
+        beyond: Mapping[PointKey, Beyond],
     ) -> Advice:
-        runnable: list[Option] = []
         options = self.options(question.passes, question.weights)
-        refused = dict.fromkeys(self._without_options(question.passes, options), NO_CASTS)
+        recipes = linear_recipes(self.model, self.sources, question.passes)
+        known = {option.recipe for option in options}
+        refused = {name: NO_CASTS for name in recipes if name not in known}
+        addends: dict[Option, list[_Addend]] = {}
+        outside: dict[Option, float] = {}
         for_larger: set[str] = set()
         for option in options:
-            missing = [part for part in option.parts if (part, question) not in times]
-            if not missing:
-                runnable.append(option)
+            keys = {part: _key(part, question) for part in option.parts}
+            part = next((part for part, key in keys.items() if key not in predicted), None)
+            if part is None:
+                addends[option] = self._addends(option, question, predicted, beyond)
+                outside[option] = max(beyond[key].doublings or 0.0 for key in keys.values())
                 continue
-            part = missing[0]
-            op, shape = BY_NAME[part.op], part.shape(question.shape)
-            why = self._refusal(part, shape) or "the model has no answer"
+            why = self._refusal(part, question) or "the model has no answer"
             refused[option.name] = part.in_linear(why)
-            if too_small(op, part.provider, part.recipe, shape) is not None:
+            shape = part.shape(question.shape)
+            if too_small(BY_NAME[part.op], part.provider, part.recipe, shape) is not None:
                 for_larger.add(option.name)
-        if not runnable:
+        if not addends:
             raise PredictError("no answer: " + "; ".join(dict.fromkeys(refused.values())))
         refused = {name: why for name, why in refused.items() if name not in for_larger}
-        outside = {
-            option: max(times[part, question][1].doublings or 0.0 for part in option.parts)
-            for option in runnable
-        }
         farthest = min(outside.values()) + FARTHEST
-        addends = {option: self._addends(option, question, times) for option in runnable}
-        far = {
-            option: doublings
-            for option, doublings in outside.items()
-            if doublings > farthest and not all(one.measured for one in addends[option])
-        }
-        refused |= {
-            option.name: f"lies {doublings:.1f} doublings beyond every probe"
-            for option, doublings in far.items()
-        }
-        runnable = [option for option in runnable if option not in far]
-        chances = _chances([addends[option] for option in runnable])
+        for option, doublings in outside.items():
+            if doublings > farthest and not all(one.measured for one in addends[option]):
+                refused[option.name] = f"lies {doublings:.1f} doublings beyond every probe"
+                del addends[option]
+        chances = _chances(list(addends.values()))
         ranked = [
-            _ranked_option(
-                option,
-                addends[option],
-                [times[part, question][0] for part in option.parts],
-                chance,
+            _option_time(
+                option, own, [predicted[_key(part, question)] for part in option.parts], chance
             )
-            for option, chance in zip(runnable, chances, strict=True)
+            for (option, own), chance in zip(addends.items(), chances, strict=True)
         ]
-        ranked.sort(key=lambda answer: answer.total_s)
-        return Advice(question=question, ranked=tuple(ranked), refused=refused)
-
-    def _without_options(self, passes: Passes, options: Sequence[Option]) -> list[str]:
-        """Recipes whose products the model knows, and whose linears it cannot time."""
-        recipes = linear_recipes(self._model, self._sources, passes)
-        return [name for name in recipes if all(option.recipe != name for option in options)]
+        ranked.sort(key=lambda answer: answer.seconds)
+        baseline = next((one.seconds for one in ranked if one.recipe == BASELINE), None)
+        by_recipe: dict[str, float] = {}
+        for one in ranked:
+            if one.probability is not None:
+                by_recipe[one.recipe] = by_recipe.get(one.recipe, 0) + one.probability
+        options_with_ranks = tuple(
+            replace(
+                one,
+                recipe_probability=by_recipe.get(one.recipe),
+                speedup_over_bf16=None if baseline is None else baseline / one.seconds,
+            )
+            for one in ranked
+        )
+        return Advice(question=question, options=options_with_ranks, refused=refused)
 
     def _addends(
         self,
         option: Option,
         question: LinearQuestion,
-        times: Mapping[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]],
-    ) -> list["_Addend"]:
+        predicted: Mapping[PointKey, Prediction],
+        beyond: Mapping[PointKey, Beyond],
+    ) -> list[_Addend]:
         """What the time of an option is the sum of, measured where it was measured."""
-        if (question.passes, question.weights) == ("forward_backward", "cast"):
-            layer = linear_provider(option)
-            key = point_key("linear", layer, option.recipe, question.shape)
-            if layer and key in self._measured:
-                return [_measured_addend(option.parts, self._measured[key])]
+        if question.casts_weights and (layer := linear_provider(option)):
+            whole = self._measured.get(point_key("linear", layer, option.recipe, question.shape))
+            if whole:
+                return [_measured_addend(option.parts, whole)]
         addends = []
         for part in option.parts:
-            key = point_key(part.op, part.provider, part.recipe, part.shape(question.shape))
-            if key in self._measured:
-                addends.append(_measured_addend((part,), self._measured[key]))
+            shape = part.shape(question.shape)
+            point = self._measured.get(point_key(part.op, part.provider, part.recipe, shape))
+            if point:
+                addends.append(_measured_addend((part,), point))
             else:
-                prediction, beyond = times[part, question]
+                key = _key(part, question)
+                one = predicted[key]
                 addends.append(
-                    _Addend(
-                        error_name=part.error_name,
-                        total_s=prediction.total_s,
-                        low_s=prediction.low_s,
-                        high_s=prediction.high_s,
-                        beyond=beyond,
-                    )
+                    _Addend(part.error_name, one.total_s, one.low_s, one.high_s, beyond[key])
                 )
         return addends
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Addend:
-    """One of the times that an option's time is the sum of; those of one error_name err alike.
+def linear_provider(option: Option | RecipeTime) -> str:
+    """The provider of op linear that runs an option, forward and backward; "" for none."""
+    return _LINEARS.get((option.products_by, option.casts_by), "")
 
-    measured  the parts that it is the measured time of; none where it is predicted
-    """
 
-    error_name: str
-    total_s: float
-    low_s: float | None
-    high_s: float | None
-    beyond: Beyond
-    measured: tuple[Part, ...] = ()
+def _key(part: Part, question: LinearQuestion) -> PointKey:
+    return (part.op, part.provider, part.recipe, *part.shape(question.shape).values())
+
+
+def _point(part: Part, question: LinearQuestion) -> PlanPoint:
+    shape = part.shape(question.shape)
+    return PlanPoint(op=part.op, provider=part.provider, recipe=part.recipe, shape=shape, device="")
 
 
 def _measured_addend(parts: tuple[Part, ...], point: MeasuredPoint) -> _Addend:
     sizes = "x".join(str(size) for size in point.shape.values())
-    return _Addend(
-        error_name=f"measured {point.op}.{point.provider}.{point.recipe}.{sizes}",
-        total_s=point.median_s,
-        low_s=point.low_s,
-        high_s=point.high_s,
-        beyond=Beyond(),
-        measured=parts,
-    )
-
-
-def linear_provider(option: Option) -> str:
-    """The provider of op linear that runs an option, forward and backward; "" for none."""
-    return _LINEARS.get((option.products_by, option.casts_by), "")
+    name = f"measured {point.op}.{point.provider}.{point.recipe}.{sizes}"
+    return _Addend(name, point.median_s, point.low_s, point.high_s, measured=parts)
 
 
 def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
@@ -355,34 +399,46 @@ def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
             if addend.high_s is None:
                 return [None] * len(options)
             second, error = errors.get(addend.error_name, (0.0, 0.0))
-            total = second + addend.total_s
-            own = addend.total_s * log_error(addend.total_s, addend.high_s)
+            total = second + addend.seconds
+            own = addend.seconds * log_error(addend.seconds, addend.high_s)
             errors[addend.error_name] = total, (second * error + own) / total
         candidates.append(errors)
     return [float(chance) for chance in probabilities(candidates)]
 
 
-def _ranked_option(
+def _option_time(
     option: Option,
     addends: Sequence[_Addend],
     predictions: Sequence[Prediction],
     probability: float | None,
-) -> RankedOption:
-    seconds: dict[str, float] = {}
+) -> RecipeTime:
+    seconds_of: dict[str, float] = {}
     for part, prediction in zip(option.parts, predictions, strict=True):
         name = "casts" if part.op == "cast" else part.role
-        seconds[name] = seconds.get(name, 0.0) + prediction.total_s
-    total_s, low_s, high_s = _sum([(one.total_s, one.low_s, one.high_s) for one in addends])
-    return RankedOption(
-        option=option,
-        total_s=total_s,
+        seconds_of[name] = seconds_of.get(name, 0.0) + prediction.total_s
+    names = [part.name for one in addends for part in one.measured]
+    source = f"{', '.join(names)} measured"
+    if len(names) in (0, len(option.parts)):
+        source = "measured" if names else "predicted"
+    beyond = reduce(Beyond.farther, (one.beyond for one in addends))
+    seconds, low_s, high_s = _sum([one[1:4] for one in addends])
+    predicted = _sum([(one.total_s, one.low_s, one.high_s) for one in predictions])
+    return RecipeTime(
+        recipe=option.recipe,
+        products_by=option.products_by,
+        casts_by=option.casts_by,
+        seconds=seconds,
         low_s=low_s,
         high_s=high_s,
-        predicted=_sum([(one.total_s, one.low_s, one.high_s) for one in predictions]),
-        measured=tuple(part for one in addends for part in one.measured),
-        bound_by=max(seconds, key=lambda name: seconds[name]),
+        source=source,
+        measured=tuple(names),
+        predicted_s=predicted[0],
+        predicted_low_s=predicted[1],
+        predicted_high_s=predicted[2],
+        bound_by=max(seconds_of, key=lambda name: seconds_of[name]),
         probability=probability,
-        beyond=reduce(Beyond.farther, (one.beyond for one in addends)),
+        extrapolated_doublings=beyond.doublings or 0.0,
+        unprobed=beyond.unprobed,
     )
 
 
@@ -390,72 +446,6 @@ def _sum(
     times: Sequence[tuple[float, float | None, float | None]],
 ) -> tuple[float, float | None, float | None]:
     """Seconds, low and high end of a sum; its ends are None where a part has none."""
-    lows = [low for _, low, _ in times if low is not None]
-    highs = [high for _, _, high in times if high is not None]
-    has_interval = len(lows) == len(highs) == len(times)
-    total = sum(total for total, _, _ in times)
-    return total, sum(lows) if has_interval else None, sum(highs) if has_interval else None
-
-
-def _point(part: Part, shape: Shape) -> PlanPoint:
-    return PlanPoint(op=part.op, provider=part.provider, recipe=part.recipe, shape=shape, device="")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Winner:
-    """The fastest recipe from `first_m` to `last_m`, the ends of the grid included.
-
-    equals             recipes that take the same time at every M of the stretch
-    least_probability  that it is the fastest, at the M where that is least sure; None for a model
-                       without intervals
-    """
-
-    recipe: str
-    equals: tuple[str, ...]
-    first_m: int
-    last_m: int
-    least_probability: float | None
-
-
-def winners_by_m(adviser: Adviser, question: LinearQuestion) -> list[Winner]:
-    """Which recipe is the fastest by prediction for other M of the same weights, in stretches of M.
-
-    Measurements are of single M, and would split the stretches. M runs over 1, 2, 4, 8 and two
-    steps per doubling from 16 to 131072, and the M of the question.
-    """
-    grid = {1, 2, 4, 8, question.m, *(16 * round(2 ** (step / 2)) for step in range(27))}
-    winners: list[Winner] = []
-    questions = [replace(question, m=m) for m in sorted(grid)]
-    for answer in adviser.without_measurements().advise(questions):
-        first, m = answer.ranked[0], answer.question.m
-        group = next((group for group in answer.equals if first in group), [first])
-        fastest = [ranked.option.recipe for ranked in group]
-        before = winners[-1] if winners else None
-        both = before and [name for name in (before.recipe, *before.equals) if name in fastest]
-        chance = answer.recipe_probability((both or fastest)[0])
-        if before and both:
-            least = before.least_probability
-            winners[-1] = replace(
-                before,
-                recipe=both[0],
-                equals=tuple(both[1:]),
-                last_m=m,
-                least_probability=None if chance is None or least is None else min(chance, least),
-            )
-        else:
-            recipe, *equals = fastest
-            winners.append(
-                Winner(
-                    recipe=recipe,
-                    equals=tuple(equals),
-                    first_m=m,
-                    last_m=m,
-                    least_probability=chance,
-                )
-            )
-    return winners
-
-
-def decibels(error: float | None) -> float | None:
-    """Signal to noise of an output with a relative error; None where it was not measured."""
-    return None if not error else float(-20 * np.log10(error))
+    total, *ends = zip(*times, strict=True)
+    low, high = (None if None in end else sum(end) for end in ends)
+    return sum(total), low, high

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Record = Mapping[str, Any]
+WEIGHTS_WORDS: Final = {"cached": "cast beforehand", "cast": "cast each time"}
 _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
 
 
@@ -173,3 +174,11 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def origin_words(record: Record) -> str:
+    """Model, device and environment of an answer, or which description of the device it read."""
+    described = "its wave description" if record["model"] == "wave" else "its datasheet"
+    provider = f"provider {record['provider']}, " if "provider" in record else ""
+    environment = record["environment"] or described
+    return f"model {record['model']}, {provider}{record['device']}, {environment}"

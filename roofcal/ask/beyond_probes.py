@@ -115,3 +115,21 @@ def _parts(point: PlanPoint) -> list[Part]:
         for name, cast in (*linear.casts, *((name, TRANSPOSED) for name in linear.transposed))
     ]
     return products + casts
+
+
+def extrapolation_words(doublings: float) -> str:
+    """That an answer lies so many doublings outside of its probes."""
+    if doublings > FAR:
+        return (
+            f"extrapolated far outside: {doublings:.1f} doublings beyond every probe; nothing "
+            "measured says how wide an interval should be there, and this one is a guess"
+        )
+    return f"extrapolated: {doublings:.1f} doublings beyond every probe, with a wider interval"
+
+
+def unprobed_words(unprobed: Sequence[str]) -> str:
+    """What no probe is like."""
+    return (
+        f"no probe is of this kind: {'; '.join(unprobed)}; "
+        "its interval is the widest that such shapes have with any provider"
+    )

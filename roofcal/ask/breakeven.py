@@ -22,11 +22,10 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.ask.answers import Answer, Record, filled
+from roofcal.ask.answers import WEIGHTS_WORDS, Answer, Record, filled, origin_words
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, Option, Part, fastest_times, linear_options
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
-from roofcal.ask.words import WEIGHTS_WORDS, origin_words
 from roofcal.core.names import did_you_mean
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
@@ -134,18 +133,17 @@ class Breakeven(Answer):
             as all that says how far the answer lies beyond them, None where nobody knows.
         """
         ratios, best = self.speedups, self.speedups.best
-        places = {
-            name: int(GRID.searchsorted(m))
-            for name, m in (("m", self.m), ("m_low", self.m_low), ("m_high", self.m_high))
-            if m is not None
-        } | {"best": best}
-        (own, _), (best_own, _) = ratios.by[places.get("m", best)], ratios.by[best]
+        ends = {"m": self.m, "m_low": self.m_low, "m_high": self.m_high}
+        places = {name: int(GRID.searchsorted(m)) for name, m in ends.items() if m is not None}
+        place = places.get("m", best)
+        (own, _), (best_own, _) = ratios.by[place], ratios.by[best]
         probed, unprobed, doublings = None, None, dict[str, float | None]()
-        if ratios.beyond is not None and ratios.doublings is not None:
-            doublings = {name: float(ratios.doublings[place]) for name, place in places.items()}
-            within = GRID[ratios.doublings == 0]
+        if ratios.beyond is not None:
+            outside = ratios.beyond.doublings
+            doublings = {name: float(outside[at]) for name, at in (places | {"best": best}).items()}
+            within = GRID[outside == 0]
             probed = [int(within[0]), int(within[-1])] if len(within) else None
-            unprobed = bool(ratios.beyond.is_unprobed[places.get("m", best)])
+            unprobed = bool(ratios.beyond.is_unprobed[place])
         return {
             "model": self.model,
             "device": self.device,
@@ -157,9 +155,7 @@ class Breakeven(Answer):
             "pass": self.linear.passes,
             "casts": self.linear.casts,
             "weights": None if self.linear.casts == "none" else self.linear.weights,
-            "m": self.m,
-            "m_low": self.m_low,
-            "m_high": self.m_high,
+            **ends,
             "largest_m": LARGEST_M,
             "best_m": int(GRID[best]),
             "best_speedup": float(ratios.value[best]),
@@ -280,12 +276,19 @@ def breakeven_of(speedups: Speedups) -> tuple[int | None, int | None, int | None
     return value, low, high
 
 
-def linear_speedups(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Speedups:
-    """Speed-ups on GRID of a linear with n x k weights; raises KeyError as fastest_times does."""
+def linear_speedups(
+    model: Model,
+    sources: Sources,
+    linear: Linear,
+    n: int,
+    k: int,
+    known: dict[tuple[Any, ...], Times] | None = None,
+) -> Speedups:
+    """Speed-ups on GRID of a linear with n x k weights; known, and raises, as in fastest_times."""
     baseline = replace(linear, recipe=BASELINE)
     sizes = {"m": GRID, "n": np.full_like(GRID, float(n)), "k": np.full_like(GRID, float(k))}
     (bf16, bf16_by), (ours, ours_by) = (
-        fastest_times(model, sources, one, sizes) for one in (baseline, linear)
+        fastest_times(model, sources, one, sizes, known) for one in (baseline, linear)
     )
     return replace(speedup_ratio(bf16, ours), by=list(zip(ours_by, bf16_by, strict=True)))
 
@@ -333,20 +336,30 @@ def comparable_recipes(model: Model, sources: Sources) -> list[str]:
 
 def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
     """Raises PredictError unless the model can compare a linear with bf16."""
-    recipes = comparable_recipes(model, sources)
-    if linear.recipe not in recipes:
-        raise PredictError(_unknown_recipe(model, linear.recipe, recipes))
-    if linear.casts == "none" or linear.recipe in UNCAST:
-        return
-    if not has_casts(linear.recipe):
+    recipe, recipes = linear.recipe, comparable_recipes(model, sources)
+    if not recipes:
         raise PredictError(
-            f"recipe '{linear.recipe}' has no measured casts; --casts none compares its products"
+            f"model '{model.MODEL}' knows no {BASELINE} products here: nothing to compare with"
+        )
+    names = f"recipes to compare with {BASELINE}: {', '.join(recipes)}"
+    if recipe == BASELINE:
+        raise PredictError(f"--recipe {BASELINE} is what others are compared with; {names}")
+    if recipe not in recipes:
+        nearest = did_you_mean(recipe, recipes, otherwise=".")
+        raise PredictError(
+            f"model '{model.MODEL}' has no recipe '{recipe}' here{nearest} There are {names}"
+        )
+    if linear.casts == "none" or recipe in UNCAST:
+        return
+    if not has_casts(recipe):
+        raise PredictError(
+            f"recipe '{recipe}' has no measured casts; --casts none compares its products"
         )
     providers = cast_providers(model, sources, linear)
     if not providers or linear.casts not in (FASTEST, *providers):
         by = "" if linear.casts == FASTEST else f" by {linear.casts}"
         raise PredictError(
-            f"model '{model.MODEL}' knows no casts of {linear.recipe}{by} here; "
+            f"model '{model.MODEL}' knows no casts of {recipe}{by} here; "
             f"--casts can be {', '.join(('none', *providers))}"
         )
 
@@ -365,13 +378,3 @@ def _side_refusals(model: Model, sources: Sources, linear: Linear, n: int, k: in
     return "; ".join(
         part.in_linear("; ".join(joined_refusals(own))) for part, own in reasons if own
     )
-
-
-def _unknown_recipe(model: Model, recipe: str, recipes: list[str]) -> str:
-    if not recipes:
-        return f"model '{model.MODEL}' knows no {BASELINE} products here: nothing to compare with"
-    names = f"recipes to compare with {BASELINE}: {', '.join(recipes)}"
-    if recipe == BASELINE:
-        return f"--recipe {BASELINE} is what others are compared with; {names}"
-    nearest = did_you_mean(recipe, recipes, otherwise=".")
-    return f"model '{model.MODEL}' has no recipe '{recipe}' here{nearest} There are {names}"

@@ -8,9 +8,8 @@ Rows of linears outside of the probes say how many doublings; 0 is within, and e
 calibration that states no probes. All of it is predicted: measured linears are in no row.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -27,8 +26,7 @@ from roofcal.ask.breakeven import (
     comparable_recipes,
     linear_speedups,
 )
-from roofcal.core.records import PlanPoint, Prediction
-from roofcal.core.times import Array, Times
+from roofcal.core.times import Times
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.registry import MODELS
 from roofcal.ops.linear.model import (
@@ -40,7 +38,7 @@ from roofcal.ops.linear.model import (
     usual_weights,
 )
 from roofcal.ops.linear.predict import cast_providers
-from roofcal.ops.time_models import Model, Sources, cast_times, product_times
+from roofcal.ops.time_models import Model, Sources
 
 COLUMNS: Final = (
     *("recipe", "pass", "casts", "m", "n", "k", "speedup", "low", "high", "class"),
@@ -70,13 +68,13 @@ def run_map(run: Path, calibration: Path) -> str:
 
 def map_csv(model: Model, sources: Sources) -> str:
     """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
-    cached = _CachedModel(model)
+    known: dict[tuple[Any, ...], Times] = {}  # linears share most of their products and casts
     rows = (
         row
         for linear in mapped_linears(model, sources)
         for side in SIDES
         for row in _rows_by_tokens(
-            linear, side, linear_speedups(cached, sources, linear, side, side)
+            linear, side, linear_speedups(model, sources, linear, side, side, known)
         )
     )
     return csv_text(COLUMNS, rows)
@@ -119,41 +117,3 @@ def _rows_by_tokens(linear: Linear, side: int, speedups: Speedups) -> Iterator[d
             "class": classes[place],
             "extrapolated_doublings": None if doublings is None else f"{doublings[place]:.3g}",
         }
-
-
-class _CachedModel:
-    """A model that computes equal products and casts once: linears of a map share most of them."""
-
-    def __init__(self, model: Model) -> None:
-        self._model, self.MODEL = model, model.MODEL
-        self._times: dict[tuple[object, ...], Times] = {}
-
-    def product_recipes(self, sources: Sources, /) -> tuple[str, ...]:
-        return self._model.product_recipes(sources)
-
-    def predict(self, points: Sequence[PlanPoint], sources: Sources, /) -> list[Prediction]:
-        return self._model.predict(points, sources)
-
-    def product_times(
-        self, sources: Sources, recipe: str, m: Array, n: Array, k: Array, /
-    ) -> Times:
-        return self._once(self._model.product_times, sources, recipe, m, n, k)
-
-    def products_by(
-        self, sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array, /
-    ) -> Times:
-        return self._once(
-            lambda *_: product_times(self._model, sources, provider, recipe, (m, n, k)),
-            sources, provider, recipe, m, n, k,
-        )  # fmt: skip
-
-    def cast_times(
-        self, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array, /
-    ) -> Times:
-        return self._once(partial(cast_times, self._model), sources, provider, recipe, rows, cols)
-
-    def _once(self, times: Callable[..., Times], sources: Sources, *asked: str | Array) -> Times:
-        key = tuple(word if isinstance(word, str) else word.tobytes() for word in asked)
-        if key not in self._times:
-            self._times[key] = times(sources, *asked)
-        return self._times[key]

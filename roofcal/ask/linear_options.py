@@ -28,7 +28,6 @@ from roofcal.ops.linear.model import (
     UNCAST,
     Linear,
     Passes,
-    Weights,
     cast_recipes,
     has_casts,
     product_recipes,
@@ -150,13 +149,15 @@ def linear_options(model: Model, sources: Sources, linear: Linear) -> Iterator[O
             )
 
 
-def packed_options(
-    model: Model, sources: Sources, passes: Passes, weights: Weights
-) -> Iterator[Option]:
-    """One product of packed weights, which serves inference (forward, cached weights) alone."""
-    if (passes, weights) != ("forward", "cached"):
-        return
-    for recipe in WEIGHT_ONLY_RECIPES:
+def all_options(model: Model, sources: Sources, linear: Linear) -> Iterator[Option]:
+    """Every way to run a linear in any recipe, its own or another.
+
+    One product of packed weights serves inference (forward, cached weights) alone.
+    """
+    for recipe in linear_recipes(model, sources, linear.passes):
+        yield from linear_options(model, sources, replace(linear, recipe=recipe))
+    is_inference = (linear.passes, linear.weights) == ("forward", "cached")
+    for recipe in WEIGHT_ONLY_RECIPES if is_inference else ():
         for provider in _providers(model, sources, "mixed_gemm", recipe):
             yield Option(
                 recipe=recipe,
@@ -186,33 +187,32 @@ def _multiplier(model: Model, sources: Sources, recipe: str, provider: str) -> s
 
 
 def fastest_times(
-    model: Model, sources: Sources, linear: Linear, sizes: Mapping[str, Array]
+    model: Model,
+    sources: Sources,
+    linear: Linear,
+    sizes: Mapping[str, Array],
+    known: dict[tuple[Any, ...], Times] | None = None,
 ) -> tuple[Times, list[Option]]:
     """Times of a linear by the option that is the fastest of its recipe, and which that is.
 
     sizes: vectors of m, n and k. A shape that every option of the recipe refuses has no time, NaN.
     Where the recipe lies too far outside of its probes to be ranked, the nearest option answers.
+    known: times of products and casts, which are computed once where many linears share them.
     Raises KeyError for a recipe without options.
     """
     options = list(linear_options(model, sources, linear))
     if not options:
         raise KeyError(linear.recipe)
-    others = dict.fromkeys(linear_recipes(model, sources, linear.passes))
-    rivals = [
-        option
-        for recipe in others
-        for option in linear_options(model, sources, replace(linear, recipe=recipe))
-    ]
-    rivals += packed_options(model, sources, linear.passes, linear.weights)
-    parts = {part for option in (*rivals, *options) for part in option.parts}
+    rivals = [*all_options(model, sources, linear), *options]
+    parts = {part for option in rivals for part in option.parts}
     of_part = {part: _outside(sources, part, sizes) for part in parts}
     outside, nearest = (
         np.stack([reduce(np.maximum, (of_part[part] for part in one.parts)) for one in some])
-        for some in (options, (*rivals, *options))
+        for some in (options, rivals)
     )
-    nearest = nearest.min(axis=0)
-    is_ranked = outside <= np.maximum(nearest + FARTHEST, outside.min(axis=0))
-    times = [_option_times(model, sources, option, sizes) for option in options]
+    is_ranked = outside <= np.maximum(nearest.min(axis=0) + FARTHEST, outside.min(axis=0))
+    known = {} if known is None else known
+    times = [_option_times(model, sources, option, sizes, known) for option in options]
     totals = np.stack([own.total for own in times])
     place = np.where(is_ranked & np.isfinite(outside), totals, np.inf).argmin(axis=0)
     chosen = (place, np.arange(totals.shape[1]))
@@ -241,16 +241,23 @@ def fastest_times(
 
 
 def _option_times(
-    model: Model, sources: Sources, option: Option, sizes: Mapping[str, Array]
+    model: Model,
+    sources: Sources,
+    option: Option,
+    sizes: Mapping[str, Array],
+    known: dict[tuple[Any, ...], Times],
 ) -> Times:
     times = {}
     for number, part in enumerate(option.parts):
         sides = list(part.shape(sizes).values())
-        times[f"{number} {part.role}"] = (
-            cast_times(model, sources, part.provider, part.recipe, sides[0], sides[1])
-            if part.op == "cast"
-            else product_times(model, sources, part.provider, part.recipe, sides)
-        )
+        key = (part.op, part.provider, part.recipe, *(side.tobytes() for side in sides))
+        if key not in known:
+            known[key] = (
+                cast_times(model, sources, part.provider, part.recipe, sides[0], sides[1])
+                if part.op == "cast"
+                else product_times(model, sources, part.provider, part.recipe, sides)
+            )
+        times[f"{number} {part.role}"] = known[key]
     return sum_of_times(times)
 
 

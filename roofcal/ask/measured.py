@@ -154,6 +154,14 @@ class ChoiceRecord:
     mean_regret: float
     worst_regret: float
 
+    def words(self, what: str, points: str) -> str:
+        """How often it was right to take the provider or recipe that is predicted to be first."""
+        return (
+            f"the {what} predicted to be the fastest was the fastest on {self.right} of "
+            f"{self.points} measured {points}, and {self.mean_regret:.1%} slower than the "
+            f"fastest on average, {self.worst_regret:.0%} at worst"
+        )
+
 
 def choice_record(
     points: Sequence[MeasuredPoint], among: Literal["providers", "recipes"] = "providers"

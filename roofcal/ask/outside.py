@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from roofcal.ask.answers import Answer, Column, ManyAnswers, record_of, table
+from roofcal.ask.answers import Answer, Column, ManyAnswers, Record, table
 from roofcal.ask.measured import measured_points
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.csv_files import Cells, read_rows, size_errors
@@ -40,32 +40,6 @@ _COLUMNS: Final = ("recipe", "m", "n", "k", "seconds")
 _GEMM: Final = BY_NAME["gemm"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutsideProduct:
-    """A product of the file with its prediction.
-
-    low_s, high_s  ends of the 95 % interval; None where the model states none
-    extrapolated   whether the product or its cast is outside of the probes; None without probes
-    """
-
-    recipe: str
-    casts_by: str
-    m: int
-    n: int
-    k: int
-    seconds: float
-    regime: str
-    predicted_s: float
-    low_s: float | None
-    high_s: float | None
-    extrapolated: bool | None
-
-    @property
-    def error(self) -> float:
-        """Relative to what was measured."""
-        return self.predicted_s / self.seconds - 1
-
-
 _ERRORS: Final = (
     Column("recipe", "{recipe}", left=True),
     Column("casts", "{casts_by}", left=True),
@@ -77,7 +51,6 @@ _ERRORS: Final = (
     Column("inside", "{inside:.0%}"),
     Column("beyond", "{extrapolated}"),
 )
-_KEYS: Final = {"low_s": "predicted_low_s", "high_s": "predicted_high_s"}
 _CSV: Final = (
     *("recipe", "casts_by", "m", "n", "k", "regime", "seconds", "predicted_s"),
     *("predicted_low_s", "predicted_high_s", "error", "extrapolated"),
@@ -86,10 +59,14 @@ _CSV: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideEvidence(Answer):
-    """All products that the model answers, and how many it has no answer for by reason."""
+    """All products that the model answers, and how many it has no answer for by reason.
+
+    products: rows by _CSV. error is relative to what was measured, extrapolated says whether the
+    product or its cast is outside of the probes, None without probes.
+    """
 
     title: str
-    products: Sequence[OutsideProduct]
+    products: list[dict[str, Any]]
     unanswered: Mapping[str, int]
 
     @property
@@ -100,11 +77,7 @@ class OutsideEvidence(Answer):
     def rows(self) -> list[dict[str, Any]]:
         """Every product with its prediction and error."""
         words = {True: "yes", False: "no", None: None}
-        return [
-            record_of(product, _KEYS)
-            | {"error": product.error, "extrapolated": words[product.extrapolated]}
-            for product in self.products
-        ]
+        return [row | {"extrapolated": words[row["extrapolated"]]} for row in self.products]
 
     def products_csv(self) -> ManyAnswers:
         """The rows, as a file."""
@@ -139,53 +112,53 @@ def hold_against(
         path, _COLUMNS, lambda cells: _row_errors(cells, recipes), optional=("casts_by",)
     )
     factors = burst_factors(run) if clock == "burst" else None
-    groups: dict[tuple[str, str], list[tuple[int, int, int, float]]] = {}
-    unanswered: dict[str, int] = {}
+    groups: dict[tuple[str, str], list[tuple[dict[str, int], float]]] = {}
+    refused: dict[str, int] = {}
+    unknown: dict[str, int] = {}
     for _, cells in rows:
-        shape = {axis: int(cells[axis]) for axis in "mnk"}
-        if refusal(_GEMM, provider, cells["recipe"], shape):
-            multiples = _GEMM.size_multiples(provider, cells["recipe"])
+        recipe, shape = cells["recipe"], {axis: int(cells[axis]) for axis in "mnk"}
+        linear = _linear(recipe, cells.get("casts_by", "none"))
+        reasons, why = unknown, None
+        if refusal(_GEMM, provider, recipe, shape):
+            multiples = _GEMM.size_multiples(provider, recipe)
             wanted = ", ".join(f"{axis} in multiples of {n}" for axis, n in multiples.items())
-            reason = f"{provider} takes {cells['recipe']} with {wanted}"
-            unanswered[reason] = unanswered.get(reason, 0) + 1
-            continue
-        key = cells["recipe"], cells.get("casts_by", "none")
-        groups.setdefault(key, []).append((*shape.values(), float(cells["seconds"])))  # type: ignore[arg-type]
-    products: list[OutsideProduct] = []
+            reasons, why = refused, f"{provider} takes {recipe} with {wanted}"
+        elif linear.casts != "none" and not (
+            has_casts(recipe) and linear.casts in cast_providers(model, sources, linear)
+        ):
+            why = f"model {model.MODEL} knows no casts of {recipe} by {linear.casts}"
+        elif factors is not None and (recipe, "") not in factors:
+            why = f"fewer than {FEWEST} measured bursts of {recipe} by the library"
+        if why is None:
+            groups.setdefault((recipe, linear.casts), []).append((shape, float(cells["seconds"])))
+        else:
+            reasons[why] = reasons.get(why, 0) + 1
+    products = []
     for (recipe, casts_by), members in groups.items():
-        linear = Linear(recipe=recipe, casts=casts_by, weights="cached")  # type: ignore[arg-type]
-        unknown_casts = _unknown_casts(model, sources, linear)
-        if unknown_casts:
-            unanswered[unknown_casts] = unanswered.get(unknown_casts, 0) + len(members)
-            continue
-        if factors is not None and (recipe, "") not in factors:
-            reason = f"fewer than {FEWEST} measured bursts of {recipe} by the library"
-            unanswered[reason] = unanswered.get(reason, 0) + len(members)
-            continue
-        m, n, k, _ = (np.array(column, dtype=float) for column in zip(*members, strict=True))
-        times = linear_times(model, sources, linear, m, n, k)
-        for place, (*sizes, seconds) in enumerate(members):
-            shape = dict(zip("mnk", map(int, sizes), strict=True))
+        sizes = (np.array([float(shape[axis]) for shape, _ in members]) for axis in "mnk")
+        times = linear_times(model, sources, _linear(recipe, casts_by), *sizes)
+        for place, (shape, seconds) in enumerate(members):
             regime = _GEMM.regime(shape)
             factor = factors.get((recipe, regime), factors[recipe, ""]) if factors else 1.0
-            total = float(times.total[place])
-            low, high = (
+            predicted_s, low_s, high_s = (
                 None if end is None else factor * float(end[place])
-                for end in (times.low, times.high)
+                for end in (times.total, times.low, times.high)
             )
+            assert predicted_s is not None
             beyond = times.beyond
             products.append(
-                OutsideProduct(
-                    recipe=recipe,
-                    casts_by=casts_by,
+                {
+                    "recipe": recipe,
+                    "casts_by": casts_by,
                     **shape,
-                    seconds=seconds,
-                    regime=regime,
-                    predicted_s=factor * total,
-                    low_s=low,
-                    high_s=high,
-                    extrapolated=None if beyond is None else bool(beyond.doublings[place] > 0),
-                )
+                    "regime": regime,
+                    "seconds": seconds,
+                    "predicted_s": predicted_s,
+                    "predicted_low_s": low_s,
+                    "predicted_high_s": high_s,
+                    "error": predicted_s / seconds - 1,
+                    "extrapolated": None if beyond is None else bool(beyond.doublings[place] > 0),
+                }
             )
     calibration = sources.calibration
     device = next((s.device for s in (calibration, sources.spec) if s is not None), "")
@@ -193,7 +166,7 @@ def hold_against(
         f"{path} ({clock}) against model {model.MODEL}, products by the library, "
         f"{device}, {calibration.environment_id if calibration else 'its file'}"
     )
-    return OutsideEvidence(title=title, products=products, unanswered=unanswered)
+    return OutsideEvidence(title=title, products=products, unanswered=refused | unknown)
 
 
 def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
@@ -216,12 +189,8 @@ def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
     return {key: median(own) for key, own in ratios.items() if len(own) >= FEWEST}
 
 
-def _unknown_casts(model: Model, sources: Sources, linear: Linear) -> str | None:
-    if linear.casts == "none":
-        return None
-    if has_casts(linear.recipe) and linear.casts in cast_providers(model, sources, linear):
-        return None
-    return f"model {model.MODEL} knows no casts of {linear.recipe} by {linear.casts}"
+def _linear(recipe: str, casts_by: str) -> Linear:
+    return Linear(recipe=recipe, casts=casts_by, weights="cached")  # type: ignore[arg-type]
 
 
 def _row_errors(cells: Cells, recipes: Sequence[str]) -> Iterator[str]:
@@ -239,39 +208,32 @@ def _row_errors(cells: Cells, recipes: Sequence[str]) -> Iterator[str]:
         yield f"seconds={cells['seconds'][:40]!r} is no time above 0"
 
 
-def errors_by_regime(products: Sequence[OutsideProduct]) -> list[dict[str, Any]]:
+def errors_by_regime(products: Sequence[Record]) -> list[dict[str, Any]]:
     """Errors of every recipe (with its casts) by regime, of every recipe, and of "all"."""
-    groups: dict[tuple[str, str, str], list[OutsideProduct]] = {}
-    for product in products:
-        for key in (
-            (product.recipe, product.casts_by, product.regime),
-            (product.recipe, product.casts_by, "all"),
-            ("all", "", "all"),
-        ):
-            groups.setdefault(key, []).append(product)
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for row in products:
+        own = row["recipe"], row["casts_by"]
+        for key in ((*own, row["regime"]), (*own, "all"), ("all", "", "all")):
+            groups.setdefault(key, []).append(row)
     rows = []
-    for recipe, casts_by, regime in sorted(
-        groups, key=lambda key: (key[0] == "all", key[:2], key[2] == "all", key)
-    ):
-        members = groups[recipe, casts_by, regime]
-        errors = np.array([product.error for product in members])
+    for key in sorted(groups, key=lambda key: (key[0] == "all", key[:2], key[2] == "all", key)):
+        members = groups[key]
+        errors = np.array([row["error"] for row in members])
         inside = [
-            product.low_s <= product.seconds <= product.high_s
-            for product in members
-            if product.low_s is not None and product.high_s is not None
+            row["predicted_low_s"] <= row["seconds"] <= row["predicted_high_s"]
+            for row in members
+            if row["predicted_low_s"] is not None
         ]
-        outside_flags = [p.extrapolated for p in members if p.extrapolated is not None]
+        outside = [row["extrapolated"] for row in members if row["extrapolated"] is not None]
         rows.append(
             {
-                "recipe": recipe,
-                "casts_by": casts_by,
-                "regime": regime,
+                **dict(zip(("recipe", "casts_by", "regime"), key, strict=True)),
                 "products": len(members),
                 "mape": float(np.abs(errors).mean()),
                 "median_error": float(np.median(errors)),
                 "p95": float(np.percentile(np.abs(errors), 95)),
                 "inside": sum(inside) / len(inside) if inside else None,
-                "extrapolated": sum(outside_flags) if outside_flags else None,
+                "extrapolated": sum(outside) if outside else None,
             }
         )
     return rows

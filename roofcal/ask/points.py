@@ -6,13 +6,13 @@ choices were on measured points. Providers that refuse the shape are left out. M
 know no providers answer for any of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, ManyAnswers, filled, record_of
-from roofcal.ask.beyond_probes import FAR, beyond_probes
+from roofcal.ask.answers import Answer, ManyAnswers, filled, origin_words, record_of
+from roofcal.ask.beyond_probes import FAR, beyond_probes, extrapolation_words, unprobed_words
 from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import (
     ChoiceRecord,
@@ -22,7 +22,6 @@ from roofcal.ask.measured import (
     measured_points,
     point_key,
 )
-from roofcal.ask.names import RECIPE_ALIASES, recipe_named
 from roofcal.ask.shape_limits import (
     joined_refusals,
     memory_refusal,
@@ -30,7 +29,6 @@ from roofcal.ask.shape_limits import (
     too_small,
     whole_providers,
 )
-from roofcal.ask.words import choices_words, extrapolation_words, origin_words, unprobed_words
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_part
 from roofcal.core.paths import RunFolder
@@ -66,6 +64,15 @@ _CHOICES: Final = {
     "choices_measured": "points", "choices_right": "right",
     "mean_regret": "mean_regret", "worst_regret": "worst_regret",
 }  # fmt: skip
+# What torch, torchao and papers call a recipe -> its name here.
+RECIPE_ALIASES: Final = {
+    "axiswise": "fp8_axiswise",
+    "rowwise": "fp8_axiswise",
+    "fp8_rowwise": "fp8_axiswise",
+    "tensorwise": "fp8_tensorwise",
+    "blockwise": "fp8_blockwise_128x128",
+    "fp8_blockwise": "fp8_blockwise_128x128",
+}
 ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 
 
@@ -147,7 +154,7 @@ class PredictedTime(Answer):
             sure = filled(" with probability {fastest_probability:.2f}", record)
             record_words = "no measured points tell how often this choice is right"
             if self.choices:
-                record_words = choices_words(self.choices, "provider", "points")
+                record_words = self.choices.words("provider", "points")
             slower = ", ".join(self.slower)
             yield f"{self.provider} is the fastest{sure}, before {slower}; {record_words}"
         yield from (f"refused: {reason}" for reason in joined_refusals(self.refused))
@@ -163,48 +170,46 @@ def predict_point(
 
     Raises PredictError where the model has no answer for the point, or every provider refuses it.
     """
-    model_named(model)
+    time_model = model_named(model)
     check_point(point)
     op = BY_NAME[point.op]
-    answer = _fastest(point, model, sources)
-    if run is None:
-        return answer
-    return replace(
-        answer,
-        choices=choice_record(measured_points(run, op.name)) if answer.slower else None,
-        measured=measured_by_key(run).get(
-            point_key(op.name, answer.provider, point.recipe, point.shape)
-        ),
-    )
-
-
-def _fastest(point: PlanPoint, model: str, sources: Sources) -> PredictedTime:
-    op, time_model = BY_NAME[point.op], model_named(model)
     if (problem := op.shape_problem(point.shape)) is not None:
         raise PredictError(f"no {op.name} has these sizes: {problem}")
     if (too_large := memory_refusal(point, sources.spec)) is not None:
         raise PredictError(too_large)
-    candidates = _candidates(point, op, model, sources)
+    calibration = sources.calibration if model == calibrated.MODEL else None
+    own: list[str] = []  # providers that the op itself was calibrated for, if it is of one part
+    if calibration is not None:
+        ops = (op.name, "gemm") if op.computes == "product" else (op.name,)
+        for name in ops:
+            own += calibrated_providers(calibration.constants, name, point.recipe)
+    whole = list(dict.fromkeys(own)) or whole_providers(op, point.recipe, point.device)
+    candidates = [point.provider] if point.provider else whole
     refused = refusals(op, candidates, point.recipe, point.shape)
     allowed = [provider for provider in candidates if provider not in refused]
     if candidates and not allowed:
         raise PredictError("; ".join(joined_refusals(refused)))
-    own = _calibrated_alone(point, op, sources) if model == calibrated.MODEL else []
+
+    def predicted(provider: str) -> list[Prediction]:
+        return predict_points(time_model, [replace(point, provider=provider)], sources)
+
+    # a composed op knows whose answer a point without a provider is, and what is a bound
     is_composed = not point.provider and not own
-    answers: dict[str, Prediction] = {}
-    # of a composed op: it knows whose answer a point without a provider is, and what is a bound
-    for provider in [""] if is_composed else allowed:
-        for prediction in predict_points(time_model, [replace(point, provider=provider)], sources):
-            answers[provider] = prediction
+    asked = [""] if is_composed else allowed
+    answers = {name: answer for name in asked for answer in predicted(name)}
     if not answers:
         raise PredictError(_no_answer(point, model, sources))
-    order = sorted(answers, key=lambda provider: answers[provider].total_s)
-    prediction, name = answers[order[0]], order[0]
-    if is_composed and model == calibrated.MODEL:
-        name = _provider_of(prediction, point, allowed, sources)
-    calibration = sources.calibration if model == calibrated.MODEL else None
-    beyond = beyond_probes(calibration, replace(point, provider=name))
+    order = sorted(answers, key=lambda name: answers[name].total_s)
+    provider, *slower = order
+    prediction = answers[provider]
+    if is_composed and calibration is not None:  # the first provider with this very prediction
+        same = (
+            name for name in allowed for one in predicted(name) if one.total_s == prediction.total_s
+        )
+        provider = next(same, "")
+    beyond = beyond_probes(calibration, replace(point, provider=provider))
     work = op.work(point.recipe, point.shape)
+    key = point_key(op.name, provider or ANY_PROVIDER, point.recipe, point.shape)
     return PredictedTime(
         device=point.device,
         op=op.name,
@@ -212,7 +217,7 @@ def _fastest(point: PlanPoint, model: str, sources: Sources) -> PredictedTime:
         shape=point.shape,
         world_size=point.world_size,
         model=model,
-        provider=name or ANY_PROVIDER,
+        provider=provider or ANY_PROVIDER,
         environment=sources.calibration.environment_id if sources.calibration else None,
         seconds=prediction.total_s,
         low_s=prediction.low_s,
@@ -222,45 +227,16 @@ def _fastest(point: PlanPoint, model: str, sources: Sources) -> PredictedTime:
         bytes_per_s=work.dram_bytes / prediction.total_s,
         extrapolated_doublings=beyond.doublings,
         unprobed=beyond.unprobed,
-        slower=tuple(order[1:]),
-        fastest_probability=probability_of_first([answers[provider] for provider in order]),
+        slower=tuple(slower),
+        fastest_probability=probability_of_first([answers[name] for name in order]),
         refused={  # a kernel for large shapes is no choice for a small one: not worth a line
             other: reason
             for other, reason in refused.items()
             if too_small(op, other, point.recipe, point.shape) is None
         },
+        choices=choice_record(measured_points(run, op.name)) if run and slower else None,
+        measured=measured_by_key(run).get(key),
     )
-
-
-def _candidates(point: PlanPoint, op: OpSpec, model: str, sources: Sources) -> Sequence[str]:
-    """Providers that may answer: the named one, those calibrated, or all on GPUs for a formula."""
-    if point.provider:
-        return [point.provider]
-    own = _calibrated_alone(point, op, sources) if model == calibrated.MODEL else []
-    if own:
-        return own
-    return whole_providers(op, point.recipe, point.device)
-
-
-def _calibrated_alone(point: PlanPoint, op: OpSpec, sources: Sources) -> list[str]:
-    """Providers that the op itself was calibrated for; none of an op that is made of others."""
-    constants = sources.calibration.constants if sources.calibration else {}
-    ops = (op.name, "gemm") if op.computes == "product" else (op.name,)
-    own = [p for name in ops for p in calibrated_providers(constants, name, point.recipe)]
-    return list(dict.fromkeys(own))
-
-
-def _provider_of(
-    prediction: Prediction, point: PlanPoint, providers: Sequence[str], sources: Sources
-) -> str:
-    """The first provider with this very prediction."""
-    for provider in providers:
-        named = predict_points(
-            model_named(calibrated.MODEL), [replace(point, provider=provider)], sources
-        )
-        if named and named[0].total_s == prediction.total_s:
-            return provider
-    return ""
 
 
 def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
@@ -285,6 +261,12 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
         why = explain(model_named(model), point, sources) or why
     what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")
     return f"model '{model}' has no answer for {what} on {point.device}: {why}"
+
+
+def recipe_named(text: str, recipes: Collection[str]) -> str:
+    """The recipe that a person means; a text that is neither a recipe nor an alias, as it is."""
+    alias = RECIPE_ALIASES.get(text, text)
+    return text if text in recipes or alias not in recipes else alias
 
 
 def check_point(point: PlanPoint) -> None:

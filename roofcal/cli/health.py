@@ -7,8 +7,7 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from roofcal.cli.arguments import write_or_print
-from roofcal.cli.commands import Command
+from roofcal.cli.commands import Command, write_or_print
 from roofcal.core import paths
 from roofcal.core.names import printable
 from roofcal.core.statistics import BETWEEN_CARDS

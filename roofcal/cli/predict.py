@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.ask.answers import Answer
-from roofcal.cli.arguments import (
+from roofcal.cli.commands import (
+    Command,
+    MxNxK,
     checked_folder,
     fill_axes,
     option_of,
+    question,
     refuse,
     require,
     show,
 )
-from roofcal.cli.commands import Command, MxNxK, question
 from roofcal.core.paths import RunFolder
 from roofcal.ops import BY_NAME, STUDY_OPS
 
@@ -25,7 +27,7 @@ _AXES: Final = tuple(dict.fromkeys(axis for op in STUDY_OPS for axis in op.axes)
 
 def _complete(asked: dict[str, Any], words: Sequence[tuple[int, ...]]) -> None:
     """Gives the axes of the op their sizes; raises ValueError for those of others."""
-    from roofcal.ask.sources import device_sources
+    from roofcal.ask.devices import device_sources
 
     require(asked, "predict", ["device"])
     name = asked.get("op", "gemm")
@@ -61,8 +63,8 @@ def points(
         points (CSV): columns recipe and the axes of --op: m,n,k
         out: with --run or --points: write here
     """
+    from roofcal.ask.devices import device_sources
     from roofcal.ask.points import predict_csv
-    from roofcal.ask.sources import device_sources
 
     sources, folder = device_sources(device, environment, model)
     answer = predict_csv(points, model, sources, provider, op=op, world_size=world_size)
@@ -84,7 +86,7 @@ def plan_of_run(
         run (FOLDER): predict the plan of a run folder
         also (FILE): with --run: calibrations of the same device in other environments
     """
-    from roofcal.ask.sources import datasheet
+    from roofcal.ask.devices import datasheet
     from roofcal.core.jsonl import write_records
     from roofcal.models.run import predict_run
 
@@ -144,7 +146,7 @@ def symbolic(
         raise ValueError(f"give one of --linear, --inference and --role, not --{parts[1]} too")
     if fused and parts not in (["linear"], ["role"]):
         raise ValueError("--fused needs --linear or --role: nothing else has a cast to fuse")
-    from roofcal.ask.sources import datasheet
+    from roofcal.ask.devices import datasheet
     from roofcal.models.torchao import symbolic as formulas
     from roofcal.models.torchao.constants import choose_constants
 

@@ -10,8 +10,7 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from roofcal.cli.arguments import checked_folder
-from roofcal.cli.commands import Command
+from roofcal.cli.commands import Command, checked_folder
 from roofcal.core import paths
 from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder, run_folders

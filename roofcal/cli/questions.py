@@ -1,20 +1,40 @@
-"""What people ask: `advise`, `breakeven`, `llm`, `devices`, `judge`.
+"""What people ask of calibrations and records: all but `predict`, which has a file of its own.
 
-Most modes are functions of roofcal.api; those here read a file or a run folder. `predict`, the
-largest, has a file of its own.
+Most modes of `advise`, `breakeven` and `llm` are functions of roofcal.api; those here read a file
+or a run folder. `compare`: what moved between two runs. `claims`: whether published claims hold
+here. `table`: the tidy frame of an op, and `export`: calibrated constants, for other programs.
 """
 
 import runpy
 import sys
 from collections.abc import Sequence
+from json import dumps
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from roofcal.cli.arguments import checked_folder, fill_axes, refuse, show, write_or_print
-from roofcal.cli.commands import Command, MxNxK, NxK, question
+from roofcal.cli.commands import (
+    Command,
+    MxNxK,
+    NxK,
+    checked_folder,
+    fill_axes,
+    named_device,
+    question,
+    refuse,
+    show,
+    write_or_print,
+)
 from roofcal.core import paths
-from roofcal.core.paths import RunFolder
+from roofcal.core.environments import version_key
+from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.statistics import MATTERS
 from roofcal.ops.linear.model import Passes, Weights
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from roofcal.claims import Entry
+    from roofcal.report.data.claims import Verdict
 
 
 def many_linears(
@@ -34,16 +54,17 @@ def many_linears(
         shapes (CSV): columns m,n,k: many linears
         out: with --shapes: write here
     """
-    from roofcal.ask.advice_text import advise_csv, measured_evidence
+    from roofcal.ask.advice_text import advise_csv
     from roofcal.ask.advise import Adviser
-    from roofcal.ask.sources import device_sources
+    from roofcal.ask.devices import device_sources
+    from roofcal.ask.measured import measured_by_key
     from roofcal.models.registry import model_named
     from roofcal.ops.linear.model import usual_weights
 
     sources, folder = device_sources(device, environment, model)
-    evidence = measured_evidence(RunFolder.at(folder) if sources.calibration else None)
-    adviser = Adviser(model_named(model), sources, evidence.by_key)
-    answer = advise_csv(shapes, adviser, passes, weights or usual_weights(passes), evidence)
+    measured = measured_by_key(RunFolder.at(folder) if sources.calibration else None)
+    adviser = Adviser(model_named(model), sources, measured)
+    answer = advise_csv(shapes, adviser, passes, weights or usual_weights(passes))
     show(answer, as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
@@ -75,8 +96,8 @@ def table_of_run(*, run: Path, calibration: Path | None = None, out: Path | None
         run (FOLDER): every model on the device of a run folder, as CSV
         out: with --run: write here
     """
+    from roofcal.ask.devices import datasheet
     from roofcal.ask.llm.csv_table import run_table
-    from roofcal.ask.sources import datasheet
     from roofcal.core.language_models import load_models
 
     fitted = calibration or RunFolder.at(run).calibration_file
@@ -110,7 +131,7 @@ def _one_batch(asked: dict[str, Any], _words: Sequence[tuple[int, ...]]) -> None
 
 def devices(*, json: bool = False) -> None:
     """Print the devices."""
-    from roofcal.ask.device_list import Devices
+    from roofcal.ask.devices import Devices
 
     show(Devices(), as_json=json)
 
@@ -134,8 +155,8 @@ def judge(
         json: the errors, for programs
         out: write every product with its prediction here
     """
+    from roofcal.ask.devices import device_sources
     from roofcal.ask.outside import hold_against
-    from roofcal.ask.sources import device_sources
     from roofcal.models.registry import model_named
 
     sources, folder = device_sources(device, environment, model)
@@ -146,6 +167,193 @@ def judge(
     if out:
         show(evidence.products_csv(), out=out)
     show(evidence, as_json=json)
+
+
+def compare(
+    a: str,
+    b: str,
+    /,
+    *,
+    threshold: float = MATTERS,
+    limit: float | None = None,
+    json: bool = False,
+    out: Path | None = None,
+) -> int:
+    """Print the comparison; the exit code is that of its outcome, see OUTCOMES.
+
+    Args:
+        a (A): run folder, <device>/<environment_id>, or the start of one; DIR=DERIVED as in
+            `report`
+        b (B): the later one
+        threshold: changes below do not matter (0.02)
+        limit: a slowdown beyond it is a regression (default: threshold)
+        json: for programs, every point
+    """
+    from roofcal.compare.as_text import as_text
+    from roofcal.compare.comparison import OUTCOMES
+    from roofcal.compare.comparison import compare as compared
+    from roofcal.study.run_search import run_named
+
+    earlier, later = (
+        run_named(named_device(name), (paths.PUBLISHED, paths.RESULTS)) for name in (a, b)
+    )
+    comparison = compared(earlier, later, threshold, limit)
+    text = dumps(comparison, indent=1) if json else as_text(comparison)
+    write_or_print(text + "\n", out)
+    return OUTCOMES[comparison["outcome"]]
+
+
+def claims_of_all(*, ledger: str | None = None, json: bool = False) -> None:
+    """Print the verdicts, device by device.
+
+    Args:
+        ledger: claims of config/claims/<ledger>.yaml alone
+        json: for programs, with what was printed
+    """
+    from roofcal.study.run_search import runs_with_records
+    from roofcal.study.runs import RunsError
+
+    entries = _entries(ledger)
+    devices = sorted({run.device for run in runs_with_records()})
+    if not devices:
+        raise RunsError("nothing is measured or published; `make study` measures this machine")
+    _show(entries, devices, None, json=json)
+
+
+def claims(
+    *, device: str, environment: str | None = None, ledger: str | None = None, json: bool = False
+) -> None:
+    """Print the verdicts of one device.
+
+    Args:
+        device: e.g. nvidia-h200; default: all with records
+        environment: with --device; default: the latest calibrated one
+    """
+    _show(_entries(ledger), [device], environment, json=json)
+
+
+def _show(
+    entries: "list[Entry]", devices: list[str], environment: str | None, *, json: bool
+) -> None:
+    from roofcal.report.data.claims import as_document, as_text
+    from roofcal.study.run_search import find_run
+
+    runs = {name: find_run(name, environment) for name in devices}
+    verdicts = [(name, run.environment_id, _verdicts(run, entries)) for name, run in runs.items()]
+    if json:
+        print(dumps([as_document(*of_device) for of_device in verdicts], indent=1))
+    else:
+        print("\n\n".join(as_text(*of_device) for of_device in verdicts))
+
+
+def _entries(ledger: str | None) -> "list[Entry]":
+    """The claims of one ledger, of all without its name."""
+    from roofcal.claims import load_claims
+    from roofcal.core.names import did_you_mean_or_all
+
+    entries = load_claims(paths.CLAIMS)
+    ledgers = list(dict.fromkeys(entry.ledger.ledger for entry in entries))
+    if not ledgers:
+        raise ValueError(f"{paths.CLAIMS}: holds no claims")
+    if ledger not in (None, *ledgers):
+        raise ValueError(f"unknown ledger '{ledger}'{did_you_mean_or_all(str(ledger), ledgers)}")
+    return [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
+
+
+def _verdicts(run: RunFolder, entries: "list[Entry]") -> "list[Verdict]":
+    from roofcal.ask.devices import datasheet
+    from roofcal.points.run import load_run
+    from roofcal.report.data.claims import evidence_of_run, judge
+
+    loaded = load_run(run.folder, run.derived)
+    return judge(entries, evidence_of_run(loaded, datasheet(loaded.environment.device)))
+
+
+def table(
+    *,
+    device: str,
+    op: str,
+    environment: str | None = None,
+    format: Literal["csv", "json", "markdown", "latex"] = "csv",
+    json: bool = False,
+    where: list[str] | None = None,
+    columns: str = "",
+) -> None:
+    """Print the tidy frame of an op.
+
+    Args:
+        op: e.g. gemm
+        environment: default: the latest calibrated one
+        format: how it is written; default: csv
+        json: as --format json
+        where (CONDITION): rows that fit alone, as 'm = 4096' or 'provider != triton'; may be given
+            again
+        columns (NAMES): these columns, with commas between
+    """
+    from roofcal.report.data.table_files import table_text
+
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    form = "json" if json else format
+    sys.stdout.write(table_text(_frame(device, op, environment), form, where or [], names))
+
+
+def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
+    """The tidy frame by the records; that of the publication where it is without its samples."""
+    from roofcal.export.frames import RunFrames
+    from roofcal.report.data.table_files import tidy_table
+    from roofcal.study.run_search import find_run
+    from roofcal.study.runs import RunsError
+
+    try:
+        run = find_run(device, environment)
+    except RunsError:
+        published = published_without_samples(device, environment)
+        if published is None:
+            raise
+        return RunFrames(device, published.environment_id, published).table(op)
+    return tidy_table(run.folder, run.derived, op, paths.DEVICES)
+
+
+def published_without_samples(device: str, environment: str | None) -> RunFolder | None:
+    """The latest publication of a device that has tables and no samples, as a wheel carries it."""
+    runs = [
+        run
+        for run in run_folders(paths.PUBLISHED)
+        if run.device == device
+        and environment in (None, run.environment_id)
+        and not run.measured_ops()
+        and (run.folder / "tables").is_dir()
+    ]
+    return max(runs, key=lambda run: version_key(run.environment_id), default=None)
+
+
+def export(
+    *,
+    device: str,
+    environment: str | None = None,
+    format: str = "json",
+    json: bool = False,  # noqa: ARG001 (the default of --format)
+    out: Path | None = None,
+) -> None:
+    """Print calibrated constants for another tool, and say where they come from.
+
+    Args:
+        format: torchao, aiconfigurator, calculon, llm-analysis, genz, csv, json, yaml, markdown or
+            latex
+        json: as --format json
+        out (FILE): default: print it
+    """
+    from roofcal.ask.devices import datasheet
+    from roofcal.export.formats import check_format
+    from roofcal.export.formats import export as exported
+    from roofcal.export.subject import Subject
+    from roofcal.models.calibrations import find_calibration
+
+    check_format(format)
+    folder, calibration = find_calibration(device, environment, paths.PUBLISHED, paths.RESULTS)
+    subject = Subject.of_run(RunFolder.at(folder), calibration, datasheet(calibration.device))
+    write_or_print(exported(format, subject), out)
+    print(f"from: {folder}", file=sys.stderr)
 
 
 ADVISE: Final = Command({"--shapes": many_linears, "": question("advise", MxNxK)})
@@ -163,3 +371,7 @@ LLM: Final = Command(
 )
 DEVICES: Final = Command({"": devices})
 JUDGE: Final = Command({"": judge})
+COMPARE: Final = Command({"": compare})
+CLAIMS: Final = Command({"--device": claims, "": claims_of_all})
+TABLE: Final = Command({"": table}, either=("format", "json"))
+EXPORT: Final = Command({"": export}, either=("format", "json"), is_needed=True)

@@ -10,8 +10,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from roofcal.cli.arguments import checked_folder, write_or_print
-from roofcal.cli.commands import Command
+from roofcal.cli.commands import Command, checked_folder, write_or_print
 from roofcal.core import paths
 from roofcal.core.names import did_you_mean_or_all
 
@@ -219,7 +218,7 @@ def calibrate(*, run: Path, out: Path) -> None:
     Args:
         out: the calibration
     """
-    from roofcal.ask.sources import datasheet
+    from roofcal.ask.devices import datasheet
     from roofcal.calibrate.calibration import calibrate as calibrated
     from roofcal.core.jsonl import write_records
 
@@ -229,7 +228,7 @@ def calibrate(*, run: Path, out: Path) -> None:
 
 def learning(*, run: Path, out: Path | None = None) -> None:
     """Print the error of predictions by the number of probes that they were fitted on."""
-    from roofcal.ask.sources import datasheet
+    from roofcal.ask.devices import datasheet
     from roofcal.calibrate.learning import learning_csv
 
     folder = checked_folder(run)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from roofcal.ask.sources import datasheet
+from roofcal.ask.devices import datasheet
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import TIMELESS
 from roofcal.export.formats import export

@@ -58,7 +58,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
     "roofcal.ask.answers": {"pandas"},  # of frames alone
     "roofcal.cli.main": {"shtab"},
-    "roofcal.cli.exports": {"pandas"},  # for types
+    "roofcal.cli.questions": {"pandas"},  # for types
     "roofcal.export.frames": {"pandas"},
     "roofcal.export.tables": {"pandas", "yaml"},
     "roofcal.export.formats": {"yaml"},

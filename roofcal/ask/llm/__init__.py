@@ -5,6 +5,6 @@ pipeline stage. Kernels are replayed in CUDA graphs and follow one another: neit
 transfers overlap.
 
 architecture    sizes of a model            deployment   GPUs and requests, memory
-operator_times  times of single operators   operators    the operators of a pass
-estimate        prefill and decode          text_report, csv_table   answers
+operator_times  times of single operators   operators    those of prefill and decode
+estimate        the answer                  sweep, csv_table   many of them
 """

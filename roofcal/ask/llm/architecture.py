@@ -9,25 +9,31 @@ along K, 32 bit of scale and zero point, 4.25 bit together.
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from roofcal.core.language_models import Architecture, Experts, LanguageModel, Matrix
+from roofcal.core.language_models import Architecture, Experts, LanguageModel
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.models.errors import PredictError
+from roofcal.ops.spec import Shape
 
 RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise", "int4")
 INT4_BITS: Final = 4.25
 INT4_RECIPE: Final = "int4_groupwise_g128"  # of op mixed_gemm
 BF16_BYTES: Final = 2
+MOST_TENSOR: Final = 64  # tensor-parallel degrees that are looked at
 _VOCABULARY_MULTIPLE: Final = 64  # serving engines pad the vocabulary of each GPU to this
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalMatrix:
+class LocalMatrix(NamedTuple):
     """The part of a matrix of weights that one GPU holds: `n` x `k`."""
 
     n: int
     k: int
+
+    @property
+    def shape(self) -> Shape:
+        """A product by which the sides of weights are judged: some kernels refuse few rows."""
+        return {"m": 4096, "n": self.n, "k": self.k}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,25 +84,23 @@ def check_parallel(model: LanguageModel, tensor: int, pipeline: int) -> None:
     Key/value heads may be fewer than the GPUs: engines then give several GPUs the same head.
     """
     architecture = architecture_of(model)
+    kv_heads, undivided = architecture.kv_heads, list[str]()
     if architecture.heads % tensor:
-        raise PredictError(_undivided(model, tensor, f"{architecture.heads} heads"))
-    kv_heads = architecture.kv_heads
+        undivided.append(f"{architecture.heads} heads")
     if architecture.latent is None and kv_heads % tensor and tensor % kv_heads:
-        raise PredictError(_undivided(model, tensor, f"{kv_heads} key/value heads"))
+        undivided.append(f"{kv_heads} key/value heads")
     for name, matrix in model.matrices.items():
         size = {"n": matrix.n, "k": matrix.k, "none": tensor}[matrix.shard]
         if name != "qkv" and size % tensor:
-            raise PredictError(_undivided(model, tensor, f"{matrix.shard}={size} of {name}"))
+            undivided.append(f"{matrix.shard}={size} of {name}")
+    if undivided:
+        degrees = ", ".join(map(str, tensor_degrees(model, MOST_TENSOR)))
+        raise PredictError(
+            f"--tp {tensor} does not divide the {undivided[0]} of {model.model}; "
+            f"degrees that do: {degrees}"
+        )
     if pipeline > architecture.layers:
         raise PredictError(f"--pp {pipeline}: {model.model} has {architecture.layers} layers only")
-
-
-def _undivided(model: LanguageModel, tensor: int, what: str) -> str:
-    degrees = [str(degree) for degree in tensor_degrees(model, 64)]
-    return (
-        f"--tp {tensor} does not divide the {what} of {model.model}; "
-        f"degrees that do: {', '.join(degrees)}"
-    )
 
 
 def tensor_degrees(model: LanguageModel, most: int) -> list[int]:
@@ -114,7 +118,10 @@ def tensor_degrees(model: LanguageModel, most: int) -> list[int]:
 
 def local_matrices(model: LanguageModel, tensor: int) -> dict[str, LocalMatrix]:
     """The part of each matrix of a layer that one GPU holds."""
-    local = {name: _local_part(matrix, tensor) for name, matrix in model.matrices.items()}
+    local = {}
+    for name, matrix in model.matrices.items():
+        of_n, of_k = (tensor if matrix.shard == axis else 1 for axis in "nk")
+        local[name] = LocalMatrix(n=matrix.n // of_n, k=matrix.k // of_k)
     if "qkv" in local:
         architecture = architecture_of(model)
         heads = architecture.heads // tensor + 2 * local_kv_heads(architecture, tensor)
@@ -125,13 +132,6 @@ def local_matrices(model: LanguageModel, tensor: int) -> dict[str, LocalMatrix]:
 def local_kv_heads(architecture: Architecture, tensor: int) -> int:
     """Key/value heads on one GPU: at least one."""
     return max(1, architecture.kv_heads // tensor)
-
-
-def _local_part(matrix: Matrix, tensor: int) -> LocalMatrix:
-    return LocalMatrix(
-        n=matrix.n // (tensor if matrix.shard == "n" else 1),
-        k=matrix.k // (tensor if matrix.shard == "k" else 1),
-    )
 
 
 def local_vocabulary(model: LanguageModel, tensor: int) -> int:

@@ -7,7 +7,7 @@ int4             weight-only: the fastest calibrated int4 kernel (INT4_RECIPE of
                  does, as in prefill, the bf16 product with weights of 4.25 bit, of no measured
                  kernel: low is the roof (bytes at the read bandwidth or the datasheet's bf16 math,
                  whichever takes longer), high adds the error of the bf16 model to the value
-grouped_product  one product per expert in one kernel: as one product whose N is experts * n, which
+of experts       one product per expert in one kernel: as one product whose N is experts * n, which
                  has the same operations, weights, outputs and tiles; which provider takes it
                  goes by the sides of one expert. The value reads its rows once
                  per product, `high` once per expert
@@ -25,28 +25,32 @@ CACHE_SHARE: the notebook on MI300X inference assumes that streams attain 0.8 of
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from roofcal.ask.linear_options import FARTHEST
-from roofcal.ask.llm.architecture import BF16_BYTES, INT4_RECIPE, LocalMatrix, matrix_bytes
-from roofcal.ask.llm.operator_times import AttentionWork, first_call, product_sizes
+from roofcal.ask.llm.architecture import INT4_RECIPE, LocalMatrix
+from roofcal.ask.llm.operator_times import (
+    AttentionWork,
+    OperatorTimes,
+    first_call,
+    int4_bytes,
+    vectors,
+)
 from roofcal.ask.llm.operators import CASTS
-from roofcal.ask.llm.shard_limits import shape_of_weights
 from roofcal.ask.shape_limits import joined_refusals, refusal, refusals
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.records import Calibration, Ceiling
+from roofcal.core.records import Calibration
 from roofcal.core.times import CallTime, Duration, Rate
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.link import Link, Source, link_of
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.gemm import predict as calibrated_products
 from roofcal.ops.gemm.model import joined
-from roofcal.ops.gemm.predict import default_provider
+from roofcal.ops.gemm.predict import default_provider, product_parts
 from roofcal.ops.time_models import Sources
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
@@ -58,7 +62,7 @@ NEEDED: Final = ("launch_graph_s", "dram_read_bytes_per_s", "dram_copy_bytes_per
 
 
 @dataclass(frozen=True, kw_only=True)
-class CalibratedOperators:
+class CalibratedOperators(OperatorTimes):
     """Operators of a device that was calibrated and has a datasheet.
 
     Products and casts are computed once: cuts and batches of a sweep share two thirds of them.
@@ -71,24 +75,22 @@ class CalibratedOperators:
     )
     _casts: dict[tuple[str, int, int], list[CallTime]] = field(default_factory=dict, compare=False)
 
-    def product(self, recipe: str, rows: float, matrix: LocalMatrix) -> CallTime:
-        """rows x k activations times n x k weights."""
-        return self._wide_product(recipe, rows, 1, matrix)
-
-    def _wide_product(
-        self, recipe: str, rows: float, experts: int, matrix: LocalMatrix
-    ) -> CallTime:
-        """`rows` rows times the weights of all experts beside one another."""
-        key = recipe, rows, experts, matrix
+    def product(self, recipe: str, rows: float, matrix: LocalMatrix, experts: int = 1) -> CallTime:
+        """By the provider that takes the sides of one expert."""
+        rows_of_one, key = rows / experts, (recipe, rows / experts, experts, matrix)
         if key not in self._products:
             wide = LocalMatrix(n=matrix.n * experts, k=matrix.k)
             if recipe == "int4":
-                self._products[key] = self._int4(rows, matrix, wide)
+                self._products[key] = self._int4(rows_of_one, matrix, wide)
             else:
-                provider, sizes = self._provider(recipe, matrix), product_sizes(rows, wide)
+                provider, sizes = self._provider(recipe, matrix), vectors(rows_of_one, *wide)
                 times = calibrated.products_by(self._sources, provider, recipe, *sizes)
                 self._products[key] = first_call(times, provider)
-        return self._products[key]
+        width = 2 if recipe == "int4" else GEMM_RECIPES[recipe].a.nbytes(1, matrix.k) / matrix.k
+        reread = self._rate("read").seconds(width * (rows - rows_of_one) * matrix.k).high_s
+        d = self._products[key].duration
+        longer = Duration(d.value_s, d.low_s, d.high_s + reread)
+        return replace(self._products[key], duration=longer)
 
     def _provider(self, recipe: str, matrix: LocalMatrix) -> str:
         """The default provider if it takes the sides of the weights, else another that does.
@@ -98,26 +100,14 @@ class CalibratedOperators:
         constants = self.calibration.constants
         names = [default_provider(constants, recipe)]
         names += calibrated_providers(constants, "gemm", recipe)
-        refused = refusals(BY_NAME["gemm"], names, recipe, shape_of_weights(matrix))
+        refused = refusals(BY_NAME["gemm"], names, recipe, matrix.shape)
         allowed = [provider for provider in names if provider not in refused]
         if not allowed:
             raise PredictError("; ".join(joined_refusals(refused)))
         return allowed[0]
 
-    def grouped_product(
-        self, recipe: str, rows: float, experts: int, matrix: LocalMatrix
-    ) -> CallTime:
-        """`rows` rows in all, spread evenly over `experts` matrices of n x k."""
-        rows_per_expert = rows / experts
-        product = self._wide_product(recipe, rows_per_expert, experts, matrix)
-        width = 2 if recipe == "int4" else GEMM_RECIPES[recipe].a.nbytes(1, matrix.k) / matrix.k
-        reread = self._read.seconds(width * (rows - rows_per_expert) * matrix.k).high_s
-        d = product.duration
-        longer = Duration(d.value_s, d.low_s, d.high_s + reread)
-        return replace(product, duration=longer)
-
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
-        """rows x cols bf16 activations to fp8; recipes are those of op cast."""
+        """By the fastest provider that was calibrated; without one, its least bytes."""
         whole_rows = max(1, round(rows))
         by_provider = self._cast_times(recipe, whole_rows, cols)
         if by_provider:
@@ -129,7 +119,7 @@ class CalibratedOperators:
         """Times of one cast by each provider that was calibrated."""
         key = recipe, rows, cols
         if key not in self._casts:
-            sizes = (np.array([float(rows)]), np.array([float(cols)]))
+            sizes = vectors(rows, cols)
             self._casts[key] = [
                 first_call(calibrated.cast_times(self._sources, provider, recipe, *sizes))
                 for provider in calibrated.cast_providers(self.calibration, recipe)
@@ -137,39 +127,26 @@ class CalibratedOperators:
         return self._casts[key]
 
     def elementwise(self, count_bytes: float) -> CallTime:
-        """A kernel that reads and writes `count_bytes` in all."""
-        moving = self._copy.seconds(count_bytes)
+        """A launch and its bytes; at most what the fastest cast by row of as many bytes takes."""
+        moving = self._rate("copy").seconds(count_bytes)
         bound = "dram" if moving.value_s >= self._launch.value_s else "launch"
-        d = self._launch + moving
-        high = max(d.high_s, self._cast_seconds(count_bytes))
+        d, rows = self._launch + moving, max(1, round(count_bytes / (_CAST_BYTES * _CAST_COLS)))
+        casts = self._cast_times(_ELEMENTWISE_CAST, rows, _CAST_COLS)
+        high = max(d.high_s, min((call.duration.value_s for call in casts), default=0.0))
         return CallTime(duration=Duration(d.value_s, d.low_s, high), bound_by=bound)
-
-    def _cast_seconds(self, count_bytes: float) -> float:
-        """Seconds of the fastest calibrated cast by row of as many bytes; 0 without one."""
-        rows = count_bytes / (_CAST_BYTES * _CAST_COLS)
-        by_provider = self._cast_times(_ELEMENTWISE_CAST, max(1, round(rows)), _CAST_COLS)
-        return min((call.duration.value_s for call in by_provider), default=0.0)
-
-    def norm(self, rows: float, cols: int) -> CallTime:
-        """A norm that also adds to the residual stream."""
-        return self.elementwise(BF16_BYTES * 4 * rows * cols)
-
-    def activation(self, rows: float, inputs: int, outputs: int) -> CallTime:
-        """The gated function between two products."""
-        return self.elementwise(BF16_BYTES * rows * (inputs + outputs))
 
     def attention(self, work: AttentionWork) -> CallTime:
         """Attention by its operations and the bytes of its cache."""
         peak = self.spec.peak_flops_per_s["bf16"]
         math = ATTENTION_SHARE.seconds(work.flops / peak)
-        read = self._read.seconds(work.read_bytes)
+        read = self._rate("read").seconds(work.read_bytes)
         read = Duration(read.value_s, read.low_s, read.high_s / CACHE_SHARE)
         parts = {"launch": self._launch.value_s, "math": math.value_s, "dram": read.value_s}
         bound = max(parts, key=lambda name: parts[name])
         return CallTime(duration=self._launch + math.longer(read), bound_by=bound)
 
     def link(self, source: Source, tensor: int, pipeline: int) -> Link:
-        """See roofcal.models.link.link_of."""
+        """As roofcal.models.link.link_of."""
         return link_of(self.calibration, self.spec, source, tensor, pipeline)
 
     def assumptions(self, recipe: str) -> list[str]:
@@ -185,32 +162,26 @@ class CalibratedOperators:
             "datasheet's bf16 rate; KV cache in bf16 at the calibrated read bandwidth"
         )
         if recipe == "int4":
-            lines.append(
-                f"int4: weights of 4.25 bit (groups of 128), math in bf16; {self._int4_words}"
-            )
+            library = default_provider(self.calibration.constants, "bf16")
+            stands_in = f"{library} (bf16) is its bf16 product with the bytes of int4"
+            whose = f"no int4 kernel was calibrated: {stands_in}"
+            if providers := self._int4_providers:
+                whose = (
+                    f"products by the fastest calibrated kernel of {INT4_RECIPE} "
+                    f"({', '.join(providers)}); {stands_in}, where the probes of int4 end more "
+                    f"than {FARTHEST:g} doublings before"
+                )
+            lines.append(f"int4: weights of 4.25 bit (groups of 128), math in bf16; {whose}")
         return lines
 
-    @cached_property
+    @property
     def _int4_providers(self) -> list[str]:
         return calibrated_providers(self.calibration.constants, "mixed_gemm", INT4_RECIPE)
-
-    @property
-    def _int4_words(self) -> str:
-        """Whose int4 products are priced, and where bf16 stands in."""
-        library = default_provider(self.calibration.constants, "bf16")
-        stands_in = f"{library} (bf16) is its bf16 product with the bytes of int4"
-        if not self._int4_providers:
-            return f"no int4 kernel was calibrated: {stands_in}"
-        return (
-            f"products by the fastest calibrated kernel of {INT4_RECIPE} "
-            f"({', '.join(self._int4_providers)}); {stands_in}, where the probes of int4 end more "
-            f"than {FARTHEST:g} doublings before"
-        )
 
     def _int4(self, rows: float, matrix: LocalMatrix, wide: LocalMatrix) -> CallTime:
         """matrix: one expert, by whose sides kernels refuse; wide: all of them, or the same."""
         op, shape = BY_NAME["mixed_gemm"], {"m": int(rows), "n": matrix.n, "k": matrix.k}
-        sizes = product_sizes(rows, wide)
+        sizes = vectors(rows, *wide)
         kernels = [
             first_call(calibrated.narrow_times(self._sources, name, INT4_RECIPE, *sizes), name)
             for name in self._int4_providers
@@ -222,11 +193,12 @@ class CalibratedOperators:
         return self._int4_by_bf16(rows, wide)
 
     def _int4_by_bf16(self, rows: float, matrix: LocalMatrix) -> CallTime:
-        m, n, k = product_sizes(rows, matrix)
-        provider = default_provider(self.calibration.constants, "bf16")
-        parts = calibrated_products.product_parts(self.calibration, provider, "bf16", (m, n, k))
-        constants = self.calibration.constants
-        moved = matrix_bytes("int4", matrix) + 2 * rows * (matrix.k + matrix.n)
+        """The bf16 product with the bytes of int4, of no measured kernel."""
+        constants, sizes = self.calibration.constants, vectors(rows, *matrix)
+        provider = default_provider(constants, "bf16")
+        m, n, k = sizes
+        parts = product_parts(self.calibration, provider, "bf16", (m, n, k))
+        moved = int4_bytes(rows, matrix)
         dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
         parts = joined(
             launch=parts.launch,
@@ -236,17 +208,14 @@ class CalibratedOperators:
             power=parts.power,
         )
         launch, value = float(parts.launch[0]), float(parts.total[0])
-        times = calibrated.products_by(self._sources, provider, "bf16", m, n, k)
+        times = calibrated.products_by(self._sources, provider, "bf16", *sizes)
         whole = first_call(times, f"{provider} (bf16)")
         error = whole.duration.high_s / whole.duration.value_s
-        reading, computing = self._read.seconds(moved).low_s, self._least_math_s(rows, matrix)
+        reading = self._rate("read").seconds(moved).low_s
+        computing = 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
         roof = launch / error + max(reading, computing)
         duration = Duration(value, min(value, roof), value * error)
         return replace(whole, duration=duration, bound_by=parts.bound_by[0])
-
-    def _least_math_s(self, rows: float, matrix: LocalMatrix) -> float:
-        """The least time of a bf16 product's operations, by its datasheet."""
-        return 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
 
     @cached_property
     def _sources(self) -> Sources:
@@ -257,14 +226,7 @@ class CalibratedOperators:
         launch = self.calibration.constants["launch_graph_s"]
         return Duration(launch.value, launch.ci95_low, launch.ci95_high)
 
-    @cached_property
-    def _copy(self) -> Rate:
-        return _rate(self.calibration.constants["dram_copy_bytes_per_s"])
-
-    @cached_property
-    def _read(self) -> Rate:
-        return _rate(self.calibration.constants["dram_read_bytes_per_s"])
-
-
-def _rate(constant: Ceiling) -> Rate:
-    return Rate(constant.value, constant.ci95_low, constant.ci95_high)
+    def _rate(self, kind: Literal["read", "copy"]) -> Rate:
+        """The bandwidth of the memory."""
+        bandwidth = self.calibration.constants[f"dram_{kind}_bytes_per_s"]
+        return Rate(bandwidth.value, bandwidth.ci95_low, bandwidth.ci95_high)

@@ -12,11 +12,14 @@ from typing import Any, Final
 
 from roofcal.ask.answers import csv_text
 from roofcal.ask.llm.architecture import check_parallel
-from roofcal.ask.llm.deployment import Deployment, Workload, memory_of, with_batch
-from roofcal.ask.llm.estimate import batches_up_to, deployment_record, estimate
+from roofcal.ask.llm.deployment import Deployment, Workload, memory_of, why_refused, with_batch
+from roofcal.ask.llm.estimate import (
+    batches_up_to,
+    datasheet_of,
+    deployment_record,
+    estimate,
+)
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
-from roofcal.ask.llm.operator_times import OperatorTimes
-from roofcal.ask.llm.shard_limits import why_refused
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
 from roofcal.models import calibrated
@@ -55,40 +58,29 @@ def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterato
     """Rows of all models that have an architecture, by COLUMNS and more."""
     if not can_estimate(sources):
         return
+    spec = datasheet_of(sources)
     times = {recipe: operator_times(sources, recipe) for recipe in estimable_recipes(sources)}
+    cuts = CUTS if spec.link_bytes_per_s is not None else CUTS[:1]
     for model in models.values():
-        for tensor, pipeline in CUTS if model.architecture else ():
-            if not _has_cut(model, sources, tensor, pipeline):
+        for tensor, pipeline in cuts if model.architecture else ():
+            try:
+                check_parallel(model, tensor, pipeline)
+            except PredictError:
                 continue
             for recipe, of_recipe in times.items():
                 if why_refused(model, recipe, tensor, sources, calibrated.MODEL) is not None:
                     continue
-                deployment = Deployment(
+                one = Deployment(
                     model=model,
                     recipe=recipe,
                     tensor=tensor,
                     pipeline=pipeline,
                     workload=Workload(batch=1, prompt=PROMPT, output=OUTPUT),
                 )
-                yield from _rows_by_batch(sources, deployment, of_recipe)
-
-
-def _has_cut(model: LanguageModel, sources: Sources, tensor: int, pipeline: int) -> bool:
-    try:
-        check_parallel(model, tensor, pipeline)
-    except PredictError:
-        return False
-    has_link = sources.spec is not None and sources.spec.link_bytes_per_s is not None
-    return has_link or tensor * pipeline == 1
-
-
-def _rows_by_batch(
-    sources: Sources, deployment: Deployment, times: OperatorTimes
-) -> Iterator[dict[str, Any]]:
-    memory = memory_of(deployment, sources.spec.dram_bytes if sources.spec else 0.0)
-    if not memory.fits:
-        yield deployment_record(deployment, memory) | {"fits": "no"}
-        return
-    for batch in batches_up_to(memory.largest_batch, _BATCH_FACTOR):
-        answer = estimate(with_batch(deployment, batch), sources, times=times)
-        yield answer.record | {"fits": "yes"}
+                memory = memory_of(one, spec.dram_bytes)
+                if not memory.fits:
+                    yield deployment_record(one, memory) | {"fits": "no"}
+                    continue
+                for batch in batches_up_to(memory.largest_batch, _BATCH_FACTOR):
+                    answer = estimate(with_batch(one, batch), sources, times=of_recipe)
+                    yield answer.record | {"fits": "yes"}

@@ -1,9 +1,14 @@
-"""A model on its GPUs, the requests it serves, and whether they fit the memory.
+"""A model on its GPUs, the requests it serves, and whether they fit: the memory and the kernels.
 
 The fullest GPU holds its weights, the KV cache of every request at its end, and the activations of
 the largest pass: two copies of the stream between layers and the widest pair of tensors beside it
 (bf16), or the logits in fp32. RESERVE of the memory is left to the driver, to buffers of the
 collectives, to graphs and to fragments; vLLM leaves as much by default.
+
+Shards of weights that no kernel of a recipe takes are refused by the rule that makes `predict`
+refuse.
+
+A cut is (tensor-parallel degree, pipeline stages).
 """
 
 from collections.abc import Sequence
@@ -12,6 +17,8 @@ from typing import Final
 
 from roofcal.ask.llm.architecture import (
     BF16_BYTES,
+    INT4_RECIPE,
+    MOST_TENSOR,
     architecture_of,
     check_parallel,
     hidden_size,
@@ -19,16 +26,21 @@ from roofcal.ask.llm.architecture import (
     local_matrices,
     local_vocabulary,
     longest_stage,
+    tensor_degrees,
     weight_bytes,
 )
+from roofcal.ask.shape_limits import whole_providers, why_all_refuse
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB
+from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.link import Source
+from roofcal.ops import BY_NAME
+from roofcal.ops.constants import calibrated_providers
+from roofcal.ops.time_models import Sources
 
 CHUNK: Final = 8192  # tokens of one prefill pass; vLLM and SGLang set it so on large GPUs
 RESERVE: Final = 0.1  # of the memory
-MOST_TENSOR: Final = 64  # tensor-parallel degrees that are tried as a way out
 _MOST_BATCH: Final = 1 << 24
 
 
@@ -126,30 +138,30 @@ class Memory:
 def memory_of(deployment: Deployment, dram_bytes: float) -> Memory:
     """Bytes on the fullest GPU; raises PredictError for degrees that do not divide the model."""
     model, tensor, pipeline = deployment.model, deployment.tensor, deployment.pipeline
+    load = deployment.workload
     check_parallel(model, tensor, pipeline)
     weights = weight_bytes(model, deployment.recipe, tensor, pipeline)
+    layers = longest_stage(model, pipeline).count
+    kv_bytes = load.longest_context * layers * kv_bytes_per_token_and_layer(model, tensor)
+    columns = 2 * hidden_size(model) + _widest_tensors(model, tensor)
+    logits = 4 * local_vocabulary(model, tensor)
+
+    def activation_bytes(batch: int) -> float:
+        tokens = max(batch, min(load.chunk, batch * load.prompt))
+        return max(tokens * BF16_BYTES * columns, batch * logits)
+
+    left, low, high = (1 - RESERVE) * dram_bytes - weights, 0, _MOST_BATCH
+    while high - low > 1:  # the largest batch is low, by bisection
+        middle = (low + high) // 2
+        fits = middle * kv_bytes + activation_bytes(middle) <= left
+        low, high = (middle, high) if fits else (low, middle)
     return Memory(
         weight_bytes=weights,
-        kv_bytes=_kv_bytes(deployment, deployment.workload.batch),
-        activation_bytes=_activation_bytes(deployment, deployment.workload.batch),
+        kv_bytes=load.batch * kv_bytes,
+        activation_bytes=activation_bytes(load.batch),
         dram_bytes=dram_bytes,
-        largest_batch=_largest_batch(deployment, (1 - RESERVE) * dram_bytes - weights),
+        largest_batch=low,
     )
-
-
-def _kv_bytes(deployment: Deployment, batch: int) -> float:
-    layers = longest_stage(deployment.model, deployment.pipeline).count
-    each = kv_bytes_per_token_and_layer(deployment.model, deployment.tensor)
-    return batch * deployment.workload.longest_context * layers * each
-
-
-def _activation_bytes(deployment: Deployment, batch: int) -> float:
-    model, load = deployment.model, deployment.workload
-    tokens = max(batch, min(load.chunk, batch * load.prompt))
-    columns = 2 * hidden_size(model) + _widest_tensors(model, deployment.tensor)
-    pass_bytes = tokens * BF16_BYTES * columns
-    logits = 4 * batch * local_vocabulary(model, deployment.tensor)
-    return max(pass_bytes, logits)
 
 
 def _widest_tensors(model: LanguageModel, tensor: int) -> int:
@@ -168,46 +180,12 @@ def _widest_tensors(model: LanguageModel, tensor: int) -> int:
     return max(widths)
 
 
-def _largest_batch(deployment: Deployment, left_bytes: float) -> int:
-    """The largest batch whose cache and activations fit `left_bytes`, by bisection."""
-
-    def fits(batch: int) -> bool:
-        return _kv_bytes(deployment, batch) + _activation_bytes(deployment, batch) <= left_bytes
-
-    low, high = 0, _MOST_BATCH
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def _refusal(deployment: Deployment, memory: Memory, device: str, degrees: Sequence[int]) -> str:
-    """Why a deployment does not fit, and which would."""
-    what = f"{deployment.model.model} in {deployment.recipe}"
-    lines = [
-        f"{what} does not fit {deployment.gpus} x {device} at batch {deployment.workload.batch}: "
-        f"needs {memory.needed_bytes / GB:.1f} GB per GPU ({memory.parts}), "
-        f"has {memory.usable_bytes / GB:.1f} ({memory.dram_bytes / GB:.0f} less {RESERVE:.0%} in "
-        "reserve)"
-    ]
-    if memory.largest_batch:
-        lines.append(f"largest batch that fits: {memory.largest_batch}")
-    tensor = smallest_tensor(deployment, memory.dram_bytes, degrees)
-    if tensor:
-        lines.append(f"smallest --tp that fits: {tensor}")
-    else:
-        lines.append(f"no --tp up to {MOST_TENSOR} fits; give a smaller --batch or a larger --pp")
-    return "; ".join(lines)
-
-
 def smallest_tensor(
     deployment: Deployment, dram_bytes: float, degrees: Sequence[int]
 ) -> int | None:
     """The first of some tensor-parallel degrees at which the deployment fits; None for none."""
-    for tensor in degrees:
-        if memory_of(replace(deployment, tensor=tensor), dram_bytes).fits:
-            return tensor
-    return None
+    cuts = ((tensor, replace(deployment, tensor=tensor)) for tensor in degrees)
+    return next((tensor for tensor, cut in cuts if memory_of(cut, dram_bytes).fits), None)
 
 
 def checked_memory(
@@ -218,6 +196,60 @@ def checked_memory(
     degrees: tensor-parallel degrees that may be advised instead, small ones first.
     """
     memory = memory_of(deployment, dram_bytes)
-    if not memory.fits:
-        raise PredictError(_refusal(deployment, memory, device, degrees))
-    return memory
+    if memory.fits:
+        return memory
+    what = f"{deployment.model.model} in {deployment.recipe}"
+    lines = [
+        f"{what} does not fit {deployment.gpus} x {device} at batch {deployment.workload.batch}: "
+        f"needs {memory.needed_bytes / GB:.1f} GB per GPU ({memory.parts}), "
+        f"has {memory.usable_bytes / GB:.1f} ({memory.dram_bytes / GB:.0f} less {RESERVE:.0%} in "
+        "reserve)"
+    ]
+    if memory.largest_batch:
+        lines.append(f"largest batch that fits: {memory.largest_batch}")
+    if tensor := smallest_tensor(deployment, dram_bytes, degrees):
+        lines.append(f"smallest --tp that fits: {tensor}")
+    else:
+        lines.append(f"no --tp up to {MOST_TENSOR} fits; give a smaller --batch or a larger --pp")
+    raise PredictError("; ".join(lines))
+
+
+def check_shards(model: LanguageModel, recipe: str, tensor: int, sources: Sources, by: str) -> None:
+    """Raises PredictError that says why_refused, and the largest degree that works."""
+    reason = why_refused(model, recipe, tensor, sources, by)
+    if reason is not None:
+        degrees = runnable_degrees(model, recipe, sources, by)
+        way_out = f"largest --tp whose shards work: {degrees[-1]}" if degrees else "no --tp works"
+        raise PredictError(f"{reason}; {way_out}; --recipe bf16 takes any sides")
+
+
+def runnable_degrees(
+    model: LanguageModel, recipe: str, sources: Sources, by: str, most: int = MOST_TENSOR
+) -> list[int]:
+    """Tensor-parallel degrees up to `most` that divide a model into shards that a recipe runs."""
+    degrees = tensor_degrees(model, most)
+    return [one for one in degrees if why_refused(model, recipe, one, sources, by) is None]
+
+
+def why_refused(
+    model: LanguageModel, recipe: str, tensor: int, sources: Sources, by: str
+) -> str | None:
+    """Names the first matrix whose part on one GPU no provider runs; None where all run.
+
+    Experts are judged each by its own sides, however many of them one kernel multiplies.
+    """
+    op = BY_NAME["mixed_gemm" if recipe == "int4" else "gemm"]
+    recipe = INT4_RECIPE if recipe == "int4" else recipe
+    providers: list[str] = []
+    if by == calibrated.MODEL and sources.calibration:
+        providers = calibrated_providers(sources.calibration.constants, op.name, recipe)
+    if not providers:
+        providers = whole_providers(op, recipe, sources.spec.device if sources.spec else "")
+    for name, matrix in local_matrices(model, tensor).items():
+        reason = why_all_refuse(op, providers, recipe, matrix.shape)
+        if reason is not None:
+            return (
+                f"--tp {tensor} leaves {matrix.n} x {matrix.k} (n x k) of {name} of {model.model} "
+                f"on a GPU, and {reason}"
+            )
+    return None

@@ -8,7 +8,7 @@ engine adds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any, Final
 
 from roofcal.ask.answers import Answer, Column, filled, table
@@ -19,12 +19,18 @@ from roofcal.ask.llm.architecture import (
     longest_stage,
     parameters,
 )
-from roofcal.ask.llm.deployment import RESERVE, Deployment, Memory, checked_memory, with_batch
+from roofcal.ask.llm.deployment import (
+    RESERVE,
+    Deployment,
+    Memory,
+    check_shards,
+    checked_memory,
+    runnable_degrees,
+    with_batch,
+)
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
-from roofcal.ask.llm.operators import Operator, Shard
-from roofcal.ask.llm.phases import PhaseTime, decode, prefill
-from roofcal.ask.llm.shard_limits import check_shards, runnable_degrees
+from roofcal.ask.llm.operators import Operator, PhaseTime, Shard, decode, prefill
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.times import Duration, Rate
 from roofcal.core.units import GB
@@ -54,6 +60,11 @@ _OPERATOR_COLUMNS: Final = (
         )
     ),
 )
+_RATES: Final = {
+    "request_tokens_per_s": "per request",
+    "decode_tokens_per_s": "in decode",
+    "output_tokens_per_s": "with prefill",
+}
 _ONE_HOST: Final = 8
 
 
@@ -145,9 +156,11 @@ class Estimate(Answer):
             "activation_bytes_per_gpu": self.memory.activation_bytes,
             **self._interval("first_token", self.first_token),
             **self._interval("decode_step", self.decode.total),
-            **self._interval("request_tokens_per_s", self.request_tokens_per_s),
-            **self._interval("decode_tokens_per_s", self.decode_tokens_per_s),
-            **self._interval("output_tokens_per_s", self.output_tokens_per_s),
+            **{
+                key: value
+                for name in _RATES
+                for key, value in self._interval(name, getattr(self, name)).items()
+            },
             "extrapolated": self.doublings > 0,
             "extrapolated_doublings": self.doublings,
             "prefill_bound_by": self.prefill.bound_by,
@@ -202,25 +215,20 @@ class Estimate(Answer):
             record,
         )
         between = " (95 %: {{{0}_low_s:time}} to {{{0}_high_s:time}})".format
-        yield (
-            filled("first token  {first_token_s:time}", record)
-            + filled(between("first_token"), record)
-            + f", mostly {self.prefill.bound_by}"
+        first, then = (filled(between(name), record) for name in ("first_token", "decode_step"))
+        yield filled(
+            f"first token  {{first_token_s:time}}{first}, mostly {{prefill_bound_by}}", record
         )
-        yield (
-            filled("per token    {decode_step_s:time}", record)
-            + filled(between("decode_step"), record)
-            + f", mostly {self.decode.bound_by}, at {load.mean_context:.0f} tokens of context"
+        context = f"at {load.mean_context:.0f} tokens of context"
+        yield filled(
+            f"per token    {{decode_step_s:time}}{then}, mostly {{decode_bound_by}}, {context}",
+            record,
         )
         rates = ", ".join(
             filled(f"{{{name}:.4g}}", record)
             + filled(f" ({{{name}_low:.4g}} to {{{name}_high:.4g}})", record)
             + f" {when}"
-            for name, when in (
-                ("request_tokens_per_s", "per request"),
-                ("decode_tokens_per_s", "in decode"),
-                ("output_tokens_per_s", "with prefill"),
-            )
+            for name, when in _RATES.items()
         )
         several = f"; {self.tokens_per_s_per_gpu:.4g} per GPU in decode"
         yield f"tokens/s     {rates}{several if deployment.gpus > 1 else ''}"
@@ -389,10 +397,12 @@ def estimate(
     sources: Sources,
     by: str = calibrated.MODEL,
     times: OperatorTimes | None = None,
+    prices: Prices | None = None,
 ) -> Estimate:
     """The estimate of a deployment by a model of time, one of operator_models.BY.
 
     times: those of operator_times for equal sources, recipe and model, where they are at hand.
+    prices: costs are asked for.
 
     Raises PredictError for degrees that do not divide the model or leave shards that no kernel of
     the recipe takes, a model that does not fit, and a recipe, link or device that lacks a constant
@@ -415,7 +425,7 @@ def estimate(
         link=link,
     )
     calibration = sources.calibration if by == calibrated.MODEL else None
-    return Estimate(
+    answer = Estimate(
         deployment=deployment,
         device=spec.device,
         by=by,
@@ -426,16 +436,14 @@ def estimate(
         link=link.provenance,
         assumed=tuple(times.assumptions(recipe)),
     )
-
-
-def cost_by_phase(answer: Estimate, sources: Sources, prices: Prices) -> dict[str, TokenCost]:
-    """What a token costs while requests decode, and from first to last, prefill included."""
+    if prices is None:
+        return answer
     rates = {"decode": answer.decode_tokens_per_s, "with prefill": answer.output_tokens_per_s}
-    gpus = answer.deployment.gpus
-    return {
-        phase: token_cost(sources, gpus / rate.value, prices, answer.by)
+    costs = {
+        phase: token_cost(sources, deployment.gpus / rate.value, prices, by)
         for phase, rate in rates.items()
     }
+    return replace(answer, costs=costs)
 
 
 def datasheet_of(sources: Sources) -> DeviceSpec:

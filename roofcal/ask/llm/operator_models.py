@@ -2,13 +2,15 @@
 
 from typing import Final
 
-import numpy as np
-
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.calibrated_operators import NEEDED, CalibratedOperators
-from roofcal.ask.llm.operator_times import OperatorTimes
-from roofcal.ask.llm.roof_operators import datasheet_operators, torchao_operators
-from roofcal.ask.llm.wave_operators import WaveOperators
+from roofcal.ask.llm.operator_times import (
+    OperatorTimes,
+    WaveOperators,
+    datasheet_operators,
+    torchao_operators,
+    vectors,
+)
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named
@@ -23,12 +25,13 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
     Raises PredictError where what the model reads of the device is missing, or where the model has
     no rate or constant of the recipe.
     """
-    calibration, spec = sources.calibration, sources.spec
-    if spec is None or (by == calibrated.MODEL and calibration is None):
-        device = calibration.device if calibration else "the device"
-        needed = "a calibration and a file" if by == calibrated.MODEL else "a file"
+    calibration = sources.calibration if by == calibrated.MODEL else None
+    spec, is_calibrated = sources.spec, by == calibrated.MODEL
+    if spec is None or (is_calibrated and calibration is None):
+        device = sources.calibration.device if sources.calibration else "the device"
+        needed = "a calibration and a file" if is_calibrated else "a file"
         raise PredictError(f"{device} needs {needed} in config/devices")
-    if by == calibrated.MODEL and calibration is not None:
+    if calibration is not None:
         missing = [name for name in NEEDED if name not in calibration.constants]
         if missing:
             raise PredictError(
@@ -39,12 +42,12 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
         raise PredictError(f"config/devices/{spec.device}.yaml has no section 'wave'")
     recipes = estimable_recipes(sources, by)
     if recipe not in recipes:
-        what = {calibrated.MODEL: "the calibration"}.get(by, f"model '{by}'")
+        what = "the calibration" if is_calibrated else f"model '{by}'"
         raise PredictError(
             f"{what} of {spec.device} does not know recipe '{recipe}' of `llm`; "
             f"it knows {', '.join(recipes) or 'none'}"
         )
-    if by == calibrated.MODEL and calibration is not None:
+    if calibration is not None:
         return CalibratedOperators(calibration=calibration, spec=spec)
     if by == "wave" and spec.wave is not None:
         return WaveOperators(device=spec.wave)
@@ -54,27 +57,17 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
 def can_estimate(sources: Sources) -> bool:
     """Whether the calibrated operator_times has what it needs for at least one recipe."""
     constants = sources.calibration.constants if sources.calibration else {}
-    return (
-        sources.spec is not None
-        and all(name in constants for name in NEEDED)
-        and bool(estimable_recipes(sources))
-    )
+    has_all = sources.spec is not None and all(name in constants for name in NEEDED)
+    return has_all and bool(estimable_recipes(sources))
 
 
 def estimable_recipes(sources: Sources, by: str = calibrated.MODEL) -> tuple[str, ...]:
     """Recipes of `llm` that a model can time: all need bf16, because head and router run in it."""
-    timed_recipes = [name for name in model_named(by).product_recipes(sources) if name in RECIPES]
-    timed_recipes = [name for name in timed_recipes if _can_time(sources, name, by)]
-    if "bf16" not in timed_recipes:
-        return ()
-    return tuple(name for name in RECIPES if name in timed_recipes or name == "int4")
-
-
-def _can_time(sources: Sources, recipe: str, by: str) -> bool:
-    """Whether the constants of a recipe are all there: a part of them may have been fitted."""
-    m, n, k = (np.array([1024.0]) for _ in range(3))
-    try:
-        model_named(by).product_times(sources, recipe, m, n, k)
-    except KeyError:
-        return False
-    return True
+    model, timed = model_named(by), ["int4"]
+    for recipe in set(model.product_recipes(sources)) & set(RECIPES):
+        try:  # a part of the constants of a recipe may have been fitted
+            model.product_times(sources, recipe, *vectors(1024, 1024, 1024))
+        except KeyError:
+            continue
+        timed.append(recipe)
+    return tuple(name for name in RECIPES if name in timed) if "bf16" in timed else ()

@@ -1,13 +1,45 @@
-"""What a model of time answers of the operators of a language model on one GPU."""
+"""Times of the operators of a language model on one GPU: what every model of time answers.
 
+CalibratedOperators (roofcal.ask.llm.calibrated_operators) answers by the constants of a device.
+Here are those that read its file in config/devices alone, and state no interval.
+
+Roofs, by a datasheet, or by torchao's fractions of it:
+
+    t = max(operations / peak / f_math, bytes / bandwidth / f_dram, shortest kernel)
+
+The datasheet has fractions of 1 and no shortest kernel, so no program is faster. torchao has its
+own fractions and 2 us, and nothing of attention, norms, activations and links: on a device that the
+wave model describes they are the wave model's. int4 is weight-only, 4.25 bit, with math in bf16.
+
+Waves: every operator is the kernel of roofcal.models.wave of the same name. Casts, rotary
+embeddings and the dispatch of experts are kernels that memory bounds. Products of int4 weights have
+the tiles of bf16 and the bytes of the packed weights. Fractions of a row or request are rounded.
+"""
+
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from roofcal.ask.llm.architecture import LocalMatrix
-from roofcal.core.times import Array, CallTime, Duration, Times
-from roofcal.models.link import Source
+from roofcal.ask.llm.architecture import BF16_BYTES, LocalMatrix, matrix_bytes
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.times import Array, CallTime, Duration, Rate, Times
+from roofcal.core.units import GB
+from roofcal.core.wave_device import WaveDevice
+from roofcal.models import datasheet
+from roofcal.models.link import Link, Source, assumed_link, joined_pairs, link_rate
+from roofcal.models.torchao import model as torchao
+from roofcal.models.torchao.constants import from_datasheet
+from roofcal.models.wave import collectives
+from roofcal.models.wave.attention import Attention, flash_attention
+from roofcal.models.wave.gemm import narrow_product_times, product_times
+from roofcal.models.wave.operator_time import OperatorTime, kernel_time, stream_seconds
+from roofcal.models.wave.vector_kernels import activation, normalisation
+from roofcal.ops import BY_NAME
+from roofcal.ops.probe_link.predict import UncertainLine
+from roofcal.ops.time_models import Model, Sources, cast_times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,56 +80,51 @@ class Collectives(Protocol):
         ...
 
 
-class OperatorTimes(Protocol):
+class OperatorTimes(ABC):
     """Seconds of single operators by one model of time."""
 
-    def product(self, recipe: str, rows: float, matrix: LocalMatrix) -> CallTime:
-        """rows x k activations times n x k weights."""
-        ...
-
-    def grouped_product(
-        self, recipe: str, rows: float, experts: int, matrix: LocalMatrix
-    ) -> CallTime:
+    @abstractmethod
+    def product(self, recipe: str, rows: float, matrix: LocalMatrix, experts: int = 1) -> CallTime:
         """`rows` rows in all, spread evenly over `experts` matrices of n x k."""
-        ...
 
+    @abstractmethod
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """rows x cols bf16 activations to fp8; recipes are those of op cast."""
-        ...
+
+    @abstractmethod
+    def elementwise(self, count_bytes: float) -> CallTime:
+        """A kernel that reads and writes `count_bytes` in all."""
 
     def norm(self, rows: float, cols: int) -> CallTime:
         """A norm that also adds to the residual stream: bf16 read and written twice."""
-        ...
+        return self.elementwise(BF16_BYTES * 4 * rows * cols)
 
     def activation(self, rows: float, inputs: int, outputs: int) -> CallTime:
         """The gated function between two products, in bf16."""
-        ...
+        return self.elementwise(BF16_BYTES * rows * (inputs + outputs))
 
-    def elementwise(self, count_bytes: float) -> CallTime:
-        """Another kernel that reads and writes `count_bytes` in all."""
-        ...
-
+    @abstractmethod
     def attention(self, work: AttentionWork) -> CallTime:
         """Scores, softmax and weighted values of one layer."""
-        ...
 
+    @abstractmethod
     def link(self, source: Source, tensor: int, pipeline: int) -> Collectives:
         """The link of tensor x pipeline GPUs; raises PredictError where it is not known."""
-        ...
 
+    @abstractmethod
     def assumptions(self, recipe: str) -> list[str]:
         """What this model assumes of operators under a recipe, one line each."""
-        ...
 
 
 def first_call(times: Times, provider: str = "") -> CallTime:
     """The first of many points; without an interval, its ends are the value."""
-    beyond = times.beyond
-    value = float(times.total[0])
-    low = value if times.low is None else float(times.low[0])
-    high = value if times.high is None else float(times.high[0])
+    beyond, value = times.beyond, float(times.total[0])
     return CallTime(
-        duration=Duration(value, low, high),
+        duration=Duration(
+            value,
+            value if times.low is None else float(times.low[0]),
+            value if times.high is None else float(times.high[0]),
+        ),
         bound_by=times.bound_by[0],
         provider=provider,
         doublings=0.0 if beyond is None else float(beyond.doublings[0]),
@@ -105,11 +132,211 @@ def first_call(times: Times, provider: str = "") -> CallTime:
     )
 
 
-def product_sizes(rows: float, matrix: LocalMatrix) -> tuple[Array, Array, Array]:
-    """M, N and K of one product, as vectors of one element."""
-    return np.array([float(rows)]), np.array([float(matrix.n)]), np.array([float(matrix.k)])
+def vectors(*sizes: float) -> list[Array]:
+    """Sizes as vectors of one element."""
+    return [np.array([float(size)]) for size in sizes]
 
 
-def certain(seconds: float, bound_by: str) -> CallTime:
-    """A time by a model that states no interval."""
+def int4_bytes(rows: float, matrix: LocalMatrix) -> float:
+    """What a product of packed weights moves."""
+    return matrix_bytes("int4", matrix) + BF16_BYTES * rows * (matrix.k + matrix.n)
+
+
+def _certain(seconds: float, bound_by: str) -> CallTime:
     return CallTime(duration=Duration(seconds, seconds, seconds), bound_by=bound_by)
+
+
+def _wave(time: OperatorTime) -> CallTime:
+    return _certain(time.total_s, {"latency": "link latency"}.get(time.bound_by, time.bound_by))
+
+
+def _whole(amount: float) -> int:
+    return max(1, round(amount))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WaveLink:
+    device: WaveDevice
+    provenance: str | None
+
+    def collective(self, name: str, world_size: int, count_bytes: float) -> CallTime:
+        exchange = {"all_reduce": collectives.all_reduce, "all_gather": collectives.all_gather}
+        return _wave(exchange[name](self.device, _whole(count_bytes), world_size))
+
+    def send(self, count_bytes: float) -> CallTime:
+        return _wave(collectives.send(self.device, _whole(count_bytes)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveOperators(OperatorTimes):
+    """Operators of a device that the wave model describes."""
+
+    device: WaveDevice
+
+    def product(self, recipe: str, rows: float, matrix: LocalMatrix, experts: int = 1) -> CallTime:
+        """As one product whose N is experts * n: the same operations, weights and tiles."""
+        rows, wide = rows / experts, LocalMatrix(n=matrix.n * experts, k=matrix.k)
+        sizes = vectors(rows, *wide)
+        if recipe == "int4":
+            moved = np.array([int4_bytes(rows, wide)])
+            times = narrow_product_times(self.device, moved, *sizes)
+        else:
+            times = product_times(self.device, GEMM_RECIPES[recipe], *sizes)
+        return first_call(Times(total=times.total, bound_by=times.bound_by))
+
+    def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
+        """Its bytes alone."""
+        work = BY_NAME["cast"].work(recipe, {"rows": _whole(rows), "cols": cols})
+        return self.elementwise(work.dram_bytes)
+
+    def norm(self, rows: float, cols: int) -> CallTime:
+        """With the residual stream."""
+        return _wave(normalisation(self.device, _whole(rows), cols, residual=True))
+
+    def activation(self, rows: float, inputs: int, outputs: int) -> CallTime:
+        """SiLU times a second input, or of one input where there are as many inputs as outputs."""
+        return _wave(activation(self.device, _whole(rows * outputs), gated=inputs > outputs))
+
+    def elementwise(self, count_bytes: float) -> CallTime:
+        """A kernel that memory bounds."""
+        return _wave(kernel_time(self.device, {"dram": stream_seconds(self.device, count_bytes)}))
+
+    def attention(self, work: AttentionWork) -> CallTime:
+        """Flash attention, causal."""
+        query = _whole(work.query_tokens)
+        shape = Attention(
+            heads=work.heads,
+            kv_heads=work.kv_heads,
+            head_dim=work.head_dim,
+            query_tokens=query,
+            kv_tokens=max(query, _whole(work.kv_tokens)),
+            sequences=_whole(work.requests),
+            shared_kv=work.shared_kv,
+        )
+        return _wave(flash_attention(self.device, shape))
+
+    def link(self, source: Source, tensor: int, pipeline: int) -> Collectives:  # noqa: ARG002
+        """The described link; a calibrated one is no part of the wave model."""
+        device = self.device
+        described = (
+            f"link: by its wave description, {device.link_fraction:g} of "
+            f"{device.link_bytes_per_s / 1e9:.0f} GB/s one way, "
+            f"{device.link_latency_s * 1e6:g} us a step"
+        )
+        return _WaveLink(device=device, provenance=described if tensor * pipeline > 1 else None)
+
+    def assumptions(self, recipe: str) -> list[str]:
+        """That nothing is fitted, and what stands for int4."""
+        lines = [
+            f"wave: section `wave` of config/devices/{self.device.device}.yaml, nothing fitted"
+        ]
+        if recipe == "int4":
+            lines.append("int4: weights of 4.25 bit (groups of 128), tiles and math of bf16")
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoofOperators(OperatorTimes):
+    """Rooflines of a device.
+
+    model      products and casts: datasheet or torchao
+    described  the wave model's operators, where the other operators are its
+    """
+
+    model: Model
+    spec: DeviceSpec
+    math_fraction: float = 1.0
+    dram_fraction: float = 1.0
+    shortest_s: float = 0.0
+    described: WaveOperators | None = None
+
+    def product(self, recipe: str, rows: float, matrix: LocalMatrix, experts: int = 1) -> CallTime:
+        """As one product whose N is experts * n: the same operations and weights."""
+        rows, wide = rows / experts, LocalMatrix(n=matrix.n * experts, k=matrix.k)
+        if recipe == "int4":
+            return self._longest(2 * rows * wide.n * wide.k, int4_bytes(rows, wide))
+        sources, sizes = Sources(spec=self.spec), vectors(rows, *wide)
+        return first_call(self.model.product_times(sources, recipe, *sizes))
+
+    def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
+        """By the model of products."""
+        sides = vectors(_whole(rows), cols)
+        return first_call(cast_times(self.model, Sources(spec=self.spec), "", recipe, *sides))
+
+    def norm(self, rows: float, cols: int) -> CallTime:
+        """The wave model's where it describes the device; so are activation and attention."""
+        return self.described.norm(rows, cols) if self.described else super().norm(rows, cols)
+
+    def activation(self, rows: float, inputs: int, outputs: int) -> CallTime:
+        """The gated function between two products."""
+        if self.described:
+            return self.described.activation(rows, inputs, outputs)
+        return super().activation(rows, inputs, outputs)
+
+    def elementwise(self, count_bytes: float) -> CallTime:
+        """Its bytes at the bandwidth."""
+        return self._longest(0.0, count_bytes)
+
+    def attention(self, work: AttentionWork) -> CallTime:
+        """Operations at the bf16 rate over the bytes of the cache."""
+        if self.described:
+            return self.described.attention(work)
+        return self._longest(work.flops, work.read_bytes)
+
+    def link(self, source: Source, tensor: int, pipeline: int) -> Collectives:
+        """The wave model's; else the datasheet's own rate, of which torchao's gets a share."""
+        if self.described:
+            return self.described.link(source, tensor, pipeline)
+        pairs = joined_pairs(tensor, pipeline)
+        if not pairs:
+            return Link(lines={}, provenance=None)
+        if self.shortest_s:
+            return assumed_link(self.spec, pairs)
+        peak = link_rate(self.spec)
+        line = UncertainLine(rate=Rate(peak, peak, peak), latency=Duration(0.0, 0.0, 0.0))
+        provenance = f"link: the datasheet's {peak / GB:.0f} GB/s one way, without latency"
+        return Link(lines=dict.fromkeys(pairs, line), provenance=provenance)
+
+    def assumptions(self, recipe: str) -> list[str]:
+        """The roofs, and whose the other operators are."""
+        lines = [
+            "roofs: the datasheet's rates and bandwidth in full, no launches; no program is faster"
+        ]
+        if self.shortest_s:
+            rest = "by the wave model of the device" if self.described else "by the same roofs"
+            lines = [
+                f"roofs: {self.math_fraction:g} of the peak, {self.dram_fraction:g} of the "
+                f"bandwidth, no kernel below {self.shortest_s * 1e6:g} us",
+                f"attention, norms, activations and links: {rest}",
+            ]
+        if recipe == "int4":
+            lines.append("int4: weights of 4.25 bit (groups of 128), math at the bf16 rate")
+        return lines
+
+    def _longest(self, flops: float, moved: float) -> CallTime:
+        peak, bandwidth = self.spec.peak_flops_per_s["bf16"], self.spec.dram_bytes_per_s
+        parts = {
+            "math": flops / peak / self.math_fraction,
+            "dram": moved / bandwidth / self.dram_fraction,
+            "launch": self.shortest_s,
+        }
+        longest = max(parts, key=lambda name: parts[name])
+        return _certain(parts[longest], longest)
+
+
+def datasheet_operators(spec: DeviceSpec) -> RoofOperators:
+    """Bounds by the datasheet alone."""
+    return RoofOperators(model=datasheet, spec=spec)
+
+
+def torchao_operators(spec: DeviceSpec) -> RoofOperators:
+    """torchao's fractions of the datasheet, and the wave model beside them where described."""
+    constants = from_datasheet(spec)
+    return RoofOperators(
+        model=torchao,
+        spec=spec,
+        math_fraction=constants.math_fraction,
+        dram_fraction=constants.dram_fraction,
+        shortest_s=constants.launch_s,
+        described=WaveOperators(device=spec.wave) if spec.wave else None,
+    )

@@ -1,7 +1,7 @@
 """How to cut a model over GPUs: the cuts there are, the smallest that fits, and all of them timed.
 
-A cut is (tensor-parallel degree, pipeline stages). Tensor parallelism stays within a host of
-MOST_TENSOR GPUs; stages are powers of two, at most one per layer.
+A cut is (tensor-parallel degree, pipeline stages). Tensor parallelism stays within ONE_HOST; stages
+are powers of two, at most one per layer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,15 @@ from typing import Any, Final
 
 from roofcal.ask.answers import Answer, Column, filled, table
 from roofcal.ask.llm.architecture import architecture_of, tensor_degrees
-from roofcal.ask.llm.deployment import Deployment, Memory, memory_of, with_batch
+from roofcal.ask.llm.deployment import (
+    Deployment,
+    Memory,
+    check_shards,
+    memory_of,
+    runnable_degrees,
+    why_refused,
+    with_batch,
+)
 from roofcal.ask.llm.estimate import (
     BATCH_COLUMNS,
     Estimate,
@@ -19,13 +27,12 @@ from roofcal.ask.llm.estimate import (
     notes_of_all,
 )
 from roofcal.ask.llm.operator_models import operator_times
-from roofcal.ask.llm.shard_limits import check_shards, runnable_degrees, why_refused
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 
-MOST_TENSOR: Final = 8
+ONE_HOST: Final = 8  # GPUs
 MOST_GPUS: Final = 512
 SWEPT_GPUS: Final = 8  # as in the notebook on MI300X inference: all cuts of one host
 _BATCH_FACTOR: Final = 4
@@ -151,11 +158,6 @@ def cuts_of(model: LanguageModel, degrees: Sequence[int], most_gpus: int) -> lis
     return sorted(cuts, key=lambda cut: (cut[0] * cut[1], cut[1]))
 
 
-def with_cut(deployment: Deployment, cut: Cut) -> Deployment:
-    """The same deployment cut otherwise."""
-    return replace(deployment, tensor=cut[0], pipeline=cut[1])
-
-
 def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Deployment:
     """The deployment on the fewest GPUs that hold it.
 
@@ -167,11 +169,12 @@ def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Depl
     check_shards(deployment.model, deployment.recipe, 1, sources, by)
     spec = datasheet_of(sources)
     most = 1 if spec.link_bytes_per_s is None else MOST_GPUS
-    degrees = runnable_degrees(deployment.model, deployment.recipe, sources, by, MOST_TENSOR)
-    for cut in cuts_of(deployment.model, degrees, most):
-        memory = memory_of(with_cut(deployment, cut), spec.dram_bytes)
+    degrees = runnable_degrees(deployment.model, deployment.recipe, sources, by, ONE_HOST)
+    for tensor, pipeline in cuts_of(deployment.model, degrees, most):
+        cut = replace(deployment, tensor=tensor, pipeline=pipeline)
+        memory = memory_of(cut, spec.dram_bytes)
         if memory.fits:
-            return with_cut(deployment, cut)
+            return cut
     load, model = deployment.workload, deployment.model.model
     gpus = "one GPU (its file states no link to others)" if most == 1 else f"up to {most} GPUs"
     raise PredictError(
@@ -190,30 +193,31 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
     times = operator_times(sources, deployment.recipe, by)
     spec = datasheet_of(sources)
     one = with_batch(deployment, 1)
-    degrees = runnable_degrees(one.model, one.recipe, sources, by, MOST_TENSOR)
+    degrees = runnable_degrees(one.model, one.recipe, sources, by, ONE_HOST)
     most = 1 if spec.link_bytes_per_s is None else most_gpus
-    cuts = cuts_of(one.model, degrees, most)
-    memories = {cut: memory_of(with_cut(one, cut), spec.dram_bytes) for cut in cuts}
-    fitting = [cut for cut in cuts if memories[cut].fits]
-    if not fitting:
+    estimates: dict[Cut, list[Estimate]] = {}
+    too_large: dict[Cut, Memory] = {}
+    for tensor, pipeline in cuts_of(one.model, degrees, most):
+        cut = replace(one, tensor=tensor, pipeline=pipeline)
+        memory = memory_of(cut, spec.dram_bytes)
+        if memory.fits:
+            answers = estimates_by_batch(cut, sources, by, _BATCH_FACTOR, times)
+            estimates[tensor, pipeline] = answers
+        else:
+            too_large[tensor, pipeline] = memory
+    if not estimates:
         smallest = with_smallest_cut(one, sources, by)
         raise PredictError(
             f"{one.model.model} in {one.recipe} fits in no cut of {most_gpus} GPUs of "
             f"{spec.device}; the smallest that fits is --tp {smallest.tensor} "
             f"--pp {smallest.pipeline}: give --gpus {smallest.gpus} or more"
         )
-    return Sweep(
-        estimates={
-            cut: estimates_by_batch(with_cut(one, cut), sources, by, _BATCH_FACTOR, times)
-            for cut in fitting
-        },
-        too_large={cut: memories[cut] for cut in cuts if cut not in fitting},
-        refused={
-            tensor: str(why_refused(one.model, one.recipe, tensor, sources, by))
-            for tensor in tensor_degrees(one.model, min(most, MOST_TENSOR))
-            if tensor not in degrees
-        },
-    )
+    reasons = {
+        tensor: why_refused(one.model, one.recipe, tensor, sources, by)
+        for tensor in tensor_degrees(one.model, min(most, ONE_HOST))
+    }
+    refused = {tensor: reason for tensor, reason in reasons.items() if reason is not None}
+    return Sweep(estimates=estimates, too_large=too_large, refused=refused)
 
 
 def frontier(estimates: Sequence[Estimate]) -> list[Estimate]:

@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from roofcal.ask.advise import Adviser, LinearQuestion
+from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.breakeven import (
     GRID,
     LARGEST_M,
@@ -17,6 +19,7 @@ from roofcal.ask.breakeven import (
     comparable_recipes,
     first_lasting_m,
     linear_speedups,
+    sentences,
     speedup_ratio,
 )
 from roofcal.core.times import Array, BeyondProbes, Times
@@ -57,17 +60,44 @@ def answer_of(model: StandIn, linear: Linear = ALONE) -> Breakeven:
     return breakeven(model, NO_TIME, linear, 4096, 4096)
 
 
-def test_break_even_is_the_first_m_beyond_the_crossing() -> None:
-    assert answer_of(crossing(1000)).m == 1008
-    assert answer_of(crossing(1008)).m == 1024  # equal is not faster
-    assert answer_of(crossing(0.5)).m == 1
+@pytest.mark.parametrize(
+    ("at", "factor", "ends"),
+    [
+        (1000, None, (None, 1008, None)),
+        (1008, None, (None, 1024, None)),  # equal is not faster
+        (0.5, None, (None, 1, None)),
+        # high > 1: 2m / (m + 1000) > 1 / 1.2, m > 714.3; low > 1: 2m / (m + 1000) > 1.2, m > 1500
+        (1000, FACTOR, (720, 1008, 1504)),
+        (2 * LARGEST_M, None, (None, None, None)),
+        (1.1 * LARGEST_M, FACTOR, (103424, None, None)),
+        (LARGEST_M / 1.3, FACTOR, (72704, 101376, None)),
+    ],
+)
+def test_break_even_and_its_ends_are_the_first_m_beyond_the_crossing(
+    at: float, factor: float | None, ends: tuple[int | None, ...]
+) -> None:
+    answer = answer_of(crossing(at, factor))
+    assert (answer.m_low, answer.m, answer.m_high) == ends
+    assert (answer.speedups.low is None) == (factor is None)
 
 
-def test_the_interval_is_where_the_ends_of_the_speedup_cross() -> None:
-    answer = answer_of(crossing(1000, FACTOR))
-    # high > 1: 2m / (m + 1000) > 1 / 1.2, m > 714.3; low > 1: 2m / (m + 1000) > 1.2, m > 1500
-    assert (answer.m_low, answer.m, answer.m_high) == (720, 1008, 1504)
-    assert answer.speedups.low is not None
+def test_faster_and_slower_again_counts_from_the_last_time() -> None:
+    def wave(sizes: Array) -> Array:
+        return np.where((sizes[0] > 5000) & (sizes[0] <= 6000), 1e6, 0.0)
+
+    assert answer_of(crossing(1000, wave=wave)).m == 6016  # steps of 64 there
+
+
+def test_what_lies_far_beyond_the_probes_takes_back_no_break_even() -> None:
+    speedup = np.where((GRID >= 1024) & (GRID <= 65536), 1.5, 0.9)
+    doublings = np.where(GRID <= 16384, 0.0, 1.0)
+    assert first_lasting_m(speedup) is None
+    assert first_lasting_m(speedup, doublings) == 1024
+    assert first_lasting_m(speedup, np.where(GRID <= 512, 0.0, 1.0)) is None
+    assert first_lasting_m(speedup, np.ones_like(GRID)) is None
+    beyond = BeyondProbes(doublings=doublings, is_unprobed=np.zeros(GRID.shape, bool))
+    speedups = Speedups(value=speedup, low=speedup / 1.2, high=speedup * 1.2, beyond=beyond)
+    assert breakeven_of(speedups) == (1024, 1, 1024)
 
 
 def test_linears_beyond_the_probes_say_so_and_are_less_sure() -> None:
@@ -87,15 +117,6 @@ def test_linears_beyond_the_probes_say_so_and_are_less_sure() -> None:
     assert (speedups.low[~within] < sure.low[~within]).all()
 
 
-def test_intervals_far_beyond_the_probes_take_back_no_break_even() -> None:
-    speedup = np.where((GRID >= 1024) & (GRID <= 65536), 1.5, 0.9)
-    doublings = np.where(GRID <= 16384, 0.0, 1.0)
-    assert first_lasting_m(speedup) is None
-    assert first_lasting_m(speedup, doublings) == 1024
-    assert first_lasting_m(speedup, np.where(GRID <= 512, 0.0, 1.0)) is None
-    assert first_lasting_m(speedup, np.ones_like(GRID)) is None
-
-
 def test_the_best_speedup_is_one_within_the_probes_where_there_is_any() -> None:
     rising = GRID / 1000
     doublings = np.where(GRID <= 16384, 0.0, 1.0)
@@ -107,43 +128,10 @@ def test_the_best_speedup_is_one_within_the_probes_where_there_is_any() -> None:
         assert GRID[replace(speedups, beyond=beyond).best] == best
 
 
-def test_a_model_that_sees_no_gain_beyond_the_probes_takes_back_no_break_even() -> None:
-    value = np.where((GRID >= 1024) & (GRID <= 65536), 1.5, 0.9)
-    beyond = BeyondProbes(
-        doublings=np.where(GRID <= 16384, 0.0, 1.0), is_unprobed=np.zeros(GRID.shape, bool)
-    )
-    speedups = Speedups(value=value, low=value / 1.2, high=value * 1.2, beyond=beyond)
-    assert breakeven_of(speedups) == (1024, 1, 1024)
-
-
 def test_weights_that_no_memory_holds_are_refused() -> None:
     sources = replace(published_sources(), spec=SPEC)
     with pytest.raises(PredictError, match=r"does not fit made-up"):
         breakeven(CALIBRATED, sources, ALONE, 1 << 24, 1 << 24)
-
-
-def test_a_model_without_intervals_has_one_number() -> None:
-    answer = answer_of(crossing(1000))
-    assert (answer.m_low, answer.m, answer.m_high) == (None, 1008, None)
-    assert answer.speedups.low is None
-
-
-def test_never_is_none() -> None:
-    assert answer_of(crossing(2 * LARGEST_M)).m is None
-    perhaps = answer_of(crossing(1.1 * LARGEST_M, FACTOR))
-    assert perhaps.m is None
-    assert perhaps.m_high is None
-    assert perhaps.m_low is not None
-    unsure = answer_of(crossing(LARGEST_M / 1.3, FACTOR))
-    assert unsure.m is not None
-    assert unsure.m_high is None
-
-
-def test_faster_and_slower_again_counts_from_the_last_time() -> None:
-    def wave(sizes: Array) -> Array:
-        return np.where((sizes[0] > 5000) & (sizes[0] <= 6000), 1e6, 0.0)
-
-    assert answer_of(crossing(1000, wave=wave)).m == 6016  # steps of 64 there
 
 
 def test_casts_move_break_even() -> None:
@@ -211,32 +199,23 @@ def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
     assert comparable_recipes(StandIn(products={"fp8_axiswise": lambda s: s[0]}), NO_TIME) == []
 
 
+AXISWISE = Linear(recipe="fp8_axiswise", casts=FASTEST)
+
+
 @pytest.mark.parametrize(
     ("linear", "k", "message"),
     [
-        (
-            Linear(recipe="bf16", casts=FASTEST),
-            16,
-            "--recipe bf16 is what others are compared with",
-        ),
-        (Linear(recipe="fp8_axiswize", casts=FASTEST), 16, "did you mean 'fp8_axiswise'"),
-        (Linear(recipe="nvfp9", casts=FASTEST), 16, "recipes to compare with bf16: fp8_axiswise"),
-        (
-            ALONE,
-            100,
-            "no provider runs fp8_axiswise with 16 x 100 .n x k. weights: cublaslt and "
-            "triton take .*got k=100; the nearest that works: k=96 or 112",
-        ),
+        (replace(AXISWISE, recipe="bf16"), 16, "--recipe bf16 is what others are compared with"),
+        (replace(AXISWISE, recipe="fp8_axiswize"), 16, "did you mean 'fp8_axiswise'"),
+        (replace(AXISWISE, recipe="nvfp9"), 16, "recipes to compare with bf16: fp8_axiswise"),
+        (ALONE, 100, "no provider runs fp8_axiswise with 16 x 100 .n x k. weights: cublaslt and "
+         "triton take .*got k=100; the nearest that works: k=96 or 112"),
         (ALONE, 9, "the nearest that works: k=16$"),
         (ALONE, 1 << 31, "from 1 to 2\\^30"),
-        (
-            Linear(recipe="fp8_axiswise", casts=FASTEST),
-            16,
-            "knows no casts of fp8_axiswise here; --casts can be none",
-        ),
-        (Linear(recipe="int8", casts=FASTEST), 16, "'int8' has no measured casts; --casts none"),
+        (AXISWISE, 16, "knows no casts of fp8_axiswise here; --casts can be none"),
+        (replace(AXISWISE, recipe="int8"), 16, "'int8' has no measured casts; --casts none"),
     ],
-)
+)  # fmt: skip
 def test_a_linear_that_cannot_be_compared_says_which_can(
     linear: Linear, k: int, message: str
 ) -> None:
@@ -261,38 +240,23 @@ def test_weights_that_no_provider_runs_are_refused_with_the_reason(
         _ = speedups.best
 
 
-def test_weights_that_one_provider_runs_are_compared() -> None:
-    linear = Linear(recipe="fp8_axiswise", casts=FASTEST)
-    speedups = breakeven(CALIBRATED, published_sources(), linear, 28665, 8192).speedups
-    place = int(GRID.searchsorted(4096))
-    question = LinearQuestion(m=4096, n=28665, k=8192, passes="forward", weights="cached")
-    (advice,) = Adviser(CALIBRATED, published_sources()).advise([question])
-    best = {ranked.option.recipe: ranked for ranked in reversed(advice.ranked)}
-    assert speedups.by[place][0] == best["fp8_axiswise"].option
-    assert best["fp8_axiswise"].option.products_by == "triton"
-    advised = best["bf16"].total_s / best["fp8_axiswise"].total_s
-    assert speedups.value[place] == pytest.approx(advised)
-
-
-def test_products_that_are_not_fp8_take_any_size() -> None:
+def test_products_that_are_not_fp8_take_any_size_and_without_bf16_nothing_is_compared() -> None:
     model = crossing(1)
     model.products["int8"] = lambda s: s[0]
-    linear = Linear(recipe="int8", casts="none")
-    assert breakeven(model, NO_TIME, linear, 100, 7).m == 1
-
-
-def test_a_model_without_bf16_has_nothing_to_compare_with() -> None:
+    assert breakeven(model, NO_TIME, Linear(recipe="int8", casts="none"), 100, 7).m == 1
     with pytest.raises(PredictError, match="knows no bf16 products"):
         breakeven(StandIn(products={}), NO_TIME, ALONE, 16, 16)
 
 
-@pytest.mark.parametrize("passes", PASSES)
-@pytest.mark.parametrize(("n", "k"), [(28672, 8192), (4096, 4096)])
-def test_advise_and_break_even_predict_one_speedup(passes: Passes, n: int, k: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "k", "passes"),
+    [(28665, 8192, "forward"), *((*side, passes) for side in ((28672, 8192), (4096, 4096))
+                                 for passes in PASSES)],
+)  # fmt: skip
+def test_advise_and_break_even_predict_one_speedup(n: int, k: int, passes: Passes) -> None:
     weights = usual_weights(passes)
-    adviser = Adviser(CALIBRATED, published_sources())
     places = [*range(0, len(GRID), 16), int(GRID.searchsorted(1024))]
-    advice = adviser.advise(
+    advice = Adviser(CALIBRATED, published_sources()).advise(
         [
             LinearQuestion(m=int(GRID[place]), n=n, k=k, passes=passes, weights=weights)
             for place in places
@@ -301,24 +265,18 @@ def test_advise_and_break_even_predict_one_speedup(passes: Passes, n: int, k: in
     compared = 0
     for recipe in ("fp8_axiswise", "fp8_tensorwise", "fp8_blockwise_128x128"):
         linear = Linear(recipe=recipe, passes=passes, casts=FASTEST, weights=weights)
-        speedups = breakeven(CALIBRATED, published_sources(), linear, n, k).speedups
+        speedups = linear_speedups(CALIBRATED, published_sources(), linear, n, k)
         for place, answer in zip(places, advice, strict=True):
-            best = {ranked.option.recipe: ranked for ranked in reversed(answer.ranked)}
+            best = answer.best_by_recipe
             if recipe not in best:
                 assert np.isnan(speedups.value[place])
                 continue
-            advised = best["bf16"].total_s / best[recipe].total_s
-            assert speedups.value[place] == pytest.approx(advised)
-            assert speedups.by[place] == (best[recipe].option, best["bf16"].option)
+            ours, bf16 = best[recipe], best["bf16"]
+            assert speedups.value[place] == pytest.approx(bf16.seconds / ours.seconds)
+            by = [(one.products_by, one.casts_by) for one in speedups.by[place]]
+            assert by == [(one.products_by, one.casts_by) for one in (ours, bf16)]
             compared += 1
-    assert compared > 2 * len(places)
-
-
-def test_few_tokens_count() -> None:
-    linear = Linear(recipe="fp8_axiswise", casts=FASTEST)
-    answer = breakeven(CALIBRATED, published_sources(), linear, 28672, 8192)
-    assert answer.m == 1
-    assert answer.speedups.value[0] == pytest.approx(1.93, abs=0.01)
+    assert compared > (0 if n % 16 else 2) * len(places)  # odd sides are triton's alone
 
 
 def test_an_m_that_no_provider_runs_has_no_speedup_and_ends_none() -> None:
@@ -331,3 +289,79 @@ def test_an_m_that_no_provider_runs_has_no_speedup_and_ends_none() -> None:
     assert answer.m % 128 == 0
     assert answer.m < 8192
     assert not np.isnan(answer.speedups.value[answer.speedups.best])
+
+
+ANSWER: dict[str, Any] = {
+    "model": "calibrated", "device": "made-up", "environment": "e1", "n": 64, "k": 32,
+    "products_by": "cublaslt", "casts_by": "triton", "best_products_by": "triton",
+    "best_casts_by": "triton", "recipe": "fp8_axiswise", "baseline": "bf16",
+    "pass": "forward_backward", "casts": "fastest", "weights": "cast", "m": 1008, "m_low": 720,
+    "m_high": 1504, "largest_m": 131072, "best_m": 8192, "best_speedup": 1.5,
+    "best_speedup_low": 1.25, "best_speedup_high": 1.8, "extrapolated": False,
+    "extrapolated_doublings": 0.0, "m_low_extrapolated_doublings": 0.0,
+    "m_high_extrapolated_doublings": 0.0, "best_extrapolated_doublings": 0.0,
+    "probed_m": [16, 16384], "unprobed": False,
+}  # fmt: skip
+
+
+def first_line(**changes: Any) -> str:
+    return next(sentences(ANSWER | changes))
+
+
+def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
+    assert list(sentences(ANSWER)) == [
+        "fp8_axiswise is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
+        "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by whoever is "
+        "fastest, weights cast each time",
+        "at best 1.50x (95 %: 1.25x to 1.80x), at M = 8192",
+        "products by whoever is fastest at each M, as advise predicts: cublaslt, casts by triton "
+        "(M = 1008); triton, casts by triton (M = 8192)",
+        "model calibrated, made-up, e1",
+        "M from 16 to 16384 is within the probes; what lies beyond is not counted",
+    ]
+    nobody_knows = {"probed_m": None, "extrapolated_doublings": None}
+    assert len(list(sentences(ANSWER | nobody_knows))) == 5
+
+
+def test_advise_is_named_where_it_ranks_the_fastest_casts() -> None:
+    for changes, is_named in (
+        ({"casts": "fastest"}, True),
+        ({"casts": "none"}, False),
+        ({"casts": "triton"}, False),
+        ({"extrapolated_doublings": FAR}, True),
+        ({"extrapolated_doublings": FAR + 0.1}, False),
+    ):
+        assert ("as advise predicts" in " ".join(sentences(ANSWER | changes))) == is_named
+
+
+def test_a_person_reads_where_the_probes_end() -> None:
+    outside = {"extrapolated": True, "best_extrapolated_doublings": 1.5}
+    assert list(sentences(ANSWER | outside))[5] == (
+        "extrapolated: doublings beyond every probe: 1.5 at M = 8192 (M from 16 to 16384 is "
+        "within); intervals are wider there"
+    )
+    *_, end = sentences(ANSWER | {"m_high": 32768, "m_high_extrapolated_doublings": 1.0})
+    assert "beyond every probe: 1.0 at M = 32768 (" in end
+    far = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
+    lines = list(sentences(ANSWER | outside | far))[5:]
+    assert lines[0].endswith("no M is within); intervals are wider there, so far outside a guess")
+    assert lines[1].startswith("no probe is like a product or a cast in it")
+
+
+def test_never_perhaps_and_without_interval_are_said() -> None:
+    assert first_line(m_high=None).endswith("(95 %: 720 to beyond 131072)")
+    assert first_line(m=None, m_high=None).endswith(
+        "is at no M up to 131072 faster than bf16 from there on (95 %: perhaps from M = 720 on)"
+    )
+    assert first_line(m=None, m_low=None, m_high=None) == (
+        "fp8_axiswise is at no M up to 131072 faster than bf16 from there on"
+    )
+    silent = first_line(m_low=None, m_high=None, best_speedup_low=None, best_speedup_high=None)
+    assert silent.endswith("from M = 1008 on (no interval: this model states none)")
+
+
+def test_an_answer_has_the_keys_that_are_said_and_few_tokens_count() -> None:
+    answer = breakeven(CALIBRATED, published_sources(), AXISWISE, 28672, 8192)
+    assert set(answer.answer) == set(ANSWER)
+    assert answer.m == 1
+    assert answer.speedups.value[0] == pytest.approx(1.93, abs=0.01)

@@ -35,12 +35,6 @@ def rows(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(text)))
 
 
-def test_tokens_are_multiples_of_16_to_the_largest() -> None:
-    assert TOKENS[:5] == (16, 32, 48, 64, 96)
-    assert TOKENS[-1] == LARGEST_M
-    assert not any(m % 16 for m in TOKENS)
-
-
 def test_every_linear_has_every_point() -> None:
     table = rows(map_csv(model(casts=("torch_eager",)), NO_TIME))
     assert tuple(table[0]) == COLUMNS
@@ -52,6 +46,18 @@ def test_every_linear_has_every_point() -> None:
     }
     assert len(table) == 4 * len(SIDES) * len(TOKENS)
     assert all(row["n"] == row["k"] for row in table)
+    assert (TOKENS[:5], TOKENS[-1]) == ((16, 32, 48, 64, 96), LARGEST_M)
+    assert not any(m % 16 for m in TOKENS)
+    assert (table[0]["low"], table[0]["high"], table[0]["class"]) == ("", "", "slower")
+
+
+def test_linears_have_no_casts_or_those_of_whoever_is_fastest() -> None:
+    both = mapped_linears(model(casts=("torch_eager", "torch_compile")), NO_TIME)
+    assert {linear.casts for linear in both} == {"none", "fastest"}
+    assert {one.weights for one in both if one.passes == "forward_backward"} == {"cast"}
+    products: dict[str, Seconds] = {"bf16": lambda s: s[0], "fp8_axiswise": lambda s: s[0]}
+    linears = mapped_linears(StandIn(products=products), NO_TIME)
+    assert [one.passes for one in linears if one.recipe == BF16_GRAD_WEIGHT] == ["forward_backward"]
 
 
 def test_speedup_interval_and_class_stand_beside_each_other() -> None:
@@ -61,18 +67,6 @@ def test_speedup_interval_and_class_stand_beside_each_other() -> None:
     assert [by_m[m]["class"] for m in (64, 1024, 8192)] == ["slower", "uncertain", "faster"]
     assert float(by_m[1024]["speedup"]) == pytest.approx(2048 / 2024, rel=1e-3)
     assert float(by_m[1024]["low"]) < 1 < float(by_m[1024]["high"])
-
-
-def test_a_model_without_intervals_leaves_their_cells_empty() -> None:
-    row = rows(map_csv(model(), NO_TIME))[0]
-    assert (row["low"], row["high"], row["class"]) == ("", "", "slower")
-
-
-def test_casts_are_none_and_those_of_whoever_is_fastest() -> None:
-    both = mapped_linears(model(casts=("torch_eager", "torch_compile")), NO_TIME)
-    assert {linear.casts for linear in both} == {"none", "fastest"}
-    training = [linear for linear in both if linear.passes == "forward_backward"]
-    assert {linear.weights for linear in training} == {"cast"}
 
 
 def test_rows_end_with_the_break_even_of_their_weight() -> None:
@@ -91,27 +85,16 @@ def test_rows_end_with_the_break_even_of_their_weight() -> None:
     assert at == {m: pytest.approx(on_grid[m], rel=1e-3) for m in TOKENS}
 
 
-def test_never_is_an_empty_cell() -> None:
-    slow = StandIn(products={"bf16": lambda s: s[0], "fp8_tensorwise": lambda s: 2 * s[0]})
-    assert rows(map_csv(slow, NO_TIME))[0]["breakeven_m"] == ""
-
-
-def test_each_product_is_computed_once() -> None:
+def test_never_is_an_empty_cell_and_each_product_is_computed_once() -> None:
     calls: list[str] = []
 
     def bf16(sizes: Array) -> Array:
         calls.append("bf16")
         return np.asarray(2 * sizes[0])
 
-    once = StandIn(products={"bf16": bf16, "fp8_tensorwise": lambda s: s[0]})
-    map_csv(once, NO_TIME)
+    once = StandIn(products={"bf16": bf16, "fp8_tensorwise": lambda s: 4 * s[0]})
+    assert rows(map_csv(once, NO_TIME))[0]["breakeven_m"] == ""
     assert len(calls) == 2 * len(SIDES)  # forward; grad_weight (grad_input has the same sizes)
-
-
-def test_grad_weight_in_bf16_is_no_recipe_of_the_forward_pass() -> None:
-    products: dict[str, Seconds] = {"bf16": lambda s: s[0], "fp8_axiswise": lambda s: s[0]}
-    linears = mapped_linears(StandIn(products=products), NO_TIME)
-    assert [one.passes for one in linears if one.recipe == BF16_GRAD_WEIGHT] == ["forward_backward"]
 
 
 def test_a_run_is_mapped_from_its_calibration_alone(tmp_path: Path) -> None:
@@ -120,10 +103,6 @@ def test_a_run_is_mapped_from_its_calibration_alone(tmp_path: Path) -> None:
     assert rows(run_map(run, run / "calibration.jsonl"))
     with pytest.raises(PredictError, match="fitted on made-up, not on another"):
         run_map(tmp_path / "another" / "e1", run / "calibration.jsonl")
-
-
-def test_nothing_to_compare_is_a_header(tmp_path: Path) -> None:
-    run = tmp_path / "made-up" / "e1"
     empty = Calibration(device="made-up", environment_id="e1", constants={})
     write_records(run / "calibration.jsonl", [empty])
     assert run_map(run, run / "calibration.jsonl") == ",".join(COLUMNS) + "\n"

@@ -78,15 +78,3 @@ def test_costs_of_recipes_are_ordered_by_joules_with_one_label(
     assert len(joules) > 3
     assert joules == sorted(joules)
     assert text.count("board power by NVML") == 1
-
-
-@pytest.mark.parametrize("value", ["-1", "nan", "inf", "cheap"])
-def test_a_price_is_a_number_from_0_on(value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([*LLM, "--price-per-hour", value])
-    assert "is not a price" in capsys.readouterr().err
-
-
-def test_prices_are_for_one_question(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*LLM, "--energy", "--curve"]) == 2
-    assert "--energy does not go with --curve" in capsys.readouterr().err

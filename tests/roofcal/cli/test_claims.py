@@ -1,13 +1,12 @@
 """`claims`: verdicts of every device with records, or one message and exit code 2."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from roofcal.cli.main import main
 from tests.paths import ROOT
+from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.report.synthetic import CPU, MadeUpRun, product, whole_run
 
 
@@ -23,23 +22,9 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["claims", *arguments]) == 0
-    return capsys.readouterr().out
-
-
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["claims", *arguments]) == 2
-    message = capsys.readouterr()
-    assert message.out == ""
-    return message.err
-
-
 @pytest.mark.usefixtures("records")
-def test_every_device_with_records_gives_a_verdict_on_every_claim(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    found = json.loads(printed(capsys, "--json"))
+def test_every_device_with_records_gives_a_verdict_on_every_claim(shell: Shell) -> None:
+    found = shell.json("claims")
     assert [one["device"] for one in found] == ["cpu-made-up", "nvidia-h200"]
     assert len({sum(one["counts"].values()) for one in found}) == 1
     by_id = {claim["claim"]: claim for claim in found[1]["claims"]}
@@ -49,29 +34,21 @@ def test_every_device_with_records_gives_a_verdict_on_every_claim(
     assert one["printed"] == {"bf16_us": 1674, "fp8_us": 1092}
     assert by_id["torchao-roofline-launch"]["verdict"] == "does not hold"
     assert all(one["ours"] is None for one in found[0]["claims"])
-
-
-@pytest.mark.usefixtures("records")
-def test_one_device_and_one_ledger_may_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    text = printed(capsys, "--device", "nvidia-h200", "--ledger", "deepgemm")
+    text = shell.text("claims --device nvidia-h200 --ledger deepgemm")
     assert text.startswith("nvidia-h200, driver580.1-")
     assert "0 hold, 0 do not hold, 1 cannot be tested here" in text
     assert "cpu-made-up" not in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--device", "nvidia-h20"], "nothing is measured or published of nvidia-h20"),
-        (["--ledger", "deepgem"], "unknown ledger 'deepgem'; did you mean 'deepgemm'?"),
-        (["--environment", "e1"], "--environment needs --device"),
-    ],
-)
-@pytest.mark.usefixtures("records")
-def test_a_mistake_is_one_message(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert says in fails(capsys, *arguments)
+def test_a_device_or_ledger_that_is_not_there_is_named(records: Path, shell: Shell) -> None:
+    said = shell.refused("claims --device nvidia-h20")
+    assert "nothing is measured or published of nvidia-h20" in said
+    said = shell.refused("claims --ledger deepgem")
+    assert "unknown ledger 'deepgem'; did you mean 'deepgemm'?" in said
+    shutil.rmtree(records / "results")
+    assert "nothing is measured or published" in shell.refused("claims")
+    shutil.rmtree(records / "config/claims")
+    assert "config/claims: holds no claims" in shell.refused("claims")
 
 
 UNKNOWN_NAMES = {  # (text of a claim, text in its place) -> part of the message
@@ -84,20 +61,11 @@ UNKNOWN_NAMES = {  # (text of a claim, text in its place) -> part of the message
 
 @pytest.mark.parametrize(("change", "says"), UNKNOWN_NAMES.items())
 def test_an_expression_with_an_unknown_name_is_one_message(
-    records: Path, change: tuple[str, str], says: str, capsys: pytest.CaptureFixture[str]
+    records: Path, change: tuple[str, str], says: str, shell: Shell
 ) -> None:
     path = records / "config/claims/deepgemm.yaml"
     path.write_text(path.read_text().replace(*change))
-    message = fails(capsys)
+    message = shell.refused("claims")
     assert message.count("\n") == 1
     assert message.startswith("error: config/claims/deepgemm.yaml: ")
     assert says in message
-
-
-def test_without_claims_or_records_there_is_nothing_to_say(
-    records: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.rmtree(records / "results")
-    assert "nothing is measured or published" in fails(capsys)
-    shutil.rmtree(records / "config/claims")
-    assert "config/claims: holds no claims" in fails(capsys)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.cli.main import main
+from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.compare.made_up import measurement, rows_of, write_run
 
 
@@ -16,50 +16,26 @@ def runs(checkout: Path) -> Path:
     return checkout
 
 
-def test_nothing_slower_is_exit_code_0(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "gpu/e1", "e2"]) == 0
-    assert "0 SLOWER, 0 FASTER, 60 SAME" in capsys.readouterr().out
-
-
-def test_a_regression_is_exit_code_1_unless_the_limit_allows_it(
-    runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", "e1", "slow"]) == 1
-    assert "regression beyond 2.0%: 1 points" in capsys.readouterr().out
-    assert main(["compare", "e1", "slow", "--limit", "0.1"]) == 0
-
-
-def test_broken_points_are_exit_code_1_and_nothing_in_common_2(
-    runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    failed = [(p, measurement(p, [], status="failed")) for p, _ in rows_of(0, count=47)]
-    write_run(runs / "results/gpu/broken", failed)
-    assert main(["compare", "e1", "broken"]) == 1
-    last = "regression: points that were ok in A and are not in B: 47 failed"
-    assert capsys.readouterr().out.splitlines()[-1] == last
-    assert main(["compare", "e1", "broken", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["conclusion"] == last
-    assert main(["compare", "e1", "e1"]) == 2
-    assert "nothing can be compared: 60 points are the same" in capsys.readouterr().out
-
-
-def test_json_may_go_to_a_file(runs: Path) -> None:
-    assert main(["compare", "e1", "results/gpu/slow", "--json", "--out", "moved.json"]) == 1
+@pytest.mark.usefixtures("runs")
+def test_a_regression_is_exit_code_1_unless_the_limit_allows_it(shell: Shell) -> None:
+    assert "0 SLOWER, 0 FASTER, 60 SAME" in shell.text("compare gpu/e1 e2")
+    assert shell.run("compare e1 slow") == 1
+    assert "regression beyond 2.0%: 1 points" in shell.out
+    shell.text("compare e1 slow --limit 0.1")
+    assert shell.run("compare e1 results/gpu/slow --json --out moved.json") == 1
     found = json.loads(Path("moved.json").read_text())
     assert found["counts"]["SLOWER"] == 1
     assert len(found["points"]) == 60
+    assert "error: 'e3' is no run" in shell.refused("compare e1 e3")
 
 
-def test_an_unknown_run_is_one_message_and_exit_code_2(
-    runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["compare", "e1", "e3"]) == 2
-    assert "error: 'e3' is no run" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("text", ["2", "0", "nan", "two percent"])
-def test_a_threshold_is_a_fraction(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["compare", "a", "b", "--threshold", text])
-    assert stopped.value.code == 2
-    assert "is not a fraction between 0 and 1" in capsys.readouterr().err
+def test_broken_points_are_exit_code_1_and_nothing_in_common_2(runs: Path, shell: Shell) -> None:
+    failed = [(p, measurement(p, [], status="failed")) for p, _ in rows_of(0, count=47)]
+    write_run(runs / "results/gpu/broken", failed)
+    assert shell.run("compare e1 broken") == 1
+    last = "regression: points that were ok in A and are not in B: 47 failed"
+    assert shell.out.splitlines()[-1] == last
+    assert shell.run("compare e1 broken --json") == 1
+    assert json.loads(shell.out)["conclusion"] == last
+    assert shell.run("compare e1 e1") == 2
+    assert "nothing can be compared: 60 points are the same" in shell.out

@@ -7,11 +7,11 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from roofcal.cli.main import main
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Calibration, Ceiling, Measurement
 from roofcal.health import panel
 from tests.paths import ROOT
+from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.core.machine.stand_in_nvml import plug_in
 from tests.roofcal.made_up_records import timed
 from tests.roofcal.measure.runs import environment, point
@@ -41,38 +41,35 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_the_slow_card_stands_first(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fleet", str(fleet)]) == 1
-    printed = capsys.readouterr().out
+def test_the_slow_card_stands_first(fleet: Path, shell: Shell) -> None:
+    assert shell.run(f"fleet {fleet}") == 1
+    printed = shell.out
     assert printed.splitlines()[1].split() == ["n3/cpu", "+7.7%!", "unexplained"]
     assert "1 of 6 cards are slower" in printed
-    assert main(["fleet", str(fleet), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)[0]["card"] == "n3/cpu"
+    assert shell.run(f"fleet {fleet} --json") == 1
+    assert json.loads(shell.out)[0]["card"] == "n3/cpu"
 
 
-def test_a_failed_point_is_named_with_its_card(
-    fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_point_is_named_with_its_card(fleet: Path, shell: Shell) -> None:
     write_card(fleet / "n3/cpu", 0.0)
-    assert main(["fleet", str(fleet)]) == 0
+    assert shell.run(f"fleet {fleet}") == 0
     path = fleet / "n5/cpu/measurements/gemm.jsonl"
     rows = read_records(path, Measurement)
     lacked = replace(rows[0], status="unsupported", reason="1 GPU", latency_samples_s=())
     wrong = replace(rows[1], status="incorrect", reason="off by 2\ntrace", latency_samples_s=())
     write_records(path, [lacked, wrong, rows[2]])
-    capsys.readouterr()
-    assert main(["fleet", str(fleet)]) == 1
-    (line,) = [text for text in capsys.readouterr().out.splitlines() if " fails " in text]
+    assert shell.run(f"fleet {fleet}") == 1
+    (line,) = [text for text in shell.out.splitlines() if " fails " in text]
     assert line.startswith("n5/cpu fails gemm torch_cpu fp32 m=128,n=128,k=128 1 ")
     assert line.endswith(": incorrect (off by 2)")
 
 
-def test_the_whole_text_of_a_fleet(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_text_of_a_fleet(fleet: Path, shell: Shell) -> None:
     path = fleet / "n5/cpu/measurements/gemm.jsonl"
     (row, *_) = read_records(path, Measurement)
     write_records(path, [replace(row, status="failed", reason="died", latency_samples_s=())])
-    assert main(["fleet", str(fleet)]) == 1
-    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+    assert shell.run(f"fleet {fleet}") == 1
+    assert [line.rstrip() for line in shell.out.splitlines()] == [
         "card                   gemm  slower by",
         "n5/cpu                   -   fails a point",
         "n3/cpu               +7.8%!  unexplained",
@@ -92,9 +89,11 @@ def test_the_whole_text_of_a_fleet(fleet: Path, capsys: pytest.CaptureFixture[st
     ]
 
 
-def test_the_page_names_the_slow_card_its_place_and_what_it_costs(fleet: Path) -> None:
+def test_the_page_names_the_slow_card_its_place_and_what_it_costs(
+    fleet: Path, shell: Shell
+) -> None:
     page = fleet / "fleet.html"
-    assert main(["fleet", str(fleet), "--page", str(page)]) == 1
+    assert shell.run(f"fleet {fleet} --page {page}") == 1
     text = page.read_text()
     assert "1 of 6 cards are slower than the others. The slowest is n3/cpu: gemm takes 7.7" in text
     assert "<b>unexplained</b> (1): n3/cpu" in text
@@ -104,53 +103,49 @@ def test_the_page_names_the_slow_card_its_place_and_what_it_costs(fleet: Path) -
     assert heat_map.count(' slow"') == 1
     assert "on 6" in text.split("What the slowest card costs")[1]
     before = text
-    main(["fleet", str(fleet), "--page", str(page)])
+    shell.run(f"fleet {fleet} --page {page}")
     assert page.read_text() == before
 
 
-def test_cards_of_several_environments_are_refused(
-    fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cards_of_several_environments_are_refused(fleet: Path, shell: Shell) -> None:
     other = replace(CPU, torch="9")
     write_records(fleet / "n5/cpu/environment.jsonl", [other])
-    assert main(["fleet", str(fleet)]) == 2
-    assert f"{other.environment_id}: n5/cpu" in capsys.readouterr().err
+    assert shell.run(f"fleet {fleet}") == 2
+    assert f"{other.environment_id}: n5/cpu" in shell.err
 
 
 def test_a_node_of_another_name_is_refused(
-    fleet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
-    assert main(["health", "--every-card", "--node", "n2"]) == 2
-    assert "this is n1, not n2" in capsys.readouterr().err
+    assert shell.run("health --every-card --node n2") == 2
+    assert "this is n1, not n2" in shell.err
 
 
-def test_two_cards_do_not_say_which_is_slow(
-    fleet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_cards_do_not_say_which_is_slow(fleet: Path, shell: Shell) -> None:
     for node in (0, 1, 2, 3):
         (fleet / f"n{node}/cpu/environment.jsonl").unlink()
-    assert main(["fleet", str(fleet)]) == 2
-    assert "2 card(s)" in capsys.readouterr().err
+    assert shell.run(f"fleet {fleet}") == 2
+    assert "2 card(s)" in shell.err
 
 
 def test_a_card_that_shares_no_point_with_its_fleet_cannot_be_judged(
-    fleet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     own = write_card(fleet / "n9/cpu", 0.0)
     other = replace(POINTS[0], shape=dict.fromkeys("mnk", 8))
     write_records(own / "plan/gemm.jsonl", [other])
     write_records(own / "measurements/gemm.jsonl", [timed(other, CPU, *[1e-3] * 9)])
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)
-    assert main(["health"]) == 2
-    assert "no point of it is on 2 other cards" in capsys.readouterr().err
+    assert shell.run("health") == 2
+    assert "no point of it is on 2 other cards" in shell.err
 
 
 def test_a_publication_of_another_environment_is_named(
     tmp_path: Path,
     fleet: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    shell: Shell,
 ) -> None:
     from roofcal.study import discover
 
@@ -159,49 +154,49 @@ def test_a_publication_of_another_environment_is_named(
         write_card(tmp_path / "reports/published" / CPU.device / name, 0.0)
     own = write_card(tmp_path / "out" / CPU.device / CPU.environment_id / "n9/cpu", 0.0)
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)
-    assert main(["health"]) == 0
+    assert shell.run("health") == 0
     said = f"compared with the publication {CPU.device}/torch0.10-1, measured in another"
-    assert said in capsys.readouterr().err
+    assert said in shell.err
 
 
 @pytest.mark.parametrize(("slower", "code"), [(0.001, 0), (0.2, 1)])
 def test_a_card_is_compared_with_its_fleet(
-    fleet: Path, monkeypatch: pytest.MonkeyPatch, slower: float, code: int
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, slower: float, code: int, shell: Shell
 ) -> None:
     own = write_card(fleet / "n9/cpu", slower)
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)
-    assert main(["health"]) == code
+    assert shell.run("health") == code
 
 
 def test_a_card_without_others_and_without_a_publication_is_recorded_and_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").symlink_to(ROOT / "config")
     own = write_card(tmp_path / "results/fleet" / CPU.device / CPU.environment_id / "n1/cpu", 0.0)
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)
-    assert main(["health"]) == 2
-    assert "nothing to compare it with" in capsys.readouterr().err
+    assert shell.run("health") == 2
+    assert "nothing to compare it with" in shell.err
 
 
+@pytest.mark.usefixtures("fleet")
 @pytest.mark.parametrize("others", [0, 3])
 @pytest.mark.parametrize(("slower", "code"), [(0.03, 0), (0.2, 1)])
 def test_a_card_of_less_than_five_is_compared_with_its_publication(
-    tmp_path: Path,
-    fleet: Path,
     monkeypatch: pytest.MonkeyPatch,
     slower: float,
     code: int,
     others: int,
+    shell: Shell,
 ) -> None:
     from roofcal.study import discover
 
     monkeypatch.setattr(discover, "discover", lambda _: [CPU])
-    write_card(tmp_path / "reports/published" / CPU.device / CPU.environment_id, 0.0)
-    root = tmp_path / "out" / CPU.device / CPU.environment_id
+    write_card(Path() / "reports/published" / CPU.device / CPU.environment_id, 0.0)
+    root = Path() / "out" / CPU.device / CPU.environment_id
     own = write_card(root / "n9/cpu", slower)
     # A study of this very card, which would call it healthy.
-    study = write_card(tmp_path / "results" / CPU.device / CPU.environment_id, slower)
+    study = write_card(Path() / "results" / CPU.device / CPU.environment_id, slower)
     constant = Ceiling(value=1.0, ci95_low=1.0, ci95_high=1.0, unit="s", evidence="")
     calibration = Calibration(
         device=CPU.device,
@@ -212,16 +207,16 @@ def test_a_card_of_less_than_five_is_compared_with_its_publication(
     for node in range(others):  # as slow, so that only the publication tells
         write_card(root / f"n{node}/cpu", slower)
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)
-    assert main(["health"]) == code
+    assert shell.run("health") == code
 
 
 @pytest.mark.usefixtures("fleet")
 @pytest.mark.parametrize("question", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetMemoryInfo"])
 def test_a_card_that_does_not_answer_is_no_slower_card(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], question: str
+    monkeypatch: pytest.MonkeyPatch, shell: Shell, question: str
 ) -> None:
     plug_in(monkeypatch).errors[question, "GPU-b"] = pynvml.NVML_ERROR_GPU_IS_LOST
-    assert main(["health"]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
+    assert shell.run("health") == 2
+    error = shell.err.splitlines()[-1]
     assert error.startswith(("error: GPU 1 is left out", "error: GPU-b is left out"))
     assert "GPU is lost" in error

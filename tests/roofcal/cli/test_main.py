@@ -1,6 +1,7 @@
-"""The command line: real commands on small records, one message and exit code 2 for mistakes."""
+"""The command line as a whole: help, version, completion, words for sizes, and how it ends."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -10,70 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.cli.main import COMMANDS, CRASHED, main
+import roofcal
+from roofcal.cli.commands import sizes_text, write_or_print
+from roofcal.cli.main import CRASHED, GROUPS, main
 from tests.paths import ROOT
-from tests.roofcal.calibrate.probe_runs import write_run
-
-POINT = ["--device", "made-up", "--m", "16", "--n", "4096", "--k", "8192"]
-
-
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(arguments) == 2
-    message = capsys.readouterr().err
-    assert message.startswith("error: ")
-    assert "Traceback" not in message
-    return message
-
-
-@pytest.mark.usefixtures("checkout")
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["predict"], "needs --device"),
-        (["predict", "--device", "made-p"], "did you mean 'made-up'"),
-        (["predict", "--device", "nvidia-b200"], "device 'nvidia-b200'. There are: made-up"),
-        (
-            ["predict", "--device", "made-up", "--op", "cast", "64x64"],
-            "op cast needs --recipe, one of: fp8_tensorwise, fp8_rowwise_dim0",
-        ),
-        (
-            [
-                "predict",
-                "--device",
-                "made-up",
-                "--op",
-                "cast",
-                "--recipe",
-                "mxfp8_dim0",
-                "64x64",
-            ],
-            "it knows casts mxfp8_dim0 by nobody there",
-        ),
-        (["predict", *POINT, "--op", "attention"], "linear, mixed_gemm, norm_linear_sigmoid"),
-        (["predict", *POINT, "--recipe", "bf61"], "did you mean 'bf16'"),
-        (["predict", *POINT, "--op", "gem"], "did you mean 'gemm'"),
-        (["predict", "--device", "made-up", "--m", "4"], "op gemm needs --n --k"),
-        (["predict", *POINT, "--model", "datasheet"], "config/devices/made-up.yaml"),
-        (["predict", *POINT, "--model", "wave"], "there is no config/devices/made-up.yaml"),
-        (["predict", "--device", "nvidia-h20", "--model", "wave"], "did you mean 'nvidia-h200'"),
-        (["predict", "--device", "made-up", "--points", "no.csv"], "no.csv: cannot be read"),
-        (["calibrate", "--run", "no", "--out", "x"], "no such records file"),
-        (["export", "--device", "made-up", "--format", "cvs"], "did you mean 'csv'"),
-        (["table", "--device", "nothing", "--op", "gemm"], "nothing"),
-    ],
-)
-def test_a_mistake_is_one_message_and_exit_code_2(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert says in fails(capsys, *arguments)
-
-
-def test_a_folder_that_cannot_be_written_is_named(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (checkout / "file").write_text("in the way")
-    run = write_run(checkout / "run")
-    assert "file" in fails(capsys, "calibrate", "--run", str(run), "--out", "file/c.jsonl")
 
 
 @pytest.mark.parametrize("command", ["health", "fleet", "compare"])
@@ -110,13 +51,6 @@ def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word() -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
-
-
-def test_it_runs_as_a_module() -> None:
-    asked = [sys.executable, "-m", "roofcal", "--help"]
-    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for command in COMMANDS:
-        assert command in said
 
 
 def third_party_modules() -> set[str]:
@@ -162,3 +96,91 @@ def test_a_missing_module_leads_to_what_brings_it(
 
     message = f"error: this needs the module {module}: pip install '{way_out}'\n"
     assert capsys.readouterr().err == message
+
+
+def test_help_lists_every_command_below_the_heading_of_its_group(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    for heading, commands in GROUPS.items():
+        section = text.partition(f"{heading}:\n")[2].partition("\n\n")[0]
+        listed = [line.split()[0] for line in section.splitlines() if line[2:3].strip()]
+        assert listed == list(commands)
+
+
+def test_the_version_is_that_of_the_package_and_needs_no_ops() -> None:
+    script = (
+        "import sys; from roofcal.cli.main import main; code = main(['--version'])\n"
+        "sys.exit(code or 'roofcal.ops' in sys.modules)"
+    )
+    version = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert version.stdout == f"roofcal {roofcal.__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish"])
+def test_completion_knows_commands_options_and_devices(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--print-completion", shell])
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("breakeven", "provider", "nvidia-h200", "fp8_axiswise"))
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("predict 64x4096x8192 --device h200 --recipe rowwise",
+         "predict --device nvidia-h200 --recipe fp8_axiswise --m 64 --n 4096 --k 8192"),
+        ("predict 64*4096 --device h200 --op cast --recipe tensorwise",
+         "predict --device nvidia-h200 --op cast --recipe fp8_tensorwise --rows 64 --cols 4096"),
+        ("breakeven 4096 8192 --device h200 --recipe rowwise",
+         "breakeven --device nvidia-h200 --recipe fp8_axiswise --n 4096 --k 8192"),
+        ("advise 64 4096 8192 --device h200", "advise 64x4096x8192 --device nvidia-h200"),
+        ("predict --device h200 64 4096 8192", "predict --device nvidia-h200 64x4096x8192"),
+    ],
+    ids=["product", "cast", "breakeven", "three words", "words behind"],
+)  # fmt: skip
+def test_short_words_mean_the_long_ones(
+    short: str, long: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed(capsys, *short.split()) == printed(capsys, *long.split())
+
+
+def test_tables_of_answers_are_json_for_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shapes = tmp_path / "shapes.csv"
+    shapes.write_text("recipe,m,n,k\nbf16,64,4096,4096\n")
+    for command in ("predict", "advise"):
+        option = "--points" if command == "predict" else "--shapes"
+        (row,) = json.loads(
+            printed(capsys, command, "--device", "h200", option, str(shapes), "--json")
+        )
+        assert (row["m"], row["predicted_s"] > 0) == (64, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["64x128x256", "64X128X256", "64,128,256", "64*128*256", "64 x 128 x 256"]
+)
+def test_sizes_in_one_word_are_parted_by_any_usual_sign(text: str) -> None:
+    assert sizes_text(text) == (64, 128, 256)
+
+
+def test_text_goes_to_the_file_or_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_or_print("a,b\n", tmp_path / "deep/out.csv")
+    assert (tmp_path / "deep/out.csv").read_text() == "a,b\n"
+    assert capsys.readouterr().out == ""
+    write_or_print("a,b\n", None)
+    assert capsys.readouterr().out == "a,b\n"

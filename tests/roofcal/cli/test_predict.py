@@ -1,50 +1,38 @@
 """`predict`: times with intervals for people and for programs, of points, a CSV and a run."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from roofcal.cli.main import main
-from roofcal.core.jsonl import read_records, read_single_record, write_records
+from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Calibration, Prediction
 from roofcal.ops import OPS
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.models.runs import calibration, product
 
-POINT = ["--device", "made-up", "--m", "16", "--n", "4096", "--k", "8192"]
-
 
 @pytest.mark.usefixtures("checkout")
-def test_predict_says_time_interval_bound_rates_and_where_from(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["predict", "--recipe", "bf16", *POINT]) == 0
-    said = capsys.readouterr().out
-    assert "us (95 %: " in said
-    assert "bound by dram" in said
-    assert "TFLOP/s" in said
-    assert "model calibrated, provider cublaslt, made-up, e1" in said
-
-
-@pytest.mark.usefixtures("checkout")
-def test_predict_for_programs_is_json_in_si_units(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["predict", "--recipe", "bf16", "--json", *POINT]) == 0
-    answer = json.loads(capsys.readouterr().out)
+def test_predict_says_time_interval_bound_rates_and_where_from(shell: Shell) -> None:
+    asked = "predict --recipe bf16 --device made-up 16x4096x8192"
+    said, answer = shell.text(asked), shell.json(asked)
+    whose = "model calibrated, provider cublaslt, made-up, e1"
+    for words in ("us (95 %: ", "bound by dram", "TFLOP/s", whose):
+        assert words in said
     assert answer["predicted_low_s"] < answer["predicted_s"] < answer["predicted_high_s"]
     assert (answer["m"], answer["op"], answer["environment"]) == (16, "gemm", "e1")
 
 
-def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_adds_columns_to_a_csv(checkout: Path, shell: Shell) -> None:
     (checkout / "p.csv").write_text("recipe,m,n,k\nbf16,16,4096,8192\n")
-    assert main(["predict", "--device", "made-up", "--points", "p.csv", "--out", "o.csv"]) == 0
+    shell.text("predict --device made-up --points p.csv --out o.csv")
+    assert "from: reports/published/made-up/e1" in shell.err
     header, row = (checkout / "o.csv").read_text().splitlines()
     answers = "predicted_s,predicted_low_s,predicted_high_s,bound_by"
     assert header == f"recipe,m,n,k,{answers},provider,extrapolated_doublings,unprobed,refused"
     assert row.startswith("bf16,16,4096,8192,")
-    assert "from: reports/published/made-up/e1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -57,136 +45,56 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_a_csv_is_answered_for_the_op_that_is_named(
-    checkout: Path, op: str, recipe: str, axes: Sequence[str], capsys: pytest.CaptureFixture[str]
+    checkout: Path, op: str, recipe: str, axes: Sequence[str], shell: Shell
 ) -> None:
     sizes = ("4096", "8192", "1024")[: len(axes)]
     (checkout / "p.csv").write_text(f"recipe,{','.join(axes)}\n{recipe},{','.join(sizes)}\n")
-    asked = ["predict", "--device", "nvidia-h200", "--model", "datasheet", "--op", op, "--json"]
-    assert main([*asked, "--points", "p.csv"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert main([*asked, "--recipe", recipe, *sizes]) == 0
-    alone = json.loads(capsys.readouterr().out)
+    asked = f"predict --device nvidia-h200 --model datasheet --op {op}"
+    (row,) = shell.json(f"{asked} --points p.csv")
+    alone = shell.json(f"{asked} --recipe {recipe} {' '.join(sizes)}")
     assert row["predicted_s"] == pytest.approx(alone["predicted_s"], rel=1e-5)
     assert [row[axis] for axis in axes] == [alone[axis] for axis in axes]
 
 
-@pytest.mark.parametrize("command", [["predict"], ["advise"]])
-def test_an_answer_from_a_disturbed_machine_says_so_in_one_line(
-    checkout: Path, command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    quiet = read_single_record(
-        checkout / "reports/published/made-up/e1/calibration.jsonl", Calibration
-    )
-    reasons = ("The repeated sentinel of probe_copy moved by 20.0 % in a session.", "Another.")
-    disturbed = replace(quiet, disturbances=reasons)
-    assert main([*command, *POINT]) == 0
-    assert "disturbed" not in capsys.readouterr().err
-    write_records(checkout / "results/made-up/e1/calibration.jsonl", [disturbed])
-    assert main([*command, *POINT]) == 0
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line == (
-        "warning: results/made-up/e1 was calibrated on a disturbed machine, measure it again: "
-        f"{reasons[0]} (and 1 more)"
-    )
-
-
 @pytest.mark.usefixtures("few_resamples")
-def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path) -> None:
+def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path, shell: Shell) -> None:
     run = write_run(checkout / "results/made-up/e1", noise=0.01)
     write_records(run / "plan/gemm.jsonl", [product(64, 64, 64, provider="made")])
-    fitted = run / "calibration.jsonl"
-    assert main(["calibrate", "--run", str(run), "--out", str(fitted)]) == 0
-    assert read_records(fitted, Calibration)[0].environment_id == ENVIRONMENT.environment_id
-    out = run / "predictions/gemm.jsonl"
-    rest = ["--calibration", str(fitted), "--op", "gemm", "--out", str(out)]
-    assert main(["predict", "--run", str(run), *rest]) == 0
+    fitted, out = "deep/calibration.jsonl", run / "predictions/gemm.jsonl"
+    shell.text(f"calibrate --run {run} --out {fitted}")
+    (constants,) = read_records(Path(fitted), Calibration)
+    assert constants.environment_id == ENVIRONMENT.environment_id
+    assert constants.constants
+    shell.text(f"predict --run {run} --calibration {fitted} --op gemm --out {out}")
     assert [p.model for p in read_records(out, Prediction)] == ["calibrated"]
 
 
-@pytest.mark.usefixtures("checkout")
 @pytest.mark.parametrize(
-    ("device", "model", "source"),
-    [("nvidia-b200", "torchao", "its datasheet"), ("amd-mi300x", "wave", "its wave description")],
-)
-def test_a_device_file_answers_for_a_device_that_nobody_calibrated(
-    device: str, model: str, source: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
-    assert main(["predict", "--device", device, "--model", model, *sizes]) == 0
-    assert f"model {model}, provider any, {device}, {source}" in capsys.readouterr().out
-
-
-def test_a_run_of_a_described_device_is_predicted_by_waves(checkout: Path) -> None:
-    run = checkout / "results/nvidia-h200/e1"
-    write_records(run / "plan/gemm.jsonl", [replace(product(64, 64, 64), device="nvidia-h200")])
-    write_records(run / "calibration.jsonl", [calibration("nvidia-h200")])
-    assert main(["predict", "--run", str(run), "--op", "gemm"]) == 0
-    models = {p.model for p in read_records(run / "predictions/gemm.jsonl", Prediction)}
-    assert models == {"datasheet", "torchao", "wave", "calibrated"}
-
-
-def test_calibrations_of_other_environments_predict_a_run_too(checkout: Path) -> None:
-    run = checkout / "results/made-up/e1"
-    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64)])
-    for name in ("e1", "e2"):
-        write_records(run.parent / name / "calibration.jsonl", [calibration("made-up", name)])
-    also = ["--also", str(run.parent / "e2/calibration.jsonl")]
-
-    assert main(["predict", "--run", str(run), "--op", "gemm", *also]) == 0
-
-    found = read_records(run / "predictions/gemm.jsonl", Prediction)
-    assert [p.model for p in found] == ["calibrated", "calibrated@e2"]
-
-
-@pytest.mark.usefixtures("checkout")
-def test_other_calibrations_are_for_a_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["predict", *POINT, "--also", "e2/calibration.jsonl"]) == 2
-    assert "--also needs --run" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("checkout")
-def test_a_transferred_model_answers_no_question(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["predict", *POINT, "--model", "calibrated@e1"]) == 2
-    assert "--environment e1" in capsys.readouterr().err
-
-
-BLOCK = "--tokens 4096 --sequence 2048 --hidden 4096 --intermediate 14336 --heads 32 --head-dim 128"
-
-
-@pytest.mark.usefixtures("checkout")
-def test_a_block_has_an_option_for_each_of_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
-    block = ["predict", "--op", "transformer_block", "--device", "nvidia-h200", *BLOCK.split()]
-    block += ["--model", "datasheet"]
-    assert main(block) == 2
-    assert capsys.readouterr().err == "error: op transformer_block needs --kv-heads\n"
-    assert main([*block, "--kv-heads", "8", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert (answer["tokens"], answer["kv_heads"], answer["head_dim"]) == (4096, 8, 128)
-
-
-@pytest.mark.usefixtures("checkout")
-@pytest.mark.parametrize(
-    ("sizes", "says"),
+    ("device", "also", "models"),
     [
-        (["--kv-heads", "5"], "no transformer_block has these sizes: heads=32 is no multiple of"),
-        (["--kv-heads", "8", "--sequence", "3000"], "tokens=4096 is no multiple of sequence=3000"),
-        (["--kv-heads", "8", "--head-dim", "127"], "head_dim=127 is odd"),
-        (["--kv-heads", "8", "--hidden", str(1 << 24)], "does not fit nvidia-h200"),
+        ("nvidia-h200", [], ["datasheet", "torchao", "wave", "calibrated"]),
+        ("made-up", ["e2"], ["calibrated", "calibrated@e2"]),
     ],
 )
-def test_a_block_that_nobody_builds_has_no_time(
-    sizes: list[str], says: str, capsys: pytest.CaptureFixture[str]
+def test_a_run_is_predicted_by_every_model_and_calibration(
+    checkout: Path, device: str, also: list[str], models: list[str], shell: Shell
 ) -> None:
-    block = ["predict", "--op", "transformer_block", "--device", "nvidia-h200", *BLOCK.split()]
-    assert main([*block, *sizes, "--model", "datasheet"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: ")
-    assert says in said
-    assert said.count("\n") == 1
+    run = checkout / "results" / device / "e1"
+    write_records(run / "plan/gemm.jsonl", [replace(product(64, 64, 64), device=device)])
+    for name in ("e1", *also):
+        fitted = run.parent / name / "calibration.jsonl"
+        write_records(fitted, [calibration(device, name)])
+    others = " ".join(f"--also {run.parent / name}/calibration.jsonl" for name in also)
+    shell.text(f"predict --run {run} --op gemm {others}")
+    found = read_records(run / "predictions/gemm.jsonl", Prediction)
+    assert sorted(p.model for p in found) == sorted(models)
 
 
-def test_help_names_every_op_of_the_study(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["predict", "--help"])
-    text = capsys.readouterr().out
+@pytest.mark.usefixtures("checkout")
+def test_a_block_has_an_option_for_each_of_its_sizes_and_help_names_every_op(shell: Shell) -> None:
+    sizes = "--tokens 4096 --sequence 2048 --hidden 4096 --intermediate 14336 --heads 32"
+    block = "predict --op transformer_block --device nvidia-h200 --model datasheet"
+    answer = shell.json(f"{block} {sizes} --head-dim 128 --kv-heads 8")
+    assert (answer["tokens"], answer["kv_heads"], answer["head_dim"]) == (4096, 8, 128)
+    text = shell.text("predict --help")
     assert [op.name for op in OPS if op.role == "study" and op.name not in text] == []

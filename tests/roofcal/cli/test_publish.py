@@ -1,4 +1,4 @@
-"""`publish`: prints the folder it made; what it refuses is one message, and nothing was changed."""
+"""`publish`, `verify` and `site`: what they print and refuse, and exit codes 0, 2 and 3."""
 
 import shutil
 import subprocess
@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.cli.main import main
 from roofcal.core.jsonl import append_record, read_records, write_records
+from roofcal.core.manifest import NAME as MANIFEST
+from roofcal.core.manifest import write_manifest
 from roofcal.core.records import Measurement
+from roofcal.publish.freeze import publish
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.models.runs import calibration
+from tests.roofcal.published import DESCRIPTIONS
 from tests.roofcal.report.synthetic import whole_run
 
 NAME = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
@@ -42,124 +46,124 @@ def run(checkout: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def folder(run: Path) -> Path:
+    """Its publication, which holds as far as `--quick` looks."""
+    return publish(run, PUBLISHED, DESCRIPTIONS.devices)
+
+
 def content(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def refused(capsys: pytest.CaptureFixture[str], run: Path) -> str:
-    """What `publish` says; fails unless it is exit code 2 and left everything as it was."""
+def refused(shell: Shell, run: Path) -> str:
+    """What `publish` says; fails unless it left everything as it was."""
     before = content(PUBLISHED)
-    assert main(["publish", "--run", str(run)]) == 2
+    message = shell.refused(f"publish --run {run}")
     assert content(PUBLISHED) == before
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("error: ")
-    return said.err
+    return message
 
 
-def test_the_folder_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["publish", "--run", str(run)]) == 0
-    assert capsys.readouterr().out == f"{PUBLISHED / NAME}\n"
+def test_the_folder_is_printed(run: Path, shell: Shell) -> None:
+    assert shell.text(f"publish --run {run}") == f"{PUBLISHED / NAME}\n"
     assert f'href="{NAME}/report.html"' in (PUBLISHED / "index.html").read_text()
-    assert main(["verify", "--quick"]) == 0
-    capsys.readouterr()
-    assert main(["site", "--out", "hosted"]) == 0
-    assert capsys.readouterr().out == "hosted/index.html\n"
+    shell.text("verify --quick")
+    assert shell.text("site --out hosted") == "hosted/index.html\n"
     assert (Path("hosted") / NAME / "report.html").is_file()
 
 
-def test_a_site_that_leaves_everything_out_fails_and_says_so(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["publish", "--run", str(run)]) == 0
-    (PUBLISHED / NAME / "calibration.jsonl").write_text("cut")
-    assert main(["site", "--out", "hosted"]) == 2
-    assert f"left out of the site: {NAME}: " in capsys.readouterr().err
+def test_a_site_that_leaves_everything_out_fails_and_says_so(folder: Path, shell: Shell) -> None:
+    (folder / "calibration.jsonl").write_text("cut")
+    assert shell.run("site --out hosted") == 2
+    assert f"left out of the site: {NAME}: " in shell.err
     first = Path("hosted/index.html").read_text()
     assert "No publication is shown" in first
     assert "Nothing is published yet" not in first
 
 
-def test_a_publication_is_derived_anew_in_place(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["publish", "--run", str(run)]) == 0
-    made_up = (PUBLISHED / NAME / "calibration.jsonl").read_bytes()
+def test_a_publication_is_derived_anew_in_place(run: Path, folder: Path, shell: Shell) -> None:
+    made_up = (folder / "calibration.jsonl").read_bytes()
     shutil.rmtree(run)
-    assert main(["publish", "--again", str(PUBLISHED / NAME)]) == 0
-    assert capsys.readouterr().out == f"{PUBLISHED / NAME}\n" * 2
-    assert (PUBLISHED / NAME / "calibration.jsonl").read_bytes() != made_up
-    assert main(["verify", "--quick"]) == 0
+    assert shell.text(f"publish --again {folder}") == f"{folder}\n"
+    assert (folder / "calibration.jsonl").read_bytes() != made_up
+    shell.text("verify --quick")
 
 
-def test_what_is_no_publication_is_not_derived_anew(
-    run: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_without_records_or_with_records_that_are_cut_off_is_refused(
+    run: Path, shell: Shell
 ) -> None:
-    assert main(["publish", "--again", "results"]) == 2
-    assert "results: is no publication" in capsys.readouterr().err
+    Path("results/made-up/e9").mkdir(parents=True)
+    assert "results/made-up/e9" in refused(shell, Path("results/made-up/e9"))
+    path = run / "measurements/probe_launch.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert f"{path}:" in refused(shell, run)
 
 
-def test_a_run_without_records_is_refused(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (checkout / "results/made-up/e9").mkdir(parents=True)
-    assert "results/made-up/e9" in refused(capsys, Path("results/made-up/e9"))
-
-
-def test_a_dirty_checkout_is_refused(
-    run: Path, checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dirty_checkout_is_refused(run: Path, checkout: Path, shell: Shell) -> None:
     author = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
     for asked in (["init"], ["add", "."], [*author, "commit", "-m", "Begin"]):
         subprocess.run(["git", *asked], cwd=checkout, check=True, capture_output=True)
     (checkout / "code.py").write_text("1\n")
     subprocess.run(["git", "add", "code.py"], cwd=checkout, check=True, capture_output=True)
-    assert "error: code.py: not as in the commit" in refused(capsys, run)
+    assert "error: code.py: not as in the commit" in refused(shell, run)
 
 
-def test_predictions_beyond_the_limit_are_refused(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predictions_beyond_the_limit_are_refused(checkout: Path, shell: Shell) -> None:
     run = whole_run().write(checkout / "results")
-    assert "op cast: the calibrated model is 50.0% off" in refused(capsys, run)
+    assert "op cast: the calibrated model is 50.0% off" in refused(shell, run)
 
 
-@pytest.fixture
-def published_run(run: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """The run, of which a publication stands already."""
-    assert main(["publish", "--run", str(run)]) == 0
-    capsys.readouterr()
-    return run
-
-
-def test_an_environment_with_other_measurements_is_refused(
-    published_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = published_run / "measurements/probe_launch.jsonl"
-    append_record(path, read_records(path, Measurement)[0])
-    assert "holds other measurements of this environment" in refused(capsys, published_run)
-
-
-def test_an_environment_of_which_measurements_would_be_lost_is_refused(
-    published_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (published_run / "plan/probe_launch.jsonl").unlink()
-    (published_run / "measurements/probe_launch.jsonl").unlink()
-    said = refused(capsys, published_run)
-    assert "probe_launch.jsonl.gz would be lost: this run has no such measurements" in said
-
-
-def test_two_publications_of_one_environment_are_refused(
-    published_run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree(PUBLISHED / NAME, PUBLISHED / "copied/e1")
-    said = refused(capsys, published_run)
-    assert f"{PUBLISHED}/copied/e1 and {PUBLISHED / NAME} are both of {NAME}" in said
-
-
-def test_records_that_are_cut_off_are_refused(
-    run: Path, capsys: pytest.CaptureFixture[str]
+def test_other_measurements_and_fewer_of_an_environment_are_refused(
+    run: Path, folder: Path, shell: Shell
 ) -> None:
     path = run / "measurements/probe_launch.jsonl"
-    path.write_bytes(path.read_bytes()[:-20])
-    assert f"{path}:" in refused(capsys, run)
+    whole = path.read_bytes()
+    append_record(path, read_records(path, Measurement)[0])
+    assert "holds other measurements of this environment" in refused(shell, run)
+    path.write_bytes(whole)
+    (run / "plan/probe_launch.jsonl").unlink()
+    path.unlink()
+    said = "probe_launch.jsonl.gz would be lost: this run has no such measurements"
+    assert said in refused(shell, run)
+
+
+def test_two_publications_of_one_environment_are_refused_and_named(
+    run: Path, folder: Path, shell: Shell
+) -> None:
+    copy = PUBLISHED / "copied/e1"
+    shutil.copytree(folder, copy)
+    both = f"{copy} and {folder} are both of {NAME}"
+    assert both in refused(shell, run)
+    assert shell.run("verify --quick") == 2
+    assert f"error: {both}: keep" in shell.err
+
+
+def test_all_publications_are_verified_and_one_without_a_manifest_is_3(
+    folder: Path, shell: Shell
+) -> None:
+    assert shell.text("verify --quick") == f"{folder}: holds (quick)\n"
+    (folder / MANIFEST).unlink()
+    assert shell.run(f"verify --quick {folder}") == 3
+    assert "no manifest: published before manifests; publish it again" in shell.out
+
+
+def test_what_does_not_hold_is_named_and_exit_code_2(folder: Path, shell: Shell) -> None:
+    table = folder / "tables/quality.csv"
+    table.write_text(table.read_text() + "more\n")
+    assert shell.run("verify --quick") == 2
+    assert f"error: {table}: SHA-256" in shell.err
+    write_manifest(folder, None)
+    assert shell.run("verify --quick") == 2
+    assert f"error: {table}:" in shell.err
+
+
+def test_a_truncated_archive_is_named_and_nothing_is_overwritten(
+    folder: Path, shell: Shell
+) -> None:
+    archive = folder / "measurements/probe_math.jsonl.gz"
+    archive.write_bytes(archive.read_bytes()[:-200])
+    before = content(folder)
+    assert shell.run("verify --quick") == 2
+    assert f"error: {archive}" in shell.err
+    assert "cut off or damaged" in shell.err
+    assert content(folder) == before

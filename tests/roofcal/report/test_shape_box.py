@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.ask.advice_text import measured_evidence
 from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.beyond_probes import beyond_probes
 from roofcal.ask.measured import by_key, measured_by_key
@@ -393,11 +392,12 @@ def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
     assert "triton_chained: 8.40\u00a0\u00b5s, measured (95 %: " in chromium.run(SAID)
 
     folder = RunFolder.at(PUBLISHED)
-    evidence = measured_evidence(folder)
+    measured = measured_by_key(folder)
     sources = Sources(calibration=load_run(PUBLISHED).calibration)
     question = LinearQuestion(m=16, n=3584, k=8192, passes="forward", weights="cached")
-    (advice,) = Adviser(calibrated, sources, evidence.by_key).advise([question])
-    advised = [one.option.recipe for one in advice.best_by_recipe if one.option.casts_by == "none"]
+    (advice,) = Adviser(calibrated, sources, measured).advise([question])
+    best = advice.best_by_recipe
+    advised = [recipe for recipe, one in best.items() if one.casts_by == "none"]
     assert [row[1] for row in rows if "int4" in row[1]] == [r for r in advised if "int4" in r]
 
 

@@ -54,24 +54,14 @@ def test_what_does_not_fit_has_no_times() -> None:
     assert "decode_step_s" not in alone[0]
 
 
-def test_several_providers_are_one_cell(run: Path) -> None:
-    text = run_table(run, run / "calibration.jsonl", LINKED, {"llama3-8b": model()})
-    rows = list(csv.DictReader(StringIO(text)))
-    assert {row["products_by"] for row in rows} == {"cublaslt", "cublaslt (bf16), cublaslt"}
-    assert all(None not in row for row in rows)
-
-
-def test_without_a_link_there_is_one_gpu() -> None:
+def test_cuts_without_a_link_or_that_do_not_divide_have_no_row() -> None:
     alone = replace(SOURCES, spec=SPEC)
     assert {r["tensor_parallel"] for r in table_rows(alone, MODELS)} == {1}
-
-
-def test_cuts_that_do_not_divide_are_left_out() -> None:
     architecture = model().architecture
     assert architecture is not None
     odd_heads = architecture.model_copy(update={"heads": 33, "kv_heads": 33})
-    odd = model().model_copy(update={"architecture": odd_heads})
-    assert {r["tensor_parallel"] for r in table_rows(SOURCES, {"x": odd})} == {1}
+    odd, bare = (model().model_copy(update={"architecture": one}) for one in (odd_heads, None))
+    assert {r["tensor_parallel"] for r in table_rows(SOURCES, {"x": odd, "y": bare})} == {1}
 
 
 @pytest.mark.parametrize(
@@ -87,11 +77,6 @@ def test_a_device_that_cannot_be_timed_has_no_rows(sources: Sources) -> None:
     assert list(table_rows(sources, MODELS)) == []
 
 
-def test_a_model_without_architecture_has_no_rows() -> None:
-    bare = model().model_copy(update={"architecture": None})
-    assert list(table_rows(SOURCES, {"x": bare})) == []
-
-
 def test_the_csv_has_all_columns_and_nothing_for_what_is_missing(run: Path) -> None:
     text = run_table(run, run / "calibration.jsonl", LINKED, MODELS)
     read = list(csv.DictReader(StringIO(text)))
@@ -99,11 +84,10 @@ def test_the_csv_has_all_columns_and_nothing_for_what_is_missing(run: Path) -> N
     assert len(read) == len(list(table_rows(SOURCES, MODELS)))
     assert {r["decode_step_s"] for r in read if r["fits"] == "no"} == {""}
     assert all(float(r["decode_step_s"]) > 0 for r in read if r["fits"] == "yes")
-
-
-def test_the_csv_of_a_device_that_cannot_be_timed_is_a_header(run: Path) -> None:
-    text = run_table(run, run / "calibration.jsonl", None, MODELS)
-    assert text == ",".join(COLUMNS) + "\n"
+    whose = {r["products_by"] for r in read if r["fits"] == "yes"}
+    assert whose == {"cublaslt", "cublaslt (bf16), cublaslt"}
+    empty = run_table(run, run / "calibration.jsonl", None, MODELS)
+    assert empty == ",".join(COLUMNS) + "\n"
 
 
 def test_the_calibration_of_another_device_is_refused(run: Path, tmp_path: Path) -> None:
@@ -111,15 +95,16 @@ def test_the_calibration_of_another_device_is_refused(run: Path, tmp_path: Path)
         run_table(tmp_path / "other/e1", run / "calibration.jsonl", LINKED, MODELS)
 
 
-def test_the_record_is_json() -> None:
+def test_the_record_is_json_and_repeats_the_deployment() -> None:
     assert json.loads(json.dumps(ANSWER)) == ANSWER
-
-
-def test_it_repeats_the_deployment() -> None:
     expected = {"model": "llama3-8b", "device": "made-up", "environment": "e1", "recipe": "bf16",
               "tensor_parallel": 2, "pipeline_parallel": 1, "batch": 4, "prompt_tokens": 2048,
               "output_tokens": 256, "chunk_tokens": 8192}  # fmt: skip
     assert ANSWER.items() >= expected.items()
+    assert any(line.startswith("link: not calibrated") for line in ANSWER["notes"])
+    assert set(ANSWER) - set(ESTIMATE.record) == {"prefill", "decode"}
+    for rate in ("request_tokens_per_s", "decode_tokens_per_s", "output_tokens_per_s"):
+        assert ANSWER[f"{rate}_low"] < ANSWER[rate] < ANSWER[f"{rate}_high"]
 
 
 @pytest.mark.parametrize(
@@ -138,17 +123,3 @@ def test_bytes_add_up() -> None:
     parts = sum(ANSWER[f"{part}_bytes_per_gpu"] for part in ("weight", "kv_cache", "activation"))
     assert parts == ANSWER["needed_bytes_per_gpu"] <= ANSWER["usable_bytes_per_gpu"]
     assert ANSWER["largest_batch"] >= 4
-
-
-def test_rates_have_intervals() -> None:
-    for rate in ("request_tokens_per_s", "decode_tokens_per_s", "output_tokens_per_s"):
-        assert ANSWER[f"{rate}_low"] < ANSWER[rate] < ANSWER[f"{rate}_high"]
-
-
-def test_assumptions_are_named() -> None:
-    assert any(line.startswith("link: not calibrated") for line in ANSWER["notes"])
-
-
-def test_operators_may_be_left_out() -> None:
-    short = ESTIMATE.record
-    assert set(ANSWER) - set(short) == {"prefill", "decode"}

@@ -6,7 +6,6 @@ import pytest
 
 from roofcal.ask.llm.deployment import (
     RESERVE,
-    Deployment,
     checked_memory,
     memory_of,
     smallest_tensor,
@@ -17,12 +16,6 @@ from tests.roofcal.ask.llm.deployments import deployment
 
 H200 = 141e9
 DEGREES = (1, 2, 4, 8, 16, 32)
-
-
-def refusal(deployed: Deployment) -> str:
-    with pytest.raises(PredictError) as caught:
-        checked_memory(deployed, H200, "nvidia-h200", DEGREES)
-    return str(caught.value)
 
 
 def test_the_parts_by_hand() -> None:
@@ -60,13 +53,6 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
     assert fits == [True, False]
 
 
-def test_the_largest_batch_grows_with_gpus_and_shrinks_with_context() -> None:
-    by_gpus = [memory_of(deployment("llama3-70b", tp=t), H200).largest_batch for t in (2, 4, 8)]
-    assert by_gpus == sorted(by_gpus)
-    long = memory_of(deployment("llama3-70b", tp=2, prompt=30000), H200).largest_batch
-    assert long < by_gpus[0]
-
-
 def test_a_pipeline_halves_weights_and_cache() -> None:
     one = memory_of(deployment("llama3-70b", tp=4), H200)
     two = memory_of(deployment("llama3-70b", tp=4, pp=2), H200)
@@ -74,28 +60,22 @@ def test_a_pipeline_halves_weights_and_cache() -> None:
     assert two.kv_bytes == one.kv_bytes / 2
 
 
-def test_what_does_not_fit_says_how_much_and_the_way_out() -> None:
-    deployed = deployment("llama3-405b", batch=2)
-    message = refusal(deployed)
-    assert "llama3-405b in bf16 does not fit 1 x nvidia-h200 at batch 2: needs 81" in message
-    assert "GB per GPU (weights 811.7, KV cache 2.4, activations" in message
-    assert "has 126.9 (141 less 10% in reserve)" in message
-    assert message.endswith("smallest --tp that fits: 8")
-    assert "\n" not in message
-
-
-def test_a_batch_that_is_too_large_names_the_largest() -> None:
-    deployed = deployment("llama3-8b", batch=1000)
-    message = refusal(deployed)
-    largest = memory_of(deployed, H200).largest_batch
-    assert f"largest batch that fits: {largest}; smallest --tp" in message
-
-
-def test_where_no_degree_fits_another_way_is_named() -> None:
-    deployed = deployment("llama3-8b", batch=10**6, prompt=100000)
-    assert smallest_tensor(deployed, H200, DEGREES) is None
-    message = refusal(deployed)
-    assert "no --tp up to 64 fits; give a smaller --batch or a larger --pp" in message
+@pytest.mark.parametrize(
+    ("name", "batch", "prompt", "says"),
+    [
+        ("llama3-405b", 2, 2048, "llama3-405b in bf16 does not fit 1 x nvidia-h200 at batch 2: "
+         "needs 815.7 GB per GPU (weights 811.7, KV cache 2.4, activations 1.6), has 126.9 (141 "
+         "less 10% in reserve); smallest --tp that fits: 8"),
+        ("llama3-8b", 1000, 2048, "; largest batch that fits: 364; smallest --tp"),
+        ("llama3-8b", 10**6, 10**5, "; no --tp up to 64 fits; give a smaller --batch or a larger"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_says_how_much_and_the_way_out(
+    name: str, batch: int, prompt: int, says: str
+) -> None:
+    with pytest.raises(PredictError) as caught:
+        checked_memory(deployment(name, batch=batch, prompt=prompt), H200, "nvidia-h200", DEGREES)
+    assert says in str(caught.value)
 
 
 def test_the_smallest_degree_fits_and_the_next_smaller_does_not() -> None:
@@ -105,28 +85,8 @@ def test_the_smallest_degree_fits_and_the_next_smaller_does_not() -> None:
     assert not memory_of(replace(deployed, tensor=2), H200).fits
 
 
-def test_what_fits_is_returned() -> None:
-    memory = checked_memory(deployment(), H200, "d", DEGREES)
-    assert memory.fits
-    assert memory.parts.startswith("weights 16.1, KV cache 0.3, activations 0.")
-
-
-def test_a_degree_that_does_not_divide_is_refused_first() -> None:
-    with pytest.raises(PredictError, match="--tp 3 does not divide"):
-        memory_of(deployment(tp=3), H200)
-
-
 @pytest.mark.parametrize(
     ("batch", "prompt", "passes"), [(1, 1, 1), (4, 2048, 1), (5, 2048, 2), (1, 8193, 2)]
 )
 def test_prompts_are_joined_and_cut_to_passes(batch: int, prompt: int, passes: int) -> None:
     assert deployment(batch=batch, prompt=prompt).workload.prefill_passes == passes
-
-
-def test_the_context_grows_with_the_output() -> None:
-    load = deployment(prompt=100, output=50).workload
-    assert (load.mean_context, load.longest_context) == (125, 150)
-
-
-def test_gpus_are_the_product_of_the_degrees() -> None:
-    assert deployment(tp=4, pp=2).gpus == 8

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.architecture import LocalMatrix, local_matrices, tensor_degrees
 from roofcal.ask.llm.calibrated_operators import CalibratedOperators
 from roofcal.ask.llm.csv_table import table_rows
+from roofcal.ask.llm.deployment import runnable_degrees, why_refused
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
 from roofcal.ask.llm.operator_models import BY
-from roofcal.ask.llm.shard_limits import runnable_degrees, why_refused
 from roofcal.ask.llm.sweep import sweep, with_smallest_cut
 from roofcal.ask.points import predict_point
-from roofcal.ask.sources import datasheet
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
@@ -71,8 +71,8 @@ def test_an_expert_is_judged_by_its_own_sides_and_not_by_all_of_them_together() 
     odd, even = (LocalMatrix(n=n, k=4096) for n in (1032, 1040))  # n in sixteens, or two of them
     published = published_calibration()
     times = CalibratedOperators(calibration=published, spec=LINKED)
-    assert times.grouped_product("fp8_axiswise", 64, 2, even).provider == "cublaslt"
-    assert times.grouped_product("fp8_axiswise", 64, 2, odd).provider == "triton"
+    assert times.product("fp8_axiswise", 64, even, 2).provider == "cublaslt"
+    assert times.product("fp8_axiswise", 64, odd, 2).provider == "triton"
     libraries = {
         name: constant
         for name, constant in published.constants.items()
@@ -80,9 +80,9 @@ def test_an_expert_is_judged_by_its_own_sides_and_not_by_all_of_them_together() 
     }
     library = CalibratedOperators(calibration=replace(published, constants=libraries), spec=LINKED)
     with pytest.raises(PredictError, match="cublaslt takes fp8_axiswise with n in multiples of 16"):
-        library.grouped_product("fp8_axiswise", 64, 2, odd)
-    assert library.grouped_product("int4", 8, 2, even).provider == "tinygemm"
-    assert library.grouped_product("int4", 8, 2, odd).provider == "cublaslt (bf16)"
+        library.product("fp8_axiswise", 64, odd, 2)
+    assert library.product("int4", 8, even, 2).provider == "tinygemm"
+    assert library.product("int4", 8, odd, 2).provider == "cublaslt (bf16)"
 
 
 def test_the_table_the_sweep_and_the_smallest_cut_leave_refused_cuts_out() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from roofcal.ask.devices import device_sources
 from roofcal.ask.points import predict_point
-from roofcal.ask.sources import device_sources
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
 from tests.roofcal.ops.transformer_block.test_spec import TINY

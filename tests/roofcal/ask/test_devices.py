@@ -1,10 +1,11 @@
-"""Short names of devices and recipes."""
+"""Short names of devices and recipes, and what a model of time reads of a device."""
 
 from pathlib import Path
 
 import pytest
 
-from roofcal.ask.names import device_choice, device_ids, recipe_named
+from roofcal.ask.devices import datasheet, device_choice, device_ids, device_sources
+from roofcal.ask.points import recipe_named
 from roofcal.core import paths
 from roofcal.core.files import write_bytes
 from roofcal.models.errors import PredictError
@@ -56,3 +57,33 @@ def test_an_alias_is_understood_where_its_recipe_exists() -> None:
     assert recipe_named("rowwise", ("bf16", "fp8_axiswise")) == "fp8_axiswise"
     assert recipe_named("rowwise", ("bf16", "rowwise")) == "rowwise"
     assert recipe_named("rowwise", ("bf16",)) == "rowwise"
+
+
+@pytest.mark.usefixtures("checkout")
+@pytest.mark.parametrize(
+    ("device", "model", "place"),
+    [
+        ("made-up", "calibrated", "reports/published/made-up/e1"),
+        ("nvidia-b200", "torchao", "config/devices/nvidia-b200.yaml"),
+    ],
+)
+def test_the_calibrated_model_gets_the_calibration_and_others_the_datasheet(
+    device: str, model: str, place: str
+) -> None:
+    sources, source_place = device_sources(device, None, model)
+    assert (sources.calibration is not None) == (model == "calibrated")
+    assert (sources.spec is None) == (model == "calibrated")
+    assert source_place == Path(place)
+    with pytest.raises(PredictError, match="made-up"):
+        device_sources("made-op", None, "calibrated")
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_device_has_its_wave_description_where_its_file_has_one() -> None:
+    described, other = datasheet("nvidia-h200"), datasheet("nvidia-l40s")
+    assert described is not None
+    assert described.wave is not None
+    assert described.wave.compute_units == 132
+    assert other is not None
+    assert other.wave is None
+    assert datasheet("made-up") is None
