@@ -26,7 +26,7 @@ from roofcal.ask.answers import WEIGHTS_WORDS, Answer, Record, filled, origin_wo
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, Option, Part, fastest_times, linear_options
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
-from roofcal.core.names import did_you_mean
+from roofcal.core.names import did_you_mean, names_with_part
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models.errors import PredictError, checked_sizes
@@ -344,6 +344,12 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
     names = f"recipes to compare with {BASELINE}: {', '.join(recipes)}"
     if recipe == BASELINE:
         raise PredictError(f"--recipe {BASELINE} is what others are compared with; {names}")
+    packed = names_with_part(recipe, BY_NAME["mixed_gemm"].recipes)
+    if packed and not names_with_part(recipe, recipes):
+        raise PredictError(
+            f"recipe '{recipe}' packs the weights, which serves inference alone: `advise` ranks it "
+            f"beside {BASELINE}. There are {names}"
+        )
     if recipe not in recipes:
         nearest = did_you_mean(recipe, recipes, otherwise=".")
         raise PredictError(

@@ -42,7 +42,7 @@ def did_you_mean(
     """
     names = list(allowed)
     close = names_with_part(word, names)
-    close = close or difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+    close = close or difflib.get_close_matches(word.lower(), names, n=1, cutoff=cutoff)
     return "; did you mean " + " or ".join(map(repr, close)) + "?" if close else otherwise
 
 
@@ -52,8 +52,9 @@ def names_with_part(word: str, allowed: Iterable[str]) -> list[str]:
 
 
 def is_part(word: str, name: str) -> bool:
-    """Whether a name has all words of `word`, one after the other."""
-    return f"-{word}-".replace("_", "-") in f"-{name}-".replace("_", "-")
+    """Whether a name has all words of `word` in their order: int4_g128 in int4_groupwise_g128."""
+    words = iter(name.replace("_", "-").split("-"))
+    return all(part in words for part in word.lower().replace("_", "-").split("-"))
 
 
 def with_short_names(devices: Iterable[str]) -> list[str]:

@@ -145,6 +145,8 @@ OF_A_CHECKOUT = [
     ("breakeven --device made-up --casts none --recipe fp8_tensorwise 64x65",
      "with k in multiples of 16, got k=65"),
     (f"{LINEAR} fp8_tensorwize", "did you mean 'fp8_tensorwise'"),
+    (f"{LINEAR} int4_g128", "packs the weights, which serves inference alone: `advise` ranks it"),
+    (f"{POINT} --recipe int4_g128", "did you mean 'int4_groupwise_g128'? (with --op mixed_gemm)"),
     (f"{LINEAR} fp8_tensorwise --model wishful", "unknown model 'wishful'; there are"),
     (f"{LINEAR} fp8_tensorwise --model datasheet", "there is no config/devices/made-up.yaml"),
     ("calibrate --run no --out x", "no such records file"),

@@ -15,6 +15,13 @@ def test_names_of_which_a_word_is_a_part_are_all_suggested() -> None:
     assert did_you_mean("mxfp", recipes) == "; did you mean 'mxfp8'?"
 
 
+def test_words_of_a_name_may_be_left_out_and_case_does_not_count() -> None:
+    recipes = ("int8", "int4_groupwise_g32", "int4_groupwise_g128", "bf16")
+    assert did_you_mean("int4_g128", recipes) == "; did you mean 'int4_groupwise_g128'?"
+    assert did_you_mean("BF16", recipes) == "; did you mean 'bf16'?"
+    assert did_you_mean("g128_int4", ("int8", "int4_groupwise_g128")) == ""
+
+
 def test_without_a_near_name_the_message_ends_as_the_caller_says() -> None:
     assert did_you_mean("linear", OPS) == ""
     assert did_you_mean("linear", OPS, otherwise=".") == "."
