@@ -1,16 +1,15 @@
 """The chapter of one run: its questions with their sections, and what the first page says of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from roofcal.fitting.parallel import parallel_map
 from roofcal.report.checks import Check, all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import caption_words
 from roofcal.report.data.provenance import environment_facts, table_command
 from roofcal.report.kit.blocks import Block, FigureBlock, Table
-from roofcal.report.kit.writer import OpSource, SectionWriter, figure_prefixes
+from roofcal.report.kit.writer import OpSource, SectionWriter
 from roofcal.report.page import sections_by_question
 from roofcal.report.section import CsvTable, Section
 from roofcal.report.summary import (
@@ -103,21 +102,20 @@ class ChapterBuilder:
         filled = [pair for _, sections in self._questions for pair in sections]
         return [table for section, contents in filled for table in section.tables(contents)]
 
-    def chapter(self, anchor: str, number: int, *, has_files: bool = True) -> Chapter:
-        """The chapter.
-
-        Args:
-            anchor: its id; ids in it begin with this.
-            number: its place among the chapters, which tells its figures from those of others.
-            has_files: whether figures become files, so that those with a chart are drawn as well.
-        """
+    def chapter(self, anchor: str) -> Chapter:
+        """The chapter; ids in it begin with `anchor`."""
         environment = self.analysis.run.environment
-        # before the sections are written: these tables are computed once, not once per process
-        summary = summary_sentences(self.analysis)
-        tables = list(summary_tables(self.analysis, anchor))
-        line, numbers = verdict(self.analysis), headline_numbers(self.analysis)
-        by_regime, checks = list(regime_tables(self.analysis, anchor)), all_checks(self.analysis)
-        written = self._written(anchor, number, has_files)
+        written = {
+            section.key: ChapterSection(
+                id=f"{anchor}-{section.key}",
+                title=section.title,
+                blocks=list(
+                    section.blocks(contents, section_writer(self.analysis, section, anchor))
+                ),
+            )
+            for _, sections in self._questions
+            for section, contents in sections
+        }
         return Chapter(
             id=anchor,
             name=environment.device_name,
@@ -126,12 +124,12 @@ class ChapterBuilder:
             is_earlier=self.analysis.is_earlier,
             origin=self.analysis.run.origin,
             facts=environment_facts(environment),
-            verdict=line,
-            numbers=numbers,
-            summary=summary,
-            tables=tables,
-            regime_tables=by_regime,
-            checks=checks,
+            verdict=verdict(self.analysis),
+            numbers=headline_numbers(self.analysis),
+            summary=summary_sentences(self.analysis),
+            tables=list(summary_tables(self.analysis, anchor)),
+            regime_tables=list(regime_tables(self.analysis, anchor)),
+            checks=all_checks(self.analysis),
             disturbances=disturbances(self.analysis),
             questions=[
                 ChapterQuestion(
@@ -157,26 +155,6 @@ class ChapterBuilder:
             ],
         )
 
-    def _written(self, anchor: str, number: int, has_files: bool) -> dict[str, ChapterSection]:
-        """Key of every section -> the section. Drawing takes 4/5 of the time of a report."""
-        filled = [pair for _, sections in self._questions for pair in sections]
-
-        def write(place: int) -> ChapterSection:
-            section, contents = filled[place]
-            prefixes = figure_prefixes(number, place)
-            writer = section_writer(self.analysis, section, anchor, prefixes)
-            writer = replace(writer, has_files=has_files)
-            return ChapterSection(
-                id=f"{anchor}-{section.key}",
-                title=section.title,
-                blocks=list(section.blocks(contents, writer)),
-            )
-
-        sections = parallel_map(write, range(len(filled)))
-        return {
-            section.key: written for (section, _), written in zip(filled, sections, strict=True)
-        }
-
 
 def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[FigureBlock]:
     """Of each op the first figure of a section that `lead` names, in the order of the blocks."""
@@ -186,17 +164,8 @@ def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[Figur
         yield min(own, key=lambda figure: lead.index(figure.key))
 
 
-def section_writer(
-    analysis: Analysis, section: Section[Any], anchor: str, prefixes: Iterator[str]
-) -> SectionWriter:
-    """What a section writes its blocks with.
-
-    Args:
-        analysis: the run.
-        section: the section, for its captions.
-        anchor: id of the chapter.
-        prefixes: of the figures of the chapter.
-    """
+def section_writer(analysis: Analysis, section: Section[Any], anchor: str) -> SectionWriter:
+    """What a section writes its blocks with; ids begin with `anchor`, that of the chapter."""
 
     def source_of(op: str) -> OpSource:
         return OpSource(
@@ -205,6 +174,4 @@ def section_writer(
             words=caption_words(op),
         )
 
-    return SectionWriter(
-        anchor=anchor, prefixes=prefixes, captions=section.folder, source_of=source_of
-    )
+    return SectionWriter(anchor=anchor, captions=section.folder, source_of=source_of)

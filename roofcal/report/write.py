@@ -21,9 +21,8 @@ from roofcal.report.data.provenance import calibration_path, commands_anew, outd
 from roofcal.report.data.table_files import as_csv
 from roofcal.report.kit.blocks import Block, FigureBlock, Table
 from roofcal.report.kit.packing import packed, packed_json
-from roofcal.report.kit.svg import standalone
 from roofcal.report.kit.templates import FOLDER, render
-from roofcal.report.kit.vega import page_charts
+from roofcal.report.kit.vega import chart_svg, page_charts
 from roofcal.report.section import CsvTable
 from roofcal.report.shape_box import shape_box_data
 from roofcal.report.summary import device_line, device_table, headlines
@@ -71,7 +70,7 @@ def write_report(
     shape_boxes: list[dict[str, Any]] = []
     answers: dict[str, list[str]] = {}
     tables: list[tuple[str, pd.DataFrame]] = []
-    for number, (anchor, run) in enumerate(_with_anchors(loaded)):
+    for anchor, run in _with_anchors(loaded):
         device = run.environment.device
         own = [run for run in reversed(loaded) if run.environment.device == device]
         calibrations = {run.environment.environment_id: calibration_path(run) for run in own}
@@ -81,7 +80,7 @@ def write_report(
         box = None if analysis.is_earlier else shape_box_data(analysis, anchor)
         shape_boxes += [box] if box else []
         builder = ChapterBuilder(analysis)
-        chapters.append(builder.chapter(anchor, number, has_files=figures is not None))
+        chapters.append(builder.chapter(anchor))
         lines.append(device_line(analysis))
         reasons = " ".join(disturbances(analysis))
         note = f"note: these numbers answer nothing, measure again: {reasons}"
@@ -131,7 +130,7 @@ def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
                 for block in section.blocks:
                     if isinstance(block, FigureBlock):
                         name = f"{folder}/{chapter.id}/{block.key}.{block.op}.svg"
-                        yield name, standalone(block.svg)
+                        yield name, chart_svg(block.chart, block.alt)
 
 
 def _labelled(tables: Iterable[CsvTable], analysis: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -204,7 +203,7 @@ def _second_page(chapters: Sequence[Chapter], devices: Table, tables: Mapping[st
 def _page_parts(blocks: Sequence[Block], further_scripts: Sequence[str] = ()) -> dict[str, Any]:
     """Style sheet and scripts of a page with these blocks, and what its charts are drawn from."""
     figures = [block for block in blocks if isinstance(block, FigureBlock)]
-    library, data = page_charts((f.id, f.points, f.records, f.chart) for f in figures if f.chart)
+    library, data = page_charts((f.id, f.points, f.records, f.chart) for f in figures)
     charts = ["charts.js"] if library else []
     return {
         "style": _template("style.css") + _template("charts.css"),

@@ -24,8 +24,8 @@ def _roofline() -> Chart:
         y=Axis("rate", "FLOP/s"),
         layers=[Layer(mark="line", table="roofs", detail="line"), Layer(mark="dots")],
         tables={
-            "points": pd.DataFrame(columns=["intensity", "rate"]),
-            "roofs": pd.DataFrame(columns=["intensity", "rate"]),
+            "points": pd.DataFrame(columns=["intensity", "rate", "recipe", "side"]),
+            "roofs": pd.DataFrame(columns=["intensity", "rate", "recipe", "side"]),
         },
         panels=[Panel(height=420)],
         tips=(
@@ -51,7 +51,7 @@ def _history() -> Chart:
             Layer(mark="interval", low="low", high="high"),
             Layer(mark="dots"),
         ],
-        tables={"points": pd.DataFrame(columns=["environment", "rate"])},
+        tables={"points": pd.DataFrame(columns=["environment", "rate", "recipe"])},
         panels=[Panel(height=300)],
         tips=(
             Tip(key="recipe", label="products"),
@@ -61,5 +61,4 @@ def _history() -> Chart:
         ),
         legend=(_RECIPE,),
         columns=1,
-        zooms=False,
     )

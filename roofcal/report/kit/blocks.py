@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import pandas as pd
@@ -72,9 +72,8 @@ class FigureBlock:
     """A figure with the table it was drawn from and the command that prints that table.
 
     key   its caption is <section folder>/<key>.md
-    svg   the drawing; `caption` are paragraphs. Both are HTML.
+    caption paragraphs, as HTML
     alt   what a reader who cannot see it should know
-    chart what the page shows in the place of `svg`, if anything
     points the name under which the page carries the points of its op; `records` is the id of the
           table of their records
     """
@@ -83,13 +82,12 @@ class FigureBlock:
     key: str
     title: str
     op: str
-    svg: str
     caption: Sequence[str]
     facts: str
     source: str
     command: str
-    alt: str = ""
-    chart: Chart | None = None
+    alt: str
+    chart: Chart
     points: str = ""
     records: str = ""
     kind: Literal["figure"] = "figure"
@@ -147,8 +145,7 @@ def make_table(
     return Table(
         id=id,
         caption=caption,
-        # cells are written, so the formatters stay here: functions go to no other process
-        columns=[replace(column, show=str) for column in filled],
+        columns=filled,
         body="" if is_long else render("rows.html.j2", rows=zip(*cells, strict=True)),
         packed=_packed_table(filled, cells) if is_long else "",
         shown=len(shown),

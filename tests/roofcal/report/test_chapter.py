@@ -28,7 +28,7 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def bare_chapter(bare: Path) -> Chapter:
-    return ChapterBuilder(analyse(load_run(bare), None)).chapter("cpu", 1)
+    return ChapterBuilder(analyse(load_run(bare), None)).chapter("cpu")
 
 
 def test_every_kind_of_figure_is_there(chapter: Chapter) -> None:

@@ -55,7 +55,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         key="k",
         title="t",
         op="gemm",
-        svg="",
         caption=(),
         facts="",
         source="points.csv",

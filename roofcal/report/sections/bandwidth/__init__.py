@@ -20,7 +20,7 @@ from roofcal.report.data.drawing import (
 )
 from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel
+from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, line_at
 from roofcal.report.kit.numbers import binary, count_of, scaled
 from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned
@@ -83,7 +83,7 @@ def _picture(key: str, rows: pd.DataFrame, chart: Chart) -> Picture:
     op, best = str(rows["op"].iloc[0]), row_of_largest(rows, "achieved_bytes_per_s")
     return Picture(
         key=key,
-        drawn=chart,
+        chart=chart,
         op=op,
         alt=f"Achieved bandwidth of {op} against size.",
         facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} at "
@@ -110,13 +110,12 @@ def _chart(
     points = styled_points(drawn).assign(size=drawn["size"], panel=drawn["panel"], series=series)
     levels, level_entries = bandwidth_levels(calibration, spec)
     legend = [*point_legend(drawn), *level_entries]
-    layers = [Layer(mark="level", table="levels", hidden=("recipe",))]
+    layers = [Layer(mark="level", table="levels")]
     tables = {"points": points, "levels": levels}
     if cache_bytes is not None:
         layers.append(Layer(mark="line", detail="series", size=1.4))
-        layers.append(Layer(mark="upright", table="cache", hidden=("recipe",)))
-        cache = {"recipe": ["cache"], "size": [cache_bytes], "dashed": [0], "colour": [MUTED]}
-        tables["cache"] = pd.DataFrame(cache)
+        layers.append(Layer(mark="upright", table="cache"))
+        tables["cache"] = line_at(cache_bytes, "size", MUTED).assign(recipe="cache")
         label = f"cache {binary(cache_bytes)} (upright)"
         legend.append(LegendEntry(field="recipe", value="cache", label=label, colour=MUTED))
     return Chart(

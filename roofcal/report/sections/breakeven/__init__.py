@@ -1,12 +1,11 @@
 """From how many tokens on a linear in fp8, casts included, is faster than in bf16."""
 
+import math
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from roofcal.ops.linear.model import FASTEST
 from roofcal.report.data.derived import DerivedTable
@@ -14,9 +13,18 @@ from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit.blocks import Block, absence
+from roofcal.report.kit.charts import (
+    SLOWER_FASTER,
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+    Panel,
+    Tip,
+    cell_colours,
+)
 from roofcal.report.kit.columns import count, counts, ratio, text, texts
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
-from roofcal.report.kit.styles import hatching, label_edges, look, new_figure, ratio_heat_map
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, derived_contents, derived_file
 
@@ -39,7 +47,7 @@ COLUMNS: Final = (
     ratio("best", "best speed-up"),
 )
 _ROW_PX: Final = 17
-_LABEL_EVERY: Final = 4  # a label at every power of 4
+_SCALE: Final = (0.5, 0.7, 1.0, 1.4, 2.0)  # speed-ups whose colours the legend names
 _PASSES: Final = ("forward", "forward_backward")
 
 
@@ -70,21 +78,37 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
         return None
     casts = next((str(name) for name in table["casts"] if name != "none"), "none")
     rows = table[table["casts"] == casts]
-    recipes = in_recipe_order(rows["recipe"], headline_op())
-    passes = [name for name in _PASSES if (rows["pass"] == name).any()]
-    with look():
-        sides = rows["n"].nunique()
-        figure = new_figure(40 + len(recipes) * (34 + _ROW_PX * sides))
-        grid = figure.subplots(len(recipes), len(passes), squeeze=False, sharex=True, sharey=True)
-        for line, recipe in zip(grid, recipes, strict=True):
-            for axes, passed in zip(line, passes, strict=True):
-                cells = rows[(rows["recipe"] == recipe) & (rows["pass"] == passed)]
-                axes.set_visible(len(cells) > 0)
-                if len(cells):
-                    _panel(axes, cells, sorted(rows["m"].unique()))
-                    axes.set_title(f"{recipe}, {passed.replace('_', ' + ')}")
-        label_edges(grid, "m", "n = k")
-        _colour_scale(figure, grid)
+    cells = rows.assign(
+        panel=rows["recipe"] + ", " + rows["pass"].str.replace("_", " + "),
+        **cell_colours(np.log2(rows["speedup"]), SLOWER_FASTER),
+    )
+    shown = [
+        f"{recipe}, {name.replace('_', ' + ')}"
+        for recipe in in_recipe_order(rows["recipe"], headline_op())
+        for name in _PASSES
+    ]
+    scale = cell_colours(map(math.log2, _SCALE), SLOWER_FASTER)["colour"]
+    chart = Chart(
+        x=Axis("m", "m", "names"),
+        y=Axis("n", "n = k", "names"),
+        layers=[Layer(mark="cells"), Layer(mark="hatched", table="uncertain")],
+        tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
+        panels=[
+            Panel(title=name, where={"panel": name}, height=_ROW_PX * rows["n"].nunique())
+            for name in shown
+            if name in set(cells["panel"])
+        ],
+        tips=(
+            Tip(key="m", label="m", kind="count"),
+            Tip(key="n", label="n = k", kind="count"),
+            Tip(key="speedup", label="speed-up", kind="ratio", low="low", high="high"),
+            Tip(key="class", label="than bf16"),
+        ),
+        legend=[
+            LegendEntry(field="", value=f"{value:g}{TIMES}", colour=colour, marker="s")
+            for value, colour in zip(_SCALE, scale, strict=True)
+        ],
+    )
     shares = [
         f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
         for name in ("faster", "uncertain", "slower")
@@ -95,37 +119,12 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     )
     return Picture(
         key="breakeven",
-        drawn=figure,
+        chart=chart,
         op=headline_op(),
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
         f"m = {best['m']:,}, n = k = {best['n']:,}).",
-    )
-
-
-def _colour_scale(figure: Figure, grid: Any) -> None:
-    """The bar that says which colour stands for which ratio."""
-    bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
-    ticks = np.array([0.5, 0.7, 1.0, 1.4, 2.0])
-    bar.set_ticks(np.log2(ticks), labels=[f"{tick:g}{TIMES}" for tick in ticks])
-    bar.ax.tick_params(length=0)
-    bar.outline.set_visible(False)
-
-
-def _panel(axes: Axes, rows: pd.DataFrame, tokens: list[int]) -> None:
-    """tokens: the columns of every panel; an m that no provider runs leaves a gap."""
-    speedup = rows.pivot_table(index="n", columns="m", values="speedup", sort=True)
-    classes = rows.pivot_table(index="n", columns="m", values="class", aggfunc="first", sort=True)
-    speedup, classes = (cells.reindex(columns=tokens) for cells in (speedup, classes))
-    ratio_heat_map(axes, speedup.to_numpy(dtype=float), linewidths=0)
-    axes.add_collection(hatching((classes == "uncertain").to_numpy()))
-    axes.set(xlabel="", ylabel="")
-    axes.set_yticks(np.arange(len(speedup)) + 0.5, [f"{n:,}" for n in speedup.index], rotation=0)
-    powers = np.log(speedup.columns.to_numpy(dtype=float)) / np.log(_LABEL_EVERY)
-    labelled = np.nonzero(powers % 1 < 1e-9)[0]
-    axes.set_xticks(
-        [i + 0.5 for i in labelled], [f"{speedup.columns[i]:,}" for i in labelled], rotation=0
     )
 
 

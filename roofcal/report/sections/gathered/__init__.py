@@ -9,16 +9,13 @@ For each shape, world size, recipe and mode, with t of the slowest rank:
 mode: graph, captured; eager, launched by the host call by call (on a CPU: by the clock).
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from roofcal.core.records import Calibration
 from roofcal.core.visits.intervals import narrowest_hold
@@ -31,6 +28,16 @@ from roofcal.report.data.comparisons import SPEEDUP, ratio_of_times
 from roofcal.report.data.tidy import ok_rows, row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence, paragraphs
+from roofcal.report.kit.charts import (
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+    Panel,
+    Tip,
+    line_at,
+    ticks_around,
+)
 from roofcal.report.kit.columns import (
     HOLDS_COLUMN,
     SIZES,
@@ -108,7 +115,17 @@ RANKS: Final = (
 _ROW_PX: Final = 21
 _COLOURS: Final = {spec.OURS: styles.BLUE, spec.TORCH: styles.VERMILLION}
 _LOWEST_HIDDEN: Final = -2.0  # eager calls of small shapes lie far below; the table has them
-_RATIOS: Final = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
+_RATIOS: Final = (0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
+_SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+_TIMES: Final = tuple(
+    Tip(key=f"{name}_s", label=label, kind="si", unit="s")
+    for name, label in (
+        ("median", "time"),
+        ("sequence", "in sequence"),
+        ("product", "product"),
+        ("gather", "gather"),
+    )
+)
 
 
 def timed_rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -253,34 +270,63 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     sizes, recipes = _world_sizes(rows), drawing.in_recipe_order(rows["recipe"], OP)
     # by weights, then rows of A
     ordered = rows.assign(weight=rows["n"] * rows["k"]).sort_values(["weight", "n", "k", "m"])
-    shapes = {s: list(dict.fromkeys(_shapes(ordered[ordered["world_size"] == s]))) for s in sizes}
-    heights = [len(shapes[size]) + 2 for size in sizes]
-    with styles.look():
-        figure = styles.new_figure(90 + _ROW_PX * sum(heights))
-        grid = figure.subplots(
-            len(sizes), len(recipes), squeeze=False, sharex=True, height_ratios=heights
-        )
-        for line, size in zip(grid, sizes, strict=True):
-            for axes, recipe in zip(line, recipes, strict=True):
-                cells = rows[(rows["world_size"] == size) & (rows["recipe"] == recipe)]
-                _speedups(axes, cells, shapes[size], with_names=axes is line[0])
-                axes.set_title(f"{size} GPUs, {recipe}")
-        styles.label_edges(grid, "speed-up over NCCL and product", "")
-        present = [name for name in FUSED if name in set(rows["provider"])]
-        handles = [
-            styles.marker_dot(name, drawing.provider_marker(name), _COLOURS[name])
-            for name in present
-        ]
-        ideal = Line2D(
-            [], [], color=styles.INK, marker="|", linestyle="", markersize=11, label="ideal"
-        )
-        styles.legend(figure, [*handles, *_mode_handles(rows), ideal], 6, 1.4)
+    points = _points(ordered, ordered["provider"].map(_COLOURS)).assign(shape=_shapes(ordered))
+    captured = points[points["mode"] == GRAPH]
+    ideal = captured if len(captured) else points
+    ideal = ideal.assign(speedup=ideal["ideal"], provider="ideal", marker="|", is_open=0)
+    chart = Chart(
+        x=Axis(
+            "speedup",
+            "speed-up over NCCL and product",
+            "ratio",
+            ticks=ticks_around(points["speedup"], _RATIOS),
+        ),
+        y=Axis("shape", "", "names", order=list(dict.fromkeys(points["shape"]))),
+        layers=[
+            Layer(mark="upright", table="equal"),
+            Layer(mark="dots", table="ideal", size=90),
+            Layer(mark="dots", size=42),
+        ],
+        tables={
+            "points": points,
+            "ideal": ideal.drop_duplicates(["panel", "shape"]).assign(colour=styles.INK),
+            "equal": line_at(1.0, "speedup", styles.MUTED),
+        },
+        panels=[
+            Panel(title=title, where={"panel": title}, height=_ROW_PX * (count + 2), width=380)
+            for title, count in (
+                (title, points.loc[points["panel"] == title, "shape"].nunique())
+                for title in (f"{size} GPUs, {recipe}" for size in sizes for recipe in recipes)
+            )
+            if count
+        ],
+        tips=(
+            Tip(key="shape", label="shape"),
+            Tip(key="provider", label="provider"),
+            Tip(key="mode", label="launched"),
+            Tip(
+                key="speedup",
+                label="speed-up",
+                kind="ratio",
+                low="speedup_low",
+                high="speedup_high",
+            ),
+            Tip(key="ideal", label="ideal", kind="ratio"),
+            *_TIMES,
+        ),
+        legend=[
+            *_provider_entries(rows, _COLOURS),
+            *_mode_entries(rows),
+            LegendEntry(field="provider", value="ideal", marker="|"),
+        ],
+        columns=len(recipes),
+    )
     best = row_of_largest(rows, "speedup")
     best_ideal = float(best["ideal"])
     beside = "" if isnan(best_ideal) else f", where the ideal is {times(best_ideal)}"
     return Picture(
         key="gathered_speedup",
-        drawn=figure,
+        chart=chart,
         op=OP,
         alt="Speed-up of fused all-gathers and products by shape, beside the ideal.",
         facts=f"{count_of(len(rows), 'ratio')}; the highest is {times(float(best['speedup']))} by "
@@ -298,48 +344,50 @@ def _shapes(rows: pd.DataFrame) -> list[str]:
     return [shape_text(sizes) for sizes in rows[["m", "n", "k"]].to_numpy()]
 
 
-def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[str], *, with_names: bool) -> None:
-    placed = rows.assign(place=[shapes.index(shape) for shape in _shapes(rows)])
-    axes.axvline(1, color=styles.MUTED, linewidth=0.9)
-    captured = placed[placed["mode"] == GRAPH]
-    ideal = (captured if len(captured) else placed).drop_duplicates("place")
-    axes.scatter(ideal["ideal"], ideal["place"], color=styles.INK, marker="|", s=150, linewidth=1.6)
-    for (provider, mode), dots in placed.groupby(["provider", "mode"], sort=False):
-        fill = _fill(_COLOURS[str(provider)], str(mode))
-        _scatter(axes, dots["speedup"], dots["place"], str(provider), fill)
-    axes.set_xscale("log")
-    styles.ratio_ticks(axes.xaxis, _RATIOS)
-    axes.set_yticks(range(len(shapes)), shapes if with_names else [""] * len(shapes))
-    axes.set_ylim(len(shapes) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
+def _points(rows: pd.DataFrame, colour: Any) -> pd.DataFrame:
+    """Rows as dots draw them: graphs are filled, eager calls open; a panel per world size."""
+    return rows.assign(
+        panel=[
+            f"{size} GPUs, {recipe}"
+            for size, recipe in zip(rows["world_size"], rows["recipe"], strict=True)
+        ],
+        devices=[f"{size} GPUs" for size in rows["world_size"]],
+        colour=colour,
+        marker=[drawing.provider_marker(str(name)) for name in rows["provider"]],
+        is_open=(rows["mode"] != GRAPH).astype(int),
+    ).reset_index(drop=True)
 
 
-def _scatter(
-    axes: Axes, x: pd.Series, y: pd.Series, provider: str, fill: Mapping[str, Any]
-) -> None:
-    axes.scatter(x, y, marker=drawing.provider_marker(provider), s=42, zorder=3, **fill)
-
-
-def _fill(colour: str, mode: str) -> dict[str, Any]:
-    """Markers of graphs are filled, those of eager calls open."""
-    if mode == GRAPH:
-        return {"facecolor": colour, "edgecolor": styles.PAPER, "linewidth": 0.6}
-    return {"facecolor": "none", "edgecolor": colour, "linewidth": 1.2}
-
-
-def _mode_handles(rows: pd.DataFrame) -> list[Line2D]:
-    """What filled and open markers mean, if there are both."""
-    if len(set(rows["mode"])) < 2:
-        return []
+def _provider_entries(rows: pd.DataFrame, colours: Mapping[str, str]) -> list[LegendEntry]:
     return [
-        styles.marker_dot("graph", "o", styles.MUTED),
-        styles.marker_dot("eager", "o", styles.MUTED, filled=False),
+        LegendEntry(
+            field="provider",
+            value=name,
+            colour=colours.get(name, styles.INK),
+            marker=drawing.provider_marker(name),
+        )
+        for name in FUSED
+        if name in set(rows["provider"])
     ]
 
 
-def _recipe_handles(rows: pd.DataFrame) -> list[Line2D]:
-    recipes = drawing.in_recipe_order(rows["recipe"], OP)
-    return styles.colour_lines({name: drawing.recipe_colour(name) for name in recipes})
+def _mode_entries(rows: pd.DataFrame) -> list[LegendEntry]:
+    """What filled and open markers mean, if there are both."""
+    entries = [
+        LegendEntry(
+            field="mode", value=mode, colour=styles.MUTED, marker="o", is_open=mode == EAGER
+        )
+        for mode in (GRAPH, EAGER)
+        if mode in set(rows["mode"])
+    ]
+    return entries if len(entries) > 1 else []
+
+
+def _recipe_entries(rows: pd.DataFrame) -> list[LegendEntry]:
+    return [
+        LegendEntry(field="recipe", value=name, colour=drawing.recipe_colour(name), marker="swatch")
+        for name in drawing.in_recipe_order(rows["recipe"], OP)
+    ]
 
 
 def draw_hidden(table: pd.DataFrame) -> Picture | None:
@@ -347,37 +395,41 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
     rows = table[table["hidden"].notna()]
     if rows.empty:
         return None
-    rows = rows.assign(share=rows["gather_s"] / rows["product_s"])
-    sizes = _world_sizes(rows)
-    with styles.look():
-        figure = styles.new_figure(330)
-        panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
-        for axes, size in zip(panels, sizes, strict=True):
-            of_size = rows[rows["world_size"] == size]
-            for level in (0, 1):
-                axes.axhline(level, color=styles.MUTED, linewidth=0.9)
-            for (recipe, provider, mode), dots in of_size.groupby(
-                ["recipe", "provider", "mode"], sort=False
-            ):
-                fill = _fill(drawing.recipe_colour(str(recipe)), str(mode))
-                _scatter(axes, dots["share"], dots["hidden"], str(provider), fill)
-            axes.set_xscale("log")
-            styles.fixed_ticks(axes.xaxis, (0.1, 0.2, 0.5, 1, 2, 5, 10))
-            styles.show_ticks(axes.yaxis, lambda value: percent(value, 0))
-            axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-            if float(of_size["hidden"].min()) < _LOWEST_HIDDEN:
-                axes.set_ylim(bottom=_LOWEST_HIDDEN)
-            axes.set_title(f"{size} GPUs")
-            axes.set_xlabel("time of gather / of product")
-        panels[0].set_ylabel("of the shorter one hidden")
-        present = [name for name in FUSED if name in set(rows["provider"])]
-        markers = [styles.marker_dot(name, drawing.provider_marker(name)) for name in present]
-        styles.legend(figure, [*_recipe_handles(rows), *markers, *_mode_handles(rows)], 6, 1.4)
+    colours = [drawing.recipe_colour(str(name)) for name in rows["recipe"]]
+    points = _points(rows, colours).assign(
+        shape=_shapes(rows), share=list(rows["gather_s"] / rows["product_s"])
+    )
+    points = points[points["hidden"] >= _LOWEST_HIDDEN]
+    levels = [line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)]
+    chart = Chart(
+        x=Axis(
+            "share",
+            "time of gather / of product",
+            "ratio",
+            ticks=ticks_around(points["share"], _SHARES),
+        ),
+        y=Axis("hidden", "of the shorter one hidden", "percent"),
+        layers=[Layer(mark="level", table="levels"), Layer(mark="dots", size=42)],
+        tables={"points": points, "levels": pd.concat(levels)},
+        panels=[
+            Panel(title=f"{size} GPUs", where={"devices": f"{size} GPUs"})
+            for size in _world_sizes(rows)
+        ],
+        tips=(
+            Tip(key="shape", label="shape"),
+            Tip(key="recipe", label="recipe"),
+            Tip(key="provider", label="provider"),
+            Tip(key="mode", label="launched"),
+            Tip(key="hidden", label="hidden", kind="percent"),
+            *_TIMES,
+        ),
+        legend=[*_recipe_entries(rows), *_provider_entries(rows, {}), *_mode_entries(rows)],
+    )
     medians = rows.groupby("provider")["hidden"].median()
     shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
     facts = f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}."
     alt = "Share of the shorter of gather and product that is hidden."
-    return Picture(key="gathered_hidden", drawn=figure, op=OP, alt=alt, facts=facts)
+    return Picture(key="gathered_hidden", chart=chart, op=OP, alt=alt, facts=facts)
 
 
 def draw_ranks(frame: pd.DataFrame) -> Picture | None:
@@ -385,33 +437,32 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     rows = rows_with_ranks(frame)
     if rows.empty:
         return None
-    sizes = _world_sizes(rows)
-    declared = spec.OP.every_provider
-    names = [name for name in dict.fromkeys(declared) if name in set(rows["provider"])]
-    with styles.look():
-        figure = styles.new_figure(100 + 26 * len(names))
-        panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
-        for axes, size in zip(panels, sizes, strict=True):
-            for (recipe, mode), dots in rows[rows["world_size"] == size].groupby(
-                ["recipe", "mode"], sort=False
-            ):
-                axes.scatter(
-                    dots[RANK_SPREAD],
-                    [names.index(name) for name in dots["provider"]],
-                    s=34,
-                    **_fill(drawing.recipe_colour(str(recipe)), str(mode)),
-                )
-            axes.set_xlabel("slowest over fastest rank, less 1")
-            styles.show_ticks(axes.xaxis, lambda value: f"{100 * value:.3g} %", 5)
-            axes.set_title(f"{size} ranks")
-        panels[0].set_xlim(0, 1.08 * max(0.001, float(rows[RANK_SPREAD].max())))
-        panels[0].set_yticks(range(len(names)), names)
-        panels[0].set_ylim(len(names) - 0.4, -0.6)
-        styles.legend(figure, [*_recipe_handles(rows), *_mode_handles(rows)], 6, 1.4)
+    colours = [drawing.recipe_colour(str(name)) for name in rows["recipe"]]
+    columns = [*_GROUP, "m", "n", "k", "median_s", "point_id", RANK_SPREAD]
+    points = _points(rows[columns], colours).assign(shape=_shapes(rows), marker="o")
+    declared = dict.fromkeys(spec.OP.every_provider)
+    chart = Chart(
+        x=Axis(RANK_SPREAD, "slowest over fastest rank, less 1", "percent"),
+        y=Axis("provider", "", "names", order=[n for n in declared if n in set(rows["provider"])]),
+        layers=[Layer(mark="dots", size=42)],
+        tables={"points": points},
+        panels=[
+            Panel(title=f"{size} ranks", where={"world_size": size}, height=150)
+            for size in _world_sizes(rows)
+        ],
+        tips=(
+            Tip(key="shape", label="shape"),
+            Tip(key="recipe", label="recipe"),
+            Tip(key="mode", label="launched"),
+            Tip(key=RANK_SPREAD, label="ranks apart", kind="percent"),
+            Tip(key="median_s", label="time", kind="si", unit="s"),
+        ),
+        legend=[*_recipe_entries(rows), *_mode_entries(rows)],
+    )
     worst = row_of_largest(rows, RANK_SPREAD)
     return Picture(
         key="gathered_ranks",
-        drawn=figure,
+        chart=chart,
         op=OP,
         alt="Slowest against fastest rank by provider and world size.",
         facts=f"{count_of(len(rows), 'point')}; ranks lie "

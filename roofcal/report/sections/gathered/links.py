@@ -118,11 +118,11 @@ def draw_links(
     best = row_of_largest(rows, "rate")
     return Picture(
         key="links",
-        drawn=Chart(
+        chart=Chart(
             x=Axis("size_bytes", "bytes of the vector", "bytes"),
             y=Axis("rate", "bytes over a link / time", "linear", "B/s"),
             layers=[
-                Layer(mark="level", table="levels", hidden=("devices",)),
+                Layer(mark="level", table="levels"),
                 Layer(mark="line", table="fits", detail="series"),
                 Layer(mark="dots"),
             ],

@@ -118,7 +118,7 @@ def draw_llm(table: pd.DataFrame) -> Picture | None:
         columns=3,
     )
     alt = "Throughput against time per token, one panel per model."
-    return Picture(key="llm", drawn=chart, alt=alt, facts=_facts(rows), op="llm")
+    return Picture(key="llm", chart=chart, alt=alt, facts=_facts(rows), op="llm")
 
 
 def _drawn_rows(table: pd.DataFrame) -> pd.DataFrame:

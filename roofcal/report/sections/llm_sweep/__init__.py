@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from roofcal.ask.llm.deployment import Deployment, Workload
@@ -19,7 +20,16 @@ from roofcal.report.data.drawing import STEP_TIP
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block
-from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.charts import (
+    SLOWER_FASTER,
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+    Panel,
+    Tip,
+    cell_colours,
+)
 from roofcal.report.kit.numbers import count_of, scaled, significant
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, filled_table
@@ -54,24 +64,24 @@ def draw_map(rows: pd.DataFrame) -> Picture:
     best = rows.groupby(["model", "pipeline_parallel", "tensor_parallel"])["tokens_per_s_per_gpu"]
     points = rows.loc[sorted(best.idxmax())].reset_index(drop=True)
     rate = points["tokens_per_s_per_gpu"]
+    typical = rate.groupby(points["model"]).transform("median")
     points = points.assign(
         label=[significant(value, 2) for value in rate],
-        ratio=rate / rate.groupby(points["model"]).transform("median"),
+        **cell_colours(np.log2(rate / typical), SLOWER_FASTER),
     )
     chart = Chart(
         x=Axis("tensor_parallel", "tensor-parallel GPUs", "names"),
         y=Axis("pipeline_parallel", "stages", "names"),
-        layers=[Layer(mark="cells")],
+        layers=[Layer(mark="cells", detail="label")],
         tables={"points": points},
         panels=_panels(points, height=150),
         tips=_TIPS,
         columns=3,
-        zooms=False,
     )
     best_row = row_of_largest(rows, "tokens_per_s_per_gpu")
     return Picture(
         key="llm_map",
-        drawn=chart,
+        chart=chart,
         alt="Maps of throughput per GPU over tensor parallelism and pipeline stages, by model.",
         facts=f"{count_of(len(chart.panels), 'model')} in {rows['recipe'].iloc[0]}. "
         f"{_highest(best_row)}",
@@ -92,7 +102,7 @@ def draw_frontier(rows: pd.DataFrame) -> Picture:
     chart = Chart(
         x=Axis("decode_step_s", "time per token of one request", unit="s"),
         y=Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
-        layers=[Layer(mark="line", table="line", size=1.2, hidden=()), Layer(mark="dots")],
+        layers=[Layer(mark="line", table="line", size=1.2), Layer(mark="dots")],
         tables={"points": points, "line": line.assign(colour=styles.MUTED, dashed=0)},
         panels=_panels(points, height=230),
         tips=_TIPS,
@@ -107,7 +117,7 @@ def draw_frontier(rows: pd.DataFrame) -> Picture:
     step = scaled(float(quickest["decode_step_s"]), "s")
     return Picture(
         key="llm_frontier",
-        drawn=chart,
+        chart=chart,
         alt="Throughput per GPU against time per token over all cuts, one panel per model.",
         facts=f"Least time per token: {step} ({quickest['model']}, {_cut(quickest)}). "
         f"{_highest(row_of_largest(best, 'tokens_per_s_per_gpu'))}",

@@ -1,7 +1,6 @@
 """The same points timed by every method: what the way of timing does to a number."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
@@ -9,6 +8,7 @@ import pandas as pd
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import TIME_COLUMNS, holds_of_ratios, ratio_of_times, times_of
+from roofcal.report.data.drawing import TIME_TIP
 from roofcal.report.data.tidy import (
     axes_of,
     ok_rows,
@@ -19,6 +19,16 @@ from roofcal.report.data.tidy import (
 )
 from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence
+from roofcal.report.kit.charts import (
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+    Panel,
+    Tip,
+    line_at,
+    ticks_around,
+)
 from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, POWER, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent, times
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -50,20 +60,9 @@ _MARKS: Final = {
 _SPARE_MARK: Final = (styles.GREY, "P")
 _TICKS: Final = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0)
 _MOST_ROWS: Final = 40
+_DRAWN: Final = ("point", "protocol", "median_s", *_RATIOS, "point_id", "colour", "marker")
 _ALONE: Final = "alone, cold"
 _AIMS: Final = {0.5: 0.01, 0.95: 0.04}  # share of points -> most that turns may change of them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """What the section shows.
-
-    rows   of `method_panel`
-    burst  how its sessions timed bursts, a sentence; "" where none was timed
-    """
-
-    rows: pd.DataFrame
-    burst: str = ""
 
 
 def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
@@ -91,11 +90,11 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     return rows[columns].sort_values([*axes, "recipe", *PROTOCOL]).reset_index(drop=True)
 
 
-def _contents(analysis: Analysis) -> Panel:
-    """The panel of the op that has the longest one."""
+def _contents(analysis: Analysis) -> tuple[pd.DataFrame, str]:
+    """The panel of the op that has the longest one, and how its sessions timed bursts."""
     frames = [frame for frame in analysis.frames.values() if not frame.empty]
-    panels = [Panel(rows=method_panel(f), burst=_burst_text(analysis, f)) for f in frames]
-    return max(panels, key=lambda panel: len(panel.rows), default=Panel(rows=pd.DataFrame()))
+    panels = [(method_panel(frame), _burst_text(analysis, frame)) for frame in frames]
+    return max(panels, key=lambda panel: len(panel[0]), default=(pd.DataFrame(), ""))
 
 
 def _burst_text(analysis: Analysis, frame: pd.DataFrame) -> str:
@@ -112,18 +111,18 @@ def _burst_text(analysis: Analysis, frame: pd.DataFrame) -> str:
     return f"A burst took {' or '.join(lengths)}." if lengths else ""
 
 
-def _blocks(panel: Panel, writer: SectionWriter) -> Iterator[Block]:
-    if panel.rows.empty:
+def _blocks(panel: tuple[pd.DataFrame, str], writer: SectionWriter) -> Iterator[Block]:
+    if panel[0].empty:
         yield absence("This run has no method panel.")
         return
-    yield from writer.figures(draw_panel(panel))
-    rows = with_shape(with_protocol(panel.rows))
+    yield from writer.figures(draw_panel(*panel))
+    rows = with_shape(with_protocol(panel[0]))
     yield writer.table("panel", "The same points by every method", rows, COLUMNS, FILE)
 
 
-def draw_panel(panel: Panel) -> Picture | None:
+def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
     """The ratios of a method panel; None if no point was timed in two ways."""
-    rows = panel.rows[panel.rows["ratio"].notna()]
+    rows = panel[panel["ratio"].notna()]
     if rows.empty:
         return None
     points = shape_texts(rows) + "  " + rows["recipe"].astype(str)
@@ -131,40 +130,45 @@ def draw_panel(panel: Panel) -> Picture | None:
     if rows.groupby("point").size().max() < 2:
         return None
     shown = list(dict.fromkeys(rows["point"]))[:_MOST_ROWS]
-    with styles.look():
-        figure = styles.new_figure(110 + 24 * len(shown))
-        axes = figure.subplots()
-        axes.axvline(1, color=styles.MUTED, linewidth=0.9)
-        for protocol in _protocols(rows):
-            chosen = (rows["protocol"] == protocol) & rows["point"].isin(shown)
-            drawn = rows[chosen]
-            colour, marker = _MARKS.get(protocol, _SPARE_MARK)
-            axes.scatter(
-                drawn["ratio"],
-                [shown.index(point) for point in drawn["point"]],
-                color=colour,
-                marker=marker,
-                s=110 if marker == "|" else 34,
-                label=protocol,
-                zorder=3,
-                linewidth=1.6 if marker == "|" else 0,
-            )
-        axes.set_xscale("log")
-        low, high = min(0.9, float(rows["ratio"].min())), max(1.1, float(rows["ratio"].max()))
-        axes.set_xlim(low / 1.06, high * 1.06)
-        styles.ratio_ticks(axes.xaxis, _TICKS)
-        axes.set_yticks(range(len(shown)), shown)
-        axes.set_ylim(len(shown) - 0.4, -0.6)
-        axes.set_xlabel("time over that of graph replay, cold cache, normal data")
-        figure.legend(loc="outside upper left", ncols=6)
+    marks = [_MARKS.get(name, _SPARE_MARK) for name in rows["protocol"]]
+    colours, markers = ([mark[place] for mark in marks] for place in (0, 1))
+    drawn = rows.assign(colour=colours, marker=markers)[rows["point"].isin(shown)]
+    chart = Chart(
+        x=Axis(
+            "ratio",
+            "time over that of graph replay, cold cache, normal data",
+            "ratio",
+            ticks=ticks_around([0.9, 1.1, *drawn["ratio"]], _TICKS),
+        ),
+        y=Axis("point", "", "names", order=shown),
+        layers=[Layer(mark="upright", table="equal"), Layer(mark="dots")],
+        tables={"points": drawn[[*_DRAWN]], "equal": line_at(1.0, "ratio", styles.MUTED)},
+        panels=[Panel(height=60 + 20 * len(shown))],
+        tips=(
+            Tip(key="point", label="point"),
+            Tip(key="protocol", label="timed by"),
+            Tip(
+                key="ratio",
+                label="to graph, cold",
+                kind="ratio",
+                low="ratio_low",
+                high="ratio_high",
+            ),
+            TIME_TIP,
+        ),
+        legend=[
+            LegendEntry(field="protocol", value=name, colour=colour, marker=marker)
+            for name in _protocols(rows)
+            for colour, marker in [_MARKS.get(name, _SPARE_MARK)]
+        ],
+        columns=1,
+    )
     return Picture(
         key="method_panel",
-        drawn=figure,
+        chart=chart,
         op=str(rows["op"].iloc[0]),
         alt="The same points timed by every method, as ratios to graph replay.",
-        facts=" ".join(
-            (f"{count_of(len(shown), 'point')} by every method.", *_facts(rows, panel.burst))
-        ),
+        facts=" ".join((f"{count_of(len(shown), 'point')} by every method.", *_facts(rows, burst))),
     )
 
 
@@ -223,7 +227,5 @@ SECTION = Section(
     "how",
     _contents,
     _blocks,
-    tables=lambda panel: filled_table(
-        FILE, with_shape(panel.rows) if len(panel.rows) else panel.rows
-    ),
+    tables=lambda panel: filled_table(FILE, with_shape(panel[0]) if len(panel[0]) else panel[0]),
 )

@@ -2,13 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
-import seaborn as sns
-from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS
@@ -36,9 +32,17 @@ from roofcal.report.data.quality import (
     waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_protocol
-from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, Panel, Tip
+from roofcal.report.kit.charts import (
+    MOST_ROWS,
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+    Panel,
+    Tip,
+    line_at,
+)
 from roofcal.report.kit.columns import (
     HOLDS_COLUMN,
     STATES_COLUMN,
@@ -51,16 +55,19 @@ from roofcal.report.kit.columns import (
     text,
     texts,
 )
-from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled, tick_text
+from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
+from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
 from roofcal.report.section import Answer, CsvTable, Section, filled_table, whole_run
 
-_MOST_READINGS: Final = 500  # per op and panel
-_READINGS: Final = (
-    ("sm_clock_hz", "SM clock", "Hz"),
-    ("power_w", "power", "W"),
-    ("temperature_c", "temperature", "\N{DEGREE SIGN}C"),
+_MOST_READINGS: Final = 150  # per op and panel
+_READINGS: Final = (  # column, name, its unit, unit of the figure, factor
+    ("sm_clock_hz", "SM clock", "Hz", "MHz", 1e-6),
+    ("power_w", "power", "W", "W", 1.0),
+    ("temperature_c", "temperature", "\N{DEGREE SIGN}C", "\N{DEGREE SIGN}C", 1.0),
 )
+_SENTINEL: Final = "sentinel, % from its median"
+_DRAWN: Final = ("op", "panel", "minute", "value", "series")
 FILE: Final = "quality.csv"
 PANEL_FILE: Final = "panel.csv"
 PANEL: Final = (
@@ -128,27 +135,51 @@ def draw_session(
         if len(rows) > 1
     }
     readings = [r for r in _READINGS if any(rows[r[0]].notna().any() for rows in timed.values())]
-    panels = (1 if drift else 0) + len(readings)
-    if not panels:
+    rows = [
+        *(
+            repetitions.assign(
+                op=op, panel=_SENTINEL, value=100 * (repetitions["ratio"] - 1), series=f"{op} {n}"
+            )
+            for op, of_op in drift.items()
+            for n, (_, repetitions) in enumerate(by_sentinel(of_op))
+        ),
+        *(
+            shown.assign(op=op, panel=f"{name}, {shown_unit}", value=factor * shown[column])
+            for column, name, _, shown_unit, factor in readings
+            for op, of_op in timed.items()
+            for shown in [thinned(of_op[of_op[column].notna()], _MOST_READINGS)]
+        ),
+    ]
+    if not rows:
         return None
-    with styles.look():
-        figure = styles.new_figure(50 + 125 * panels + (30 if panels == 1 else 0))
-        stack = list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])
-        if drift:
-            _sentinel(stack[0], drift)
-        for axes, (column, name, unit) in zip(stack[1 if drift else 0 :], readings, strict=True):
-            for op, rows in timed.items():
-                shown = thinned(rows[rows[column].notna()], _MOST_READINGS)
-                axes.scatter(shown["minute"], shown[column], s=5, color=op_colour(op), linewidth=0)
-            axes.set(xlabel="", ylabel=name)
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-            styles.show_ticks(axes.yaxis, partial(tick_text, unit=unit))
-        stack[-1].set_xlabel("minutes since the first session began")
-        ops = [op for op in timed if len(timed[op])] if readings else list(drift)
-        styles.legend(figure, [Patch(color=op_colour(op), label=op) for op in ops], 6, 0.8)
-        figure.align_ylabels()
+    drawn = pd.concat([one[[c for c in _DRAWN if c in one]] for one in rows], ignore_index=True)
+    points = drawn.assign(colour=drawn["op"].map(op_colour), marker="o")
+    chart = Chart(
+        x=Axis("minute", "minutes since the first session began", "plain"),
+        y=Axis("value", "", "plain"),
+        layers=[
+            Layer(mark="line", table="sentinels", detail="series", size=1),
+            Layer(mark="dots", size=14),
+        ],
+        tables={"points": points, "sentinels": points[points["panel"] == _SENTINEL]},
+        panels=[
+            Panel(title=str(name), where={"panel": name}, height=110)
+            for name in dict.fromkeys(points["panel"])
+        ],
+        tips=(
+            Tip(key="op", label="op"),
+            Tip(key="panel", label="of"),
+            Tip(key="value", label="value", kind="si"),
+            Tip(key="minute", label="minute", kind="si"),
+        ),
+        legend=[
+            LegendEntry(field="op", value=op, colour=op_colour(op), marker="swatch")
+            for op in dict.fromkeys(points["op"])
+        ],
+        columns=1,
+    )
     facts = []
-    for column, name, unit in _READINGS:
+    for column, name, unit, *_ in _READINGS:
         parts = [rows[column].dropna() for rows in timed.values()]
         values = pd.concat(parts) if parts else pd.Series(dtype=float)
         if len(values):
@@ -156,31 +187,11 @@ def draw_session(
             facts.append(f"{name[0].upper()}{name[1:]} from {low} to {high}.")
     return Picture(
         key="session",
-        drawn=figure,
+        chart=chart,
         op=max(timed, key=lambda op: len(timed[op])),
         alt="State of the device over the session.",
         facts=" ".join([*_drift_facts(drift), *facts]),
     )
-
-
-def _sentinel(axes: Any, drift: Mapping[str, pd.DataFrame]) -> None:
-    axes.axhline(0, color=styles.MUTED, linewidth=0.8)
-    for op, rows in drift.items():
-        for _, repetitions in by_sentinel(rows):
-            sns.lineplot(
-                data=repetitions.assign(percent=100 * (repetitions["ratio"] - 1)),
-                x="minute",
-                y="percent",
-                ax=axes,
-                color=op_colour(op),
-                marker="o",
-                markersize=4,
-                markeredgewidth=0,
-                errorbar=None,
-                linewidth=1,
-            )
-    axes.set(xlabel="", ylabel="sentinel, %")
-    styles.show_ticks(axes.yaxis, lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}"), 4)
 
 
 def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -212,13 +223,13 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     burst = drawn[["slower", "burst_median_s"]]
     return Picture(
         key="burst_against_settled",
-        drawn=Chart(
+        chart=Chart(
             x=Axis("median_s", "settled time", unit="s"),
             y=Axis("slower", "settled over burst", "percent"),
-            layers=[Layer(mark="level", table="equal", hidden=()), Layer(mark="dots", size=36)],
+            layers=[Layer(mark="level", table="equal"), Layer(mark="dots", size=36)],
             tables={
                 "points": styled_points(drawn).join(burst),
-                "equal": pd.DataFrame({"slower": [0.0], "dashed": [0], "colour": [styles.MUTED]}),
+                "equal": line_at(0.0, "slower", MUTED),
             },
             panels=[Panel()],
             tips=(

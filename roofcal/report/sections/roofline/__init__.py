@@ -127,11 +127,11 @@ def draw_roofline(
         legend.append(LegendEntry(field="recipe", value=_DATASHEET, colour=MUTED, dash=DASH))
     return Picture(
         key="roofline",
-        drawn=Chart(
+        chart=Chart(
             x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
             y=Axis("achieved_flops_per_s", "FLOP/s"),
             layers=[
-                Layer(mark="line", table="roofs", detail="recipe", hidden=("recipe",)),
+                Layer(mark="line", table="roofs", detail="recipe"),
                 Layer(mark="dots"),
             ],
             tables={"points": chart_points(frame).join(columns), "roofs": roofs},

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from roofcal.ops import BY_NAME
@@ -19,7 +20,15 @@ from roofcal.report.data.drawing import (
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.tidy import row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block, Column, absence
-from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
+from roofcal.report.kit.charts import (
+    SLOWER_FASTER,
+    Axis,
+    Chart,
+    Layer,
+    Panel,
+    Tip,
+    cell_colours,
+)
 from roofcal.report.kit.columns import HOLDS_COLUMN, count, counts, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -140,11 +149,10 @@ def _map(x: Axis, y: Axis, cells: pd.DataFrame, panels: Sequence[Panel]) -> Char
     return Chart(
         x=x,
         y=y,
-        layers=[Layer(mark="cells")],
+        layers=[Layer(mark="cells", detail="label")],
         tables={"points": cells},
         panels=panels,
         tips=_TIPS,
-        zooms=False,
     )
 
 
@@ -159,6 +167,7 @@ def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     return found.assign(
         ratio=best["speedup"],
         label=[f"{value:.2f}" for value in best["speedup"]],
+        **cell_colours(np.log2(best["speedup"]), SLOWER_FASTER),
         **{name: best[name] for name in ("speedup_low", "speedup_high", "baseline_s")},
     )
 
@@ -168,7 +177,7 @@ def _picture(key: str, chart: Chart, table: pd.DataFrame, baseline: str, note: s
     slower = int((table["speedup_high"] < 1).sum())
     return Picture(
         key=key,
-        drawn=chart,
+        chart=chart,
         op=str(table["op"].iloc[0]),
         alt=f"Heat map of the speed-up against {baseline}.",
         facts=f"{count_of(len(table), 'ratio')} to {baseline}; median "

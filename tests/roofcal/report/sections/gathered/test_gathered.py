@@ -191,7 +191,7 @@ def test_a_gpu_has_every_figure_and_table(gathers: Analysis) -> None:
 
 
 def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
-    chapter = ChapterBuilder(gathers).chapter("x", 0, has_files=False)
+    chapter = ChapterBuilder(gathers).chapter("x")
     tables = {b.id: b for s in chapter.sections for b in s.blocks if isinstance(b, Table)}
     for name in ("points-all_gather_matmul", "speedups-all_gather_matmul"):
         assert "world_size" in [column.key for column in tables[f"x-{name}"].columns]

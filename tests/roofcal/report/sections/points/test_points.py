@@ -53,7 +53,7 @@ def test_all_points_of_all_ops_are_listed(analysis: Analysis) -> None:
 
 
 def test_every_column_of_the_tables_exists(analysis: Analysis) -> None:
-    panel = method_panel.SECTION.contents(analysis).rows
+    panel, _ = method_panel.SECTION.contents(analysis)
     tables = {
         prediction_errors.ERRORS: analysis.errors,
         quality.COLUMNS: analysis.quality,
