@@ -15,13 +15,16 @@ from roofcal.points.run import Run, load_run
 from roofcal.report.chapter import Chapter, ChapterBuilder
 from roofcal.report.checks import disturbances
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.derived import ReportError
 from roofcal.report.data.op_pages import glossary_ops
-from roofcal.report.data.provenance import calibration_path, commands_anew, outdated_text
+from roofcal.report.data.provenance import (
+    ReportError,
+    calibration_path,
+    commands_anew,
+    outdated_text,
+)
 from roofcal.report.data.table_files import as_csv
 from roofcal.report.kit.blocks import Block, FigureBlock, Table
-from roofcal.report.kit.packing import packed, packed_json
-from roofcal.report.kit.templates import FOLDER, render
+from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
 from roofcal.report.kit.vega import chart_svg, page_charts
 from roofcal.report.section import CsvTable
 from roofcal.report.shape_box import shape_box_data

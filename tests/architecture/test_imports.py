@@ -63,6 +63,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.export.tables": {"pandas", "yaml"},
     "roofcal.export.inference": {"yaml"},
     "roofcal.claims.schema": {"pydantic"},
+    "roofcal.publish.site.devices": {"pandas"},
     "roofcal.publish.site.points": {"pandas"},
     "roofcal.publish.site.charts": {"pandas", "altair"},
     "roofcal.report.data.prediction_errors": {"numpy", "pandas", "scipy"},

@@ -28,7 +28,7 @@ SLOWER_FASTER: Final[Mapping[float, str]] = {
 DECIBELS: Final[Mapping[float, str]] = {15: "#f3efe9", 30: "#9cc3df", 45: "#3d83b8", 60: "#0a5592"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tip:
     """A line of the text beside the pointer: the row's column `key` under `label`.
 
@@ -44,7 +44,7 @@ class Tip:
     high: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LegendEntry:
     """An entry of the legend, which hides and shows the rows whose column `field` is `value`.
 
@@ -106,7 +106,7 @@ class Axis:
     offset: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Layer:
     """Marks of the rows of a table, in the colour of their column `colour`.
 
@@ -174,6 +174,45 @@ class Chart:
         rows = rows.assign(**{name: rows[own] for name, own in panel.fields.items() if own in rows})
         found = [axis.key for axis in (self.x, self.y) if axis.key in rows]
         return rows.dropna(subset=found) if table == "points" else rows
+
+
+def facets(
+    rows: pd.DataFrame,
+    column: str,
+    height: int = 300,
+    *,
+    width: int = 0,
+    names: str = "",
+    name_px: int = 0,
+) -> list[Panel]:
+    """A panel for each value of a column, in the order of the rows.
+
+    names, name_px: column of what stands beside the panel, and the height of one of these.
+    """
+    return [
+        Panel(
+            title=str(value),
+            where={column: value},
+            height=height + (name_px * own[names].nunique() if names else 0),
+            width=width,
+        )
+        for value, own in rows.groupby(column, sort=False)
+    ]
+
+
+def swatches(field: str, colours: Mapping[str, str], marker: str = "swatch") -> list[LegendEntry]:
+    """Entries of the values of a field, by their colours."""
+    return [LegendEntry(field, value, colour, marker) for value, colour in colours.items()]
+
+
+def marked(field: str, marks: Mapping[str, tuple[str, str]]) -> list[LegendEntry]:
+    """Entries of the values of a field, by (colour, marker)."""
+    return [LegendEntry(field, value, *mark) for value, mark in marks.items()]
+
+
+def text_tips(**labels: str) -> tuple[Tip, ...]:
+    """Words of a row under their labels, in order."""
+    return tuple(Tip(key, label) for key, label in labels.items())
 
 
 def line_at(value: float, key: str, colour: str, dashed: int = 0) -> pd.DataFrame:

@@ -20,8 +20,8 @@ import vl_convert
 
 from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel
 from roofcal.report.kit.numbers import is_missing
-from roofcal.report.kit.packing import packed
 from roofcal.report.kit.styles import COLOURS, GRID, INK, MUTED, PAPER
+from roofcal.report.kit.templates import packed
 
 DIGITS: Final = 4  # significant digits of a number in a page
 # Name of a marker -> the marker as an SVG path in the square from -1 to 1.

@@ -28,8 +28,7 @@ from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.kit.packing import packed_json
-from roofcal.report.kit.templates import FOLDER, render
+from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.shape_box import _points, family_record, shape_box_data
 from tests.browser import CHROMIUM, Browser
 from tests.paths import ROOT

@@ -52,10 +52,10 @@ def draw_toy(points: pd.DataFrame) -> Picture:
     chart = Chart(
         x=Axis("points", "points", "linear"),
         y=Axis("op", "", "names", order=list(points["op"])),
-        layers=[Layer(mark="dots")],
+        layers=[Layer("dots")],
         tables={"points": points.assign(colour="#0072b2", marker="s")},
         panels=[Panel(height=100)],
-        tips=[Tip(key="points", label="points", kind="count")],
+        tips=[Tip("points", "points", "count")],
     )
     facts = f"{points['points'].sum()} points."
     return Picture(key="toy_dots", chart=chart, op="gemm", alt="Dots.", facts=facts)

@@ -110,18 +110,18 @@ def _chart(
     points = styled_points(drawn).assign(size=drawn["size"], panel=drawn["panel"], series=series)
     levels, level_entries = bandwidth_levels(calibration, spec)
     legend = [*point_legend(drawn), *level_entries]
-    layers = [Layer(mark="level", table="levels")]
+    layers = [Layer("level", table="levels")]
     tables = {"points": points, "levels": levels}
     if cache_bytes is not None:
-        layers.append(Layer(mark="line", detail="series", size=1.4))
-        layers.append(Layer(mark="upright", table="cache"))
+        layers.append(Layer("line", detail="series", size=1.4))
+        layers.append(Layer("upright", table="cache"))
         tables["cache"] = line_at(cache_bytes, "size", MUTED).assign(recipe="cache")
         label = f"cache {binary(cache_bytes)} (upright)"
-        legend.append(LegendEntry(field="recipe", value="cache", label=label, colour=MUTED))
+        legend.append(LegendEntry("recipe", "cache", label=label, colour=MUTED))
     return Chart(
         x=Axis("size", x_title, "bytes"),
         y=Axis("achieved_bytes_per_s", "B/s", "linear"),
-        layers=[*layers, Layer(mark="dots")],
+        layers=[*layers, Layer("dots")],
         tables=tables,
         panels=[Panel(title=title, where={"panel": title}) for title, _ in panels],
         tips=(*HEAD_TIPS, BYTES_TIP, TIME_TIP, *TAIL_TIPS),

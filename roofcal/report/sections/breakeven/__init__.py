@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from roofcal.ops.linear.model import FASTEST
-from roofcal.report.data.derived import DerivedTable
 from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.charts import (
@@ -18,10 +18,10 @@ from roofcal.report.kit.charts import (
     Axis,
     Chart,
     Layer,
-    LegendEntry,
-    Panel,
     Tip,
     cell_colours,
+    facets,
+    swatches,
 )
 from roofcal.report.kit.columns import count, counts, ratio, text, texts
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
@@ -47,7 +47,8 @@ COLUMNS: Final = (
     ratio("best", "best speed-up"),
 )
 _ROW_PX: Final = 17
-_SCALE: Final = (0.5, 0.7, 1.0, 1.4, 2.0)  # speed-ups whose colours the legend names
+# Speed-ups whose colours the legend names
+_SCALE: Final = {f"{ratio:g}{TIMES}": math.log2(ratio) for ratio in (0.5, 0.7, 1.0, 1.4, 2.0)}
 _PASSES: Final = ("forward", "forward_backward")
 
 
@@ -82,32 +83,23 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
         panel=rows["recipe"] + ", " + rows["pass"].str.replace("_", " + "),
         **cell_colours(np.log2(rows["speedup"]), SLOWER_FASTER),
     )
-    shown = [
-        f"{recipe}, {name.replace('_', ' + ')}"
-        for recipe in in_recipe_order(rows["recipe"], headline_op())
-        for name in _PASSES
-    ]
-    scale = cell_colours(map(math.log2, _SCALE), SLOWER_FASTER)["colour"]
+    recipes = in_recipe_order(rows["recipe"], headline_op())
+    places = cells["recipe"].map(recipes.index) + cells["pass"].map(_PASSES.index) / 2
+    in_panels = cells.assign(place=places).sort_values("place", kind="stable")
+    scale = cell_colours(_SCALE.values(), SLOWER_FASTER)["colour"]
     chart = Chart(
         x=Axis("m", "m", "names"),
         y=Axis("n", "n = k", "names"),
-        layers=[Layer(mark="cells"), Layer(mark="hatched", table="uncertain")],
+        layers=[Layer("cells"), Layer("hatched", table="uncertain")],
         tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
-        panels=[
-            Panel(title=name, where={"panel": name}, height=_ROW_PX * rows["n"].nunique())
-            for name in shown
-            if name in set(cells["panel"])
-        ],
+        panels=facets(in_panels, "panel", 0, names="n", name_px=_ROW_PX),
         tips=(
-            Tip(key="m", label="m", kind="count"),
-            Tip(key="n", label="n = k", kind="count"),
-            Tip(key="speedup", label="speed-up", kind="ratio", low="low", high="high"),
-            Tip(key="class", label="than bf16"),
+            Tip("m", "m", "count"),
+            Tip("n", "n = k", "count"),
+            Tip("speedup", "speed-up", "ratio", low="low", high="high"),
+            Tip("class", "than bf16"),
         ),
-        legend=[
-            LegendEntry(field="", value=f"{value:g}{TIMES}", colour=colour, marker="s")
-            for value, colour in zip(_SCALE, scale, strict=True)
-        ],
+        legend=swatches("", dict(zip(_SCALE, scale, strict=True)), "s"),
     )
     shares = [
         f"{percent(float((rows['class'] == name).mean()), 0)} {name}"

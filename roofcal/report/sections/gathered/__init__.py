@@ -10,7 +10,7 @@ mode: graph, captured; eager, launched by the host call by call (on a CPU: by th
 """
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any, Final
 
@@ -33,9 +33,12 @@ from roofcal.report.kit.charts import (
     Chart,
     Layer,
     LegendEntry,
-    Panel,
     Tip,
+    facets,
     line_at,
+    marked,
+    swatches,
+    text_tips,
     ticks_around,
 )
 from roofcal.report.kit.columns import (
@@ -117,14 +120,12 @@ _COLOURS: Final = {spec.OURS: styles.BLUE, spec.TORCH: styles.VERMILLION}
 _LOWEST_HIDDEN: Final = -2.0  # eager calls of small shapes lie far below; the table has them
 _RATIOS: Final = (0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
 _SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-_TIMES: Final = tuple(
-    Tip(key=f"{name}_s", label=label, kind="si", unit="s")
-    for name, label in (
-        ("median", "time"),
-        ("sequence", "in sequence"),
-        ("product", "product"),
-        ("gather", "gather"),
-    )
+_WHO: Final = text_tips(shape="shape", recipe="recipe", provider="provider", mode="launched")
+_TIMES: Final = (
+    Tip("median_s", "time", "si", "s"),
+    Tip("sequence_s", "in sequence", "si", "s"),
+    Tip("product_s", "product", "si", "s"),
+    Tip("gather_s", "gather", "si", "s"),
 )
 
 
@@ -267,13 +268,17 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     rows = table[table["provider"].isin(FUSED)]
     if rows.empty:
         return None
-    sizes, recipes = _world_sizes(rows), drawing.in_recipe_order(rows["recipe"], OP)
     # by weights, then rows of A
     ordered = rows.assign(weight=rows["n"] * rows["k"]).sort_values(["weight", "n", "k", "m"])
-    points = _points(ordered, ordered["provider"].map(_COLOURS)).assign(shape=_shapes(ordered))
+    points = _points(ordered).assign(colour=list(ordered["provider"].map(_COLOURS)))
+    recipes = drawing.in_recipe_order(rows["recipe"], OP)
+    in_panels = points.sort_values(
+        ["world_size", "recipe"],
+        key=lambda column: column.map(recipes.index) if column.name == "recipe" else column,
+        kind="stable",
+    )
     captured = points[points["mode"] == GRAPH]
-    ideal = captured if len(captured) else points
-    ideal = ideal.assign(speedup=ideal["ideal"], provider="ideal", marker="|", is_open=0)
+    ideal = (captured if len(captured) else points).drop_duplicates(["panel", "shape"])
     chart = Chart(
         x=Axis(
             "speedup",
@@ -283,41 +288,32 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
         ),
         y=Axis("shape", "", "names", order=list(dict.fromkeys(points["shape"]))),
         layers=[
-            Layer(mark="upright", table="equal"),
-            Layer(mark="dots", table="ideal", size=90),
-            Layer(mark="dots", size=42),
+            Layer("upright", table="equal"),
+            Layer("dots", table="ideal", size=90),
+            Layer("dots", size=42),
         ],
         tables={
             "points": points,
-            "ideal": ideal.drop_duplicates(["panel", "shape"]).assign(colour=styles.INK),
+            "ideal": ideal.assign(
+                speedup=ideal["ideal"],
+                provider="ideal",
+                marker="|",
+                is_open=0,
+                colour=styles.INK,
+            ),
             "equal": line_at(1.0, "speedup", styles.MUTED),
         },
-        panels=[
-            Panel(title=title, where={"panel": title}, height=_ROW_PX * (count + 2), width=380)
-            for title, count in (
-                (title, points.loc[points["panel"] == title, "shape"].nunique())
-                for title in (f"{size} GPUs, {recipe}" for size in sizes for recipe in recipes)
-            )
-            if count
-        ],
+        panels=facets(in_panels, "panel", 42, width=380, names="shape", name_px=_ROW_PX),
         tips=(
-            Tip(key="shape", label="shape"),
-            Tip(key="provider", label="provider"),
-            Tip(key="mode", label="launched"),
-            Tip(
-                key="speedup",
-                label="speed-up",
-                kind="ratio",
-                low="speedup_low",
-                high="speedup_high",
-            ),
-            Tip(key="ideal", label="ideal", kind="ratio"),
+            *_WHO,
+            Tip("speedup", "speed-up", "ratio", "", "speedup_low", "speedup_high"),
+            Tip("ideal", "ideal", "ratio"),
             *_TIMES,
         ),
         legend=[
             *_provider_entries(rows, _COLOURS),
             *_mode_entries(rows),
-            LegendEntry(field="provider", value="ideal", marker="|"),
+            LegendEntry("provider", "ideal", marker="|"),
         ],
         columns=len(recipes),
     )
@@ -335,59 +331,37 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     )
 
 
-def _world_sizes(rows: pd.DataFrame) -> list[int]:
-    return sorted({int(size) for size in rows["world_size"]})
-
-
-def _shapes(rows: pd.DataFrame) -> list[str]:
-    """The shape of each row."""
-    return [shape_text(sizes) for sizes in rows[["m", "n", "k"]].to_numpy()]
-
-
-def _points(rows: pd.DataFrame, colour: Any) -> pd.DataFrame:
-    """Rows as dots draw them: graphs are filled, eager calls open; a panel per world size."""
+def _points(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows as dots draw them, in the colours of recipes: graphs are filled, eager calls open."""
+    recipes, sizes = rows["recipe"].astype(str), rows["world_size"].astype(str)
     return rows.assign(
-        panel=[
-            f"{size} GPUs, {recipe}"
-            for size, recipe in zip(rows["world_size"], rows["recipe"], strict=True)
-        ],
-        devices=[f"{size} GPUs" for size in rows["world_size"]],
-        colour=colour,
-        marker=[drawing.provider_marker(str(name)) for name in rows["provider"]],
+        shape=[shape_text(shape) for shape in rows[["m", "n", "k"]].to_numpy()],
+        panel=sizes + " GPUs, " + recipes,
+        devices=sizes + " GPUs",
+        ranks=sizes + " ranks",
+        colour=recipes.map(drawing.recipe_colour),
+        marker=rows["provider"].astype(str).map(drawing.provider_marker),
         is_open=(rows["mode"] != GRAPH).astype(int),
     ).reset_index(drop=True)
 
 
 def _provider_entries(rows: pd.DataFrame, colours: Mapping[str, str]) -> list[LegendEntry]:
-    return [
-        LegendEntry(
-            field="provider",
-            value=name,
-            colour=colours.get(name, styles.INK),
-            marker=drawing.provider_marker(name),
-        )
-        for name in FUSED
-        if name in set(rows["provider"])
-    ]
+    marks = {n: (colours.get(n, styles.INK), drawing.provider_marker(n)) for n in FUSED}
+    present = set(rows["provider"])
+    return marked("provider", {name: mark for name, mark in marks.items() if name in present})
 
 
 def _mode_entries(rows: pd.DataFrame) -> list[LegendEntry]:
     """What filled and open markers mean, if there are both."""
-    entries = [
-        LegendEntry(
-            field="mode", value=mode, colour=styles.MUTED, marker="o", is_open=mode == EAGER
-        )
-        for mode in (GRAPH, EAGER)
-        if mode in set(rows["mode"])
-    ]
-    return entries if len(entries) > 1 else []
+    if rows["mode"].nunique() < 2:
+        return []
+    entry = LegendEntry("mode", GRAPH, styles.MUTED, "o")
+    return [entry, replace(entry, value=EAGER, is_open=True)]
 
 
 def _recipe_entries(rows: pd.DataFrame) -> list[LegendEntry]:
-    return [
-        LegendEntry(field="recipe", value=name, colour=drawing.recipe_colour(name), marker="swatch")
-        for name in drawing.in_recipe_order(rows["recipe"], OP)
-    ]
+    recipes = drawing.in_recipe_order(rows["recipe"], OP)
+    return swatches("recipe", {name: drawing.recipe_colour(name) for name in recipes})
 
 
 def draw_hidden(table: pd.DataFrame) -> Picture | None:
@@ -395,11 +369,8 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
     rows = table[table["hidden"].notna()]
     if rows.empty:
         return None
-    colours = [drawing.recipe_colour(str(name)) for name in rows["recipe"]]
-    points = _points(rows, colours).assign(
-        shape=_shapes(rows), share=list(rows["gather_s"] / rows["product_s"])
-    )
-    points = points[points["hidden"] >= _LOWEST_HIDDEN]
+    points = _points(rows.assign(share=rows["gather_s"] / rows["product_s"]))
+    points = points.sort_values("world_size", kind="stable")
     levels = [line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)]
     chart = Chart(
         x=Axis(
@@ -409,20 +380,13 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
             ticks=ticks_around(points["share"], _SHARES),
         ),
         y=Axis("hidden", "of the shorter one hidden", "percent"),
-        layers=[Layer(mark="level", table="levels"), Layer(mark="dots", size=42)],
-        tables={"points": points, "levels": pd.concat(levels)},
-        panels=[
-            Panel(title=f"{size} GPUs", where={"devices": f"{size} GPUs"})
-            for size in _world_sizes(rows)
-        ],
-        tips=(
-            Tip(key="shape", label="shape"),
-            Tip(key="recipe", label="recipe"),
-            Tip(key="provider", label="provider"),
-            Tip(key="mode", label="launched"),
-            Tip(key="hidden", label="hidden", kind="percent"),
-            *_TIMES,
-        ),
+        layers=[Layer("level", table="levels"), Layer("dots", size=42)],
+        tables={
+            "points": points[points["hidden"] >= _LOWEST_HIDDEN],
+            "levels": pd.concat(levels),
+        },
+        panels=facets(points, "devices"),
+        tips=(*_WHO, Tip("hidden", "hidden", "percent"), *_TIMES),
         legend=[*_recipe_entries(rows), *_provider_entries(rows, {}), *_mode_entries(rows)],
     )
     medians = rows.groupby("provider")["hidden"].median()
@@ -437,26 +401,17 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     rows = rows_with_ranks(frame)
     if rows.empty:
         return None
-    colours = [drawing.recipe_colour(str(name)) for name in rows["recipe"]]
     columns = [*_GROUP, "m", "n", "k", "median_s", "point_id", RANK_SPREAD]
-    points = _points(rows[columns], colours).assign(shape=_shapes(rows), marker="o")
-    declared = dict.fromkeys(spec.OP.every_provider)
+    points = _points(rows[columns]).sort_values("world_size", kind="stable").assign(marker="o")
+    present = set(rows["provider"])
+    names = [name for name in dict.fromkeys(spec.OP.every_provider) if name in present]
     chart = Chart(
         x=Axis(RANK_SPREAD, "slowest over fastest rank, less 1", "percent"),
-        y=Axis("provider", "", "names", order=[n for n in declared if n in set(rows["provider"])]),
-        layers=[Layer(mark="dots", size=42)],
+        y=Axis("provider", "", "names", order=names),
+        layers=[Layer("dots", size=42)],
         tables={"points": points},
-        panels=[
-            Panel(title=f"{size} ranks", where={"world_size": size}, height=150)
-            for size in _world_sizes(rows)
-        ],
-        tips=(
-            Tip(key="shape", label="shape"),
-            Tip(key="recipe", label="recipe"),
-            Tip(key="mode", label="launched"),
-            Tip(key=RANK_SPREAD, label="ranks apart", kind="percent"),
-            Tip(key="median_s", label="time", kind="si", unit="s"),
-        ),
+        panels=facets(points, "ranks", 150),
+        tips=(*_WHO, Tip(RANK_SPREAD, "ranks apart", "percent"), _TIMES[0]),
         legend=[*_recipe_entries(rows), *_mode_entries(rows)],
     )
     worst = row_of_largest(rows, RANK_SPREAD)

@@ -28,11 +28,13 @@ from roofcal.report.kit.charts import (
     Axis,
     Chart,
     Layer,
-    LegendEntry,
     Panel,
     Tip,
     cell_colours,
     line_at,
+    marked,
+    swatches,
+    text_tips,
 )
 from roofcal.report.kit.columns import SIZES, count, decibels, ratio, text
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
@@ -250,14 +252,10 @@ def draw_matrix(rows: pd.DataFrame) -> Picture | None:
     chart = Chart(
         x=Axis("output", "", "names", order=OUTPUTS),
         y=Axis("name", "", "names", order=names),
-        layers=[Layer(mark="cells", detail="label")],
+        layers=[Layer("cells", detail="label")],
         tables={"points": cells},
         panels=_panels(rows, 40 + _ROW_PX * len(names)),
-        tips=(
-            Tip(key="name", label="recipe"),
-            Tip(key="output", label="product"),
-            Tip(key="label", label="lowest, dB"),
-        ),
+        tips=text_tips(name="recipe", output="product", label="lowest, dB"),
     )
     shapes = len(rows.drop_duplicates(["m", "n", "k"]))
     worst = row_of_largest(rows.assign(noise=-rows[list(SQNR)].min(axis=1)), "noise")
@@ -300,27 +298,20 @@ def draw_dots(rows: pd.DataFrame) -> Picture | None:
     named = rows.assign(name=_row_names(rows), shape=shape_texts(rows))
     names = list(dict.fromkeys(named["name"]))
     points = _by_output(named, ["data", "name", "shape", "point_id"])
-    points = points.assign(
-        place=points["output"].map(OUTPUTS.index),
-        colour=points["output"].map({name: colour for name, (colour, _) in _MARKS.items()}),
-        marker=points["output"].map({name: marker for name, (_, marker) in _MARKS.items()}),
-    )
+    colours, markers = zip(*points["output"].map(_MARKS), strict=True)
+    places = points["output"].map(OUTPUTS.index)
+    points = points.assign(place=places, colour=list(colours), marker=list(markers))
     chart = Chart(
         x=Axis("sqnr", "SQNR", "plain", " dB"),
         y=Axis("name", "", "names", order=names, offset="place"),
-        layers=[Layer(mark="dots", size=34)],
+        layers=[Layer("dots", size=34)],
         tables={"points": points},
         panels=_panels(rows, 40 + _DOTS_PX * len(names)),
         tips=(
-            Tip(key="name", label="recipe"),
-            Tip(key="output", label="product"),
-            Tip(key="shape", label="shape"),
-            Tip(key="sqnr", label="SQNR", kind="si", unit="dB"),
+            *text_tips(name="recipe", output="product", shape="shape"),
+            Tip("sqnr", "SQNR", "si", "dB"),
         ),
-        legend=[
-            LegendEntry(field="output", value=name, colour=colour, marker=marker)
-            for name, (colour, marker) in _MARKS.items()
-        ],
+        legend=marked("output", _MARKS),
     )
     # How far the shapes of one recipe, kind of data and product lie apart at most
     keys = ["label", "provider", "data"]
@@ -375,21 +366,16 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
     chart = Chart(
         x=Axis("speedup", "speed against bf16", "plain", TIMES),
         y=Axis("sqnr", "SQNR", "plain", " dB"),
-        layers=[Layer(mark="upright", table="equal"), Layer(mark="dots")],
+        layers=[Layer("upright", table="equal"), Layer("dots")],
         tables={"points": points, "equal": line_at(1.0, "speedup", styles.MUTED)},
         panels=[Panel(title=name, fields={"sqnr": column}) for name, column in panels.items()],
         tips=(
-            Tip(key="shape", label="shape"),
-            Tip(key="label", label="recipe"),
-            Tip(key="provider", label="provider"),
-            Tip(key="speedup", label="speed-up", kind="ratio"),
-            Tip(key="sqnr", label="SQNR", kind="si", unit="dB"),
+            *text_tips(shape="shape", label="recipe", provider="provider"),
+            Tip("speedup", "speed-up", "ratio"),
+            Tip("sqnr", "SQNR", "si", "dB"),
         ),
         legend=[
-            *(
-                LegendEntry(field="label", value=label, colour=recipe_colour(name), marker="swatch")
-                for name, label in labels.items()
-            ),
+            *swatches("label", {label: recipe_colour(name) for name, label in labels.items()}),
             *provider_legend(table["provider"]),
         ],
     )

@@ -5,12 +5,19 @@ from typing import Final
 
 import pandas as pd
 
-from roofcal.report.data.derived import DerivedTable
 from roofcal.report.data.drawing import STEP_TIP, recipe_colour
+from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.charts import (
+    Axis,
+    Chart,
+    Layer,
+    Panel,
+    Tip,
+    swatches,
+)
 from roofcal.report.kit.columns import count, number, text, texts
 from roofcal.report.kit.numbers import count_of, scaled
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -92,9 +99,9 @@ def draw_llm(table: pd.DataFrame) -> Picture | None:
         x=Axis("decode_step_s", "time per token of one request", unit="s"),
         y=Axis("decode_tokens_per_s", "tokens/s of all requests"),
         layers=[
-            Layer(mark="area", detail="recipe", low=low, high=high),
-            Layer(mark="line", detail="recipe"),
-            Layer(mark="dots", size=42),
+            Layer("area", detail="recipe", low=low, high=high),
+            Layer("line", detail="recipe"),
+            Layer("dots", size=42),
         ],
         tables={"points": points},
         panels=[
@@ -104,17 +111,14 @@ def draw_llm(table: pd.DataFrame) -> Picture | None:
             for model, count in gpus.items()
         ],
         tips=(
-            Tip(key="recipe", label="recipe"),
-            Tip(key="batch", label="batch", kind="count"),
+            Tip("recipe", "recipe"),
+            Tip("batch", "batch", "count"),
             STEP_TIP,
-            Tip(key="decode_tokens_per_s", label="tokens/s", kind="count", low=low, high=high),
-            Tip(key="first_token_s", label="first token", kind="si", unit="s"),
-            Tip(key="decode_bound_by", label="bound by"),
+            Tip("decode_tokens_per_s", "tokens/s", "count", low=low, high=high),
+            Tip("first_token_s", "first token", "si", "s"),
+            Tip("decode_bound_by", "bound by"),
         ),
-        legend=[
-            LegendEntry(field="recipe", value=recipe, colour=colour, marker="swatch")
-            for recipe, colour in colours.items()
-        ],
+        legend=swatches("recipe", colours),
         columns=3,
     )
     alt = "Throughput against time per token, one panel per model."

@@ -25,10 +25,10 @@ from roofcal.report.kit.charts import (
     Axis,
     Chart,
     Layer,
-    LegendEntry,
-    Panel,
     Tip,
     cell_colours,
+    facets,
+    swatches,
 )
 from roofcal.report.kit.numbers import count_of, scaled, significant
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -41,12 +41,12 @@ _COLOURS: Final = {  # of numbers of GPUs
     8: styles.VERMILLION,
 }
 _TIPS: Final = (
-    Tip(key="tensor_parallel", label="tensor-parallel GPUs", kind="count"),
-    Tip(key="pipeline_parallel", label="pipeline stages", kind="count"),
-    Tip(key="batch", label="batch", kind="count"),
-    Tip(key="tokens_per_s_per_gpu", label="tokens/s and GPU", kind="count"),
+    Tip("tensor_parallel", "tensor-parallel GPUs", "count"),
+    Tip("pipeline_parallel", "pipeline stages", "count"),
+    Tip("batch", "batch", "count"),
+    Tip("tokens_per_s_per_gpu", "tokens/s and GPU", "count"),
     STEP_TIP,
-    Tip(key="first_token_s", label="first token", kind="si", unit="s"),
+    Tip("first_token_s", "first token", "si", "s"),
 )
 FILE: Final = "llm_sweep.csv"
 PROMPT: Final = 2048
@@ -72,9 +72,9 @@ def draw_map(rows: pd.DataFrame) -> Picture:
     chart = Chart(
         x=Axis("tensor_parallel", "tensor-parallel GPUs", "names"),
         y=Axis("pipeline_parallel", "stages", "names"),
-        layers=[Layer(mark="cells", detail="label")],
+        layers=[Layer("cells", detail="label")],
         tables={"points": points},
-        panels=_panels(points, height=150),
+        panels=facets(points, "model", 150),
         tips=_TIPS,
         columns=3,
     )
@@ -102,15 +102,15 @@ def draw_frontier(rows: pd.DataFrame) -> Picture:
     chart = Chart(
         x=Axis("decode_step_s", "time per token of one request", unit="s"),
         y=Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
-        layers=[Layer(mark="line", table="line", size=1.2), Layer(mark="dots")],
+        layers=[Layer("line", table="line", size=1.2), Layer("dots")],
         tables={"points": points, "line": line.assign(colour=styles.MUTED, dashed=0)},
-        panels=_panels(points, height=230),
+        panels=facets(points, "model", 230),
         tips=_TIPS,
-        legend=[
-            LegendEntry(field="gpus", value=count_of(count, "GPU"), colour=colour, marker="o")
-            for count, colour in _COLOURS.items()
-            if (gpus == count).any()
-        ],
+        legend=swatches(
+            "gpus",
+            {count_of(n, "GPU"): colour for n, colour in _COLOURS.items() if (gpus == n).any()},
+            "o",
+        ),
         columns=3,
     )
     quickest = row_of_largest(best.assign(speed=1 / best["decode_step_s"]), "speed")
@@ -123,11 +123,6 @@ def draw_frontier(rows: pd.DataFrame) -> Picture:
         f"{_highest(row_of_largest(best, 'tokens_per_s_per_gpu'))}",
         op="llm",
     )
-
-
-def _panels(points: pd.DataFrame, height: int) -> list[Panel]:
-    models = sorted(set(points["model"]))
-    return [Panel(title=model, where={"model": model}, height=height) for model in models]
 
 
 def _highest(best: pd.Series) -> str:

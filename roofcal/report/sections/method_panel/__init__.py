@@ -23,10 +23,11 @@ from roofcal.report.kit.charts import (
     Axis,
     Chart,
     Layer,
-    LegendEntry,
     Panel,
     Tip,
     line_at,
+    marked,
+    text_tips,
     ticks_around,
 )
 from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, POWER, ratio, seconds, text, texts
@@ -130,9 +131,10 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
     if rows.groupby("point").size().max() < 2:
         return None
     shown = list(dict.fromkeys(rows["point"]))[:_MOST_ROWS]
-    marks = [_MARKS.get(name, _SPARE_MARK) for name in rows["protocol"]]
-    colours, markers = ([mark[place] for mark in marks] for place in (0, 1))
-    drawn = rows.assign(colour=colours, marker=markers)[rows["point"].isin(shown)]
+    colours, markers = zip(
+        *(_MARKS.get(name, _SPARE_MARK) for name in rows["protocol"]), strict=True
+    )
+    drawn = rows.assign(colour=list(colours), marker=list(markers))[rows["point"].isin(shown)]
     chart = Chart(
         x=Axis(
             "ratio",
@@ -141,26 +143,17 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
             ticks=ticks_around([0.9, 1.1, *drawn["ratio"]], _TICKS),
         ),
         y=Axis("point", "", "names", order=shown),
-        layers=[Layer(mark="upright", table="equal"), Layer(mark="dots")],
+        layers=[Layer("upright", table="equal"), Layer("dots")],
         tables={"points": drawn[[*_DRAWN]], "equal": line_at(1.0, "ratio", styles.MUTED)},
         panels=[Panel(height=60 + 20 * len(shown))],
         tips=(
-            Tip(key="point", label="point"),
-            Tip(key="protocol", label="timed by"),
-            Tip(
-                key="ratio",
-                label="to graph, cold",
-                kind="ratio",
-                low="ratio_low",
-                high="ratio_high",
-            ),
+            *text_tips(point="point", protocol="timed by"),
+            Tip("ratio", "to graph, cold", "ratio", "", *_RATIOS[1:]),
             TIME_TIP,
         ),
-        legend=[
-            LegendEntry(field="protocol", value=name, colour=colour, marker=marker)
-            for name in _protocols(rows)
-            for colour, marker in [_MARKS.get(name, _SPARE_MARK)]
-        ],
+        legend=marked(
+            "protocol", {name: _MARKS.get(name, _SPARE_MARK) for name in _protocols(rows)}
+        ),
         columns=1,
     )
     return Picture(

@@ -24,7 +24,18 @@ from roofcal.report.data.drawing import (
 )
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
-from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.charts import (
+    DASH,
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+    Panel,
+    Tip,
+    facets,
+    swatches,
+    text_tips,
+)
 from roofcal.report.kit.numbers import TIMES, count_of, percent, scaled, shape_text
 from roofcal.report.kit.writer import Picture
 from roofcal.report.sections.mixed import tables
@@ -76,9 +87,9 @@ def draw_bandwidth(
         x=Axis("m", "tokens m", "count"),
         y=Axis("achieved_bytes_per_s", "B/s", "linear"),
         layers=[
-            Layer(mark="level", table="levels"),
-            Layer(mark="line", detail="series", size=1.6),
-            Layer(mark="dots"),
+            Layer("level", table="levels"),
+            Layer("line", detail="series", size=1.6),
+            Layer("dots"),
         ],
         tables={"points": points, "levels": levels},
         panels=[
@@ -89,7 +100,7 @@ def draw_bandwidth(
             *HEAD_TIPS,
             BYTES_TIP,
             TIME_TIP,
-            Tip(key="relative_error", label="error of prediction", kind="percent"),
+            Tip("relative_error", "error of prediction", "percent"),
             *TAIL_TIPS,
         ),
         legend=legend,
@@ -124,9 +135,9 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
         x=Axis("m", "m", "count"),
         y=Axis("median_s", "time", unit="s"),
         layers=[
-            Layer(mark="line", table="parts", detail="part", size=1.6),
-            Layer(mark="line", table="binding", detail="run", size=7),
-            Layer(mark="dots"),
+            Layer("line", table="parts", detail="part", size=1.6),
+            Layer("line", table="binding", detail="run", size=7),
+            Layer("dots"),
         ],
         tables={
             "points": styled_points(own).assign(
@@ -138,17 +149,14 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
             "parts": parts,
             "binding": strips,
         },
-        panels=[
-            Panel(title=title, where={"panel": title}, height=230)
-            for title in dict.fromkeys(parts["panel"])
-        ],
+        panels=facets(parts, "panel", 230),
         tips=(*HEAD_TIPS, TIME_TIP, *TAIL_TIPS),
         legend=[
             *(
-                LegendEntry(field="part", value=name, colour=colour, dash=DASH if dashed else ())
+                LegendEntry("part", name, colour=colour, dash=DASH if dashed else ())
                 for name, (colour, dashed) in _PARTS.items()
             ),
-            LegendEntry(field="", value="measured", colour=styles.INK, marker="o"),
+            LegendEntry("", "measured", colour=styles.INK, marker="o"),
         ],
     )
     ours = [name for name in providers if name in tables.OURS]
@@ -192,8 +200,6 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
     """One panel per mode and kind of the table of winners; None for an empty table."""
     if table.empty:
         return None
-    modes = [mode for mode in tables.MODES if (table["mode"] == mode).any()]
-    kinds = [kind for kind in tables.KINDS if (table["kind"] == kind).any()]
     cells = table.assign(
         panel=table["kind"] + ", " + table["mode"].map(_TITLES),
         weight=[shape_text(sizes) for sizes in table[["n", "k"]].to_numpy()],
@@ -202,34 +208,26 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
         ink=_NAME_COLOUR,
     )
     order = [shape_text(sizes) for sizes in tables.weights_by_size(table)]
-    shown = [f"{kind}, {_TITLES[mode]}" for mode in modes for kind in kinds]
+    places = cells["mode"].map(tables.MODES.index) + cells["kind"].map(tables.KINDS.index) / 2
+    in_panels = cells.assign(place=places).sort_values("place", kind="stable")
     chart = Chart(
         x=Axis("m", "m", "names"),
         y=Axis("weight", f"n {TIMES} k", "names", order=order),
         layers=[
-            Layer(mark="cells", detail="label"),
-            Layer(mark="hatched", table="uncertain"),
+            Layer("cells", detail="label"),
+            Layer("hatched", table="uncertain"),
         ],
         tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
-        panels=[
-            Panel(title=name, where={"panel": name}, height=_ROW_PX * (rows + 1))
-            for name in shown
-            if (rows := cells.loc[cells["panel"] == name, "weight"].nunique())
-        ],
+        panels=facets(in_panels, "panel", _ROW_PX, names="weight", name_px=_ROW_PX),
         tips=(
-            Tip(key="weight", label=f"n {TIMES} k"),
-            Tip(key="m", label="m", kind="count"),
-            Tip(key="recipe", label="fastest"),
-            Tip(key="provider", label="by"),
-            Tip(key="seconds", label="time", kind="si", unit="s", low="low_s", high="high_s"),
-            Tip(key="ratio", label="as fast as the next format", kind="ratio"),
-            Tip(key="next_recipe", label="next"),
-            Tip(key="class", label="certainty"),
+            Tip("weight", f"n {TIMES} k"),
+            Tip("m", "m", "count"),
+            *text_tips(recipe="fastest", provider="by"),
+            Tip("seconds", "time", "si", "s", "low_s", "high_s"),
+            Tip("ratio", "as fast as the next format", "ratio"),
+            *text_tips(**{"next_recipe": "next", "class": "certainty"}),
         ),
-        legend=[
-            LegendEntry(field="format", value=name, colour=_TINTS[name], marker="s")
-            for name in tables.FORMATS
-        ],
+        legend=swatches("format", _TINTS, "s"),
     )
     return Picture(
         key="mixed_crossover",

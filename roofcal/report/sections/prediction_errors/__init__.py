@@ -27,7 +27,15 @@ from roofcal.report.data.regime_matrices import error_table
 from roofcal.report.data.tidy import models_in, shape_texts, with_shape
 from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.charts import (
+    MOST_ROWS,
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+    Panel,
+    Tip,
+)
 from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
@@ -143,8 +151,8 @@ def _errors_chart(
         x=Axis("median_s", "measured time", unit="s"),
         y=Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
         layers=[
-            Layer(mark="tolerance", table="band", low="band_low", high="band_high", detail="one"),
-            Layer(mark="dots"),
+            Layer("tolerance", table="band", low="band_low", high="band_high", detail="one"),
+            Layer("dots"),
         ],
         tables={
             "points": chart_points(frame).join(pd.DataFrame(own)),
@@ -154,9 +162,9 @@ def _errors_chart(
         tips=(
             *HEAD_TIPS,
             TIME_TIP,
-            Tip(key="predicted", label="predicted", kind="si", unit="s", low="low", high="high"),
-            Tip(key="error", label="error", kind="percent"),
-            Tip(key="bound_by", label="bound by"),
+            Tip("predicted", "predicted", "si", "s", low="low", high="high"),
+            Tip("error", "error", "percent"),
+            Tip("bound_by", "bound by"),
             *TAIL_TIPS,
         ),
         legend=legend,
@@ -194,11 +202,11 @@ def draw_error_by_regime(
         x=Axis("name", "", "names", order=list(ticks.values()), offset="place"),
         y=Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
         layers=[
-            Layer(mark="tolerance", table="band", low="band_low", high="band_high", detail="one"),
-            Layer(mark="interval", table="boxes", low="p5", high="p95"),
-            Layer(mark="interval", table="boxes", low="p25", high="p75", size=12),
-            Layer(mark="dots", size=9),
-            Layer(mark="dots", table="medians", size=90),
+            Layer("tolerance", table="band", low="band_low", high="band_high", detail="one"),
+            Layer("interval", table="boxes", low="p5", high="p95"),
+            Layer("interval", table="boxes", low="p25", high="p75", size=12),
+            Layer("dots", size=9),
+            Layer("dots", table="medians", size=90),
         ],
         tables={
             "points": dots,
@@ -209,15 +217,15 @@ def draw_error_by_regime(
         panels=[Panel(height=360)],
         tips=(
             *HEAD_TIPS,
-            Tip(key="model", label="model"),
+            Tip("model", "model"),
             TIME_TIP,
-            Tip(key="model_s", label="predicted", kind="si", unit="s"),
-            Tip(key="error", label="error", kind="percent"),
+            Tip("model_s", "predicted", "si", "s"),
+            Tip("error", "error", "percent"),
         ),
         legend=[
             LegendEntry(
-                field="model",
-                value=model,
+                "model",
+                model,
                 label=labels.get(model, model),
                 colour=colours[model],
                 marker="swatch",

@@ -38,10 +38,12 @@ from roofcal.report.kit.charts import (
     Axis,
     Chart,
     Layer,
-    LegendEntry,
     Panel,
     Tip,
+    facets,
     line_at,
+    swatches,
+    text_tips,
 )
 from roofcal.report.kit.columns import (
     HOLDS_COLUMN,
@@ -158,24 +160,17 @@ def draw_session(
         x=Axis("minute", "minutes since the first session began", "plain"),
         y=Axis("value", "", "plain"),
         layers=[
-            Layer(mark="line", table="sentinels", detail="series", size=1),
-            Layer(mark="dots", size=14),
+            Layer("line", table="sentinels", detail="series", size=1),
+            Layer("dots", size=14),
         ],
         tables={"points": points, "sentinels": points[points["panel"] == _SENTINEL]},
-        panels=[
-            Panel(title=str(name), where={"panel": name}, height=110)
-            for name in dict.fromkeys(points["panel"])
-        ],
+        panels=facets(points, "panel", 110),
         tips=(
-            Tip(key="op", label="op"),
-            Tip(key="panel", label="of"),
-            Tip(key="value", label="value", kind="si"),
-            Tip(key="minute", label="minute", kind="si"),
+            *text_tips(op="op", panel="of"),
+            Tip("value", "value", "si"),
+            Tip("minute", "minute", "si"),
         ),
-        legend=[
-            LegendEntry(field="op", value=op, colour=op_colour(op), marker="swatch")
-            for op in dict.fromkeys(points["op"])
-        ],
+        legend=swatches("op", {op: op_colour(op) for op in dict.fromkeys(points["op"])}),
         columns=1,
     )
     facts = []
@@ -226,7 +221,7 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
         chart=Chart(
             x=Axis("median_s", "settled time", unit="s"),
             y=Axis("slower", "settled over burst", "percent"),
-            layers=[Layer(mark="level", table="equal"), Layer(mark="dots", size=36)],
+            layers=[Layer("level", table="equal"), Layer("dots", size=36)],
             tables={
                 "points": styled_points(drawn).join(burst),
                 "equal": line_at(0.0, "slower", MUTED),
@@ -235,8 +230,8 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
             tips=(
                 *HEAD_TIPS,
                 TIME_TIP,
-                Tip(key="burst_median_s", label="first turn", kind="si", unit="s"),
-                Tip(key="slower", label="settled over burst", kind="percent"),
+                Tip("burst_median_s", "first turn", "si", "s"),
+                Tip("slower", "settled over burst", "percent"),
                 *TAIL_TIPS,
             ),
             legend=point_legend(drawn),

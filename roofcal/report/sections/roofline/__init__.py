@@ -124,15 +124,15 @@ def draw_roofline(
     roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
     legend = point_legend(rows)
     if (roofs["recipe"] == _DATASHEET).any():
-        legend.append(LegendEntry(field="recipe", value=_DATASHEET, colour=MUTED, dash=DASH))
+        legend.append(LegendEntry("recipe", _DATASHEET, colour=MUTED, dash=DASH))
     return Picture(
         key="roofline",
         chart=Chart(
             x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
             y=Axis("achieved_flops_per_s", "FLOP/s"),
             layers=[
-                Layer(mark="line", table="roofs", detail="recipe"),
-                Layer(mark="dots"),
+                Layer("line", table="roofs", detail="recipe"),
+                Layer("dots"),
             ],
             tables={"points": chart_points(frame).join(columns), "roofs": roofs},
             panels=[
@@ -144,7 +144,7 @@ def draw_roofline(
                 TIME_TIP,
                 FLOPS_TIP,
                 BYTES_TIP,
-                Tip(key="above", label="above its roof"),
+                Tip("above", "above its roof"),
                 *TAIL_TIPS,
             ),
             legend=legend,

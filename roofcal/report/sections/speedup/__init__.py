@@ -46,9 +46,9 @@ _RECIPE_PX: Final = 115  # width of a cell above the name of a recipe
 _LABELS_PX: Final = 150
 _TIPS: Final = (
     *HEAD_TIPS,
-    Tip(key="ratio", label="speed-up", kind="ratio", low="speedup_low", high="speedup_high"),
+    Tip("ratio", "speed-up", "ratio", low="speedup_low", high="speedup_high"),
     TIME_TIP,
-    Tip(key="baseline_s", label="baseline", kind="si", unit="s"),
+    Tip("baseline_s", "baseline", "si", "s"),
     *TAIL_TIPS,
 )
 FILE: Final = "speedups.csv"
@@ -149,7 +149,7 @@ def _map(x: Axis, y: Axis, cells: pd.DataFrame, panels: Sequence[Panel]) -> Char
     return Chart(
         x=x,
         y=y,
-        layers=[Layer(mark="cells", detail="label")],
+        layers=[Layer("cells", detail="label")],
         tables={"points": cells},
         panels=panels,
         tips=_TIPS,

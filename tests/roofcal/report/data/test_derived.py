@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from roofcal.points.run import load_run
-from roofcal.report.data.derived import ReportError, derived_table, read_derived
+from roofcal.report.data.provenance import ReportError, derived_table, read_derived
 from roofcal.report.sections import breakeven, llm
 from tests.roofcal.report.synthetic import outdate, whole_run
 

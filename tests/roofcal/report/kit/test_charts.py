@@ -27,7 +27,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)> {expr: datum} =1+1"
 
 
 def chart(names: tuple[str, ...] = ("bf16", HOSTILE), rows: int = 4) -> Chart:
-    legend = [LegendEntry(field="recipe", value=name, colour=BLUE, marker="s") for name in names]
+    legend = [LegendEntry("recipe", name, colour=BLUE, marker="s") for name in names]
     points = pd.DataFrame(
         {
             "x": [1.23456789e-5 * (n + 1) for n in range(rows)],
@@ -40,10 +40,10 @@ def chart(names: tuple[str, ...] = ("bf16", HOSTILE), rows: int = 4) -> Chart:
     return Chart(
         x=Axis("x", "time", unit="s"),
         y=Axis("y", "time", unit="s"),
-        layers=[Layer(mark="dots")],
+        layers=[Layer("dots")],
         tables={"points": points},
         panels=[Panel(title="all")],
-        tips=[Tip(key="x", label="time", kind="si", unit="s")],
+        tips=[Tip("x", "time", "si", "s")],
         legend=legend,
     )
 
@@ -150,7 +150,7 @@ def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell() -> N
     drawn = Chart(
         x=Axis("m", "m", "names"),
         y=Axis("recipe", "", "names", order=["b", "a"]),
-        layers=[Layer(mark="cells", detail="label"), Layer(mark="hatched", table="some")],
+        layers=[Layer("cells", detail="label"), Layer("hatched", table="some")],
         tables={"points": cells, "some": cells[:1]},
         panels=[Panel(height=80)],
         tips=(),
@@ -165,7 +165,7 @@ def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell() -> N
 
 def test_entries_of_the_legend_stay_within_the_width() -> None:
     names = [f"fp8_blockwise_1x{number} by a provider" for number in range(30)]
-    legend = [LegendEntry(field="recipe", value=name, marker="swatch") for name in names]
+    legend = [LegendEntry("recipe", name, marker="swatch") for name in names]
     svg = ElementTree.fromstring(chart_svg(replace(chart(), legend=legend), ""))
     assert float(svg.get("width", "inf")) < 1100
 

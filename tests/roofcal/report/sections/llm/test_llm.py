@@ -7,8 +7,7 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.derived import read_derived
-from roofcal.report.data.provenance import commands
+from roofcal.report.data.provenance import commands, read_derived
 from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.writer import Picture
 from roofcal.report.sections.llm import COLUMNS, FILE, LABELS, NUMBERS, draw_llm, one_row_per_cut
