@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from roofcal.report.checks import Check, all_checks, disturbances
+from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import caption_words
 from roofcal.report.data.provenance import environment_facts, table_command
-from roofcal.report.kit.blocks import Block, FigureBlock, Table
+from roofcal.report.kit.blocks import Block, FigureBlock
 from roofcal.report.kit.writer import OpSource, SectionWriter
 from roofcal.report.page import sections_by_question
 from roofcal.report.section import CsvTable, Section
 from roofcal.report.summary import (
-    HeadlineNumber,
     headline_numbers,
     regime_tables,
     summary_sentences,
@@ -47,29 +47,65 @@ class ChapterQuestion:
     sections: Sequence[ChapterSection]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """One device in one environment, ready for the template.
+    """One device in one environment, ready for the template: the sections, filled with one run.
 
+    id           ids in it begin with it
     environment  its short name; `facts` have the id
     is_earlier   whether the page has a newer environment of the device
     """
 
-    id: str
-    name: str
-    short: str
-    environment: str
-    is_earlier: bool
-    origin: str
-    facts: Sequence[tuple[str, str]]
-    verdict: str
-    numbers: Sequence[HeadlineNumber]
-    summary: Sequence[str]
-    tables: Sequence[Table]
-    regime_tables: Sequence[Table]
-    checks: Sequence[Check]
-    disturbances: Sequence[str]
-    questions: Sequence[ChapterQuestion]
+    def __init__(self, analysis: Analysis, anchor: str) -> None:
+        environment = analysis.run.environment
+        self.analysis, self.id = analysis, anchor
+        self.name, self.short = environment.device_name, environment.device
+        self.environment, self.is_earlier = analysis.environment_name, analysis.is_earlier
+        self.origin, self.facts = analysis.run.origin, environment_facts(environment)
+        self.disturbances = disturbances(analysis)
+        self._filled = [
+            (question, [(section, section.contents(analysis)) for section in sections])
+            for question, sections in sections_by_question()
+        ]
+
+    def csv_tables(self) -> list[CsvTable]:
+        """Every CSV file of the run."""
+        filled = [pair for _, sections in self._filled for pair in sections]
+        return [table for section, contents in filled for table in section.tables(contents)]
+
+    @cached_property
+    def questions(self) -> list[ChapterQuestion]:
+        """The questions with what answers them, in order."""
+        written = {
+            section.key: ChapterSection(
+                id=f"{self.id}-{section.key}",
+                title=section.title,
+                blocks=list(
+                    section.blocks(contents, section_writer(self.analysis, section, self.id))
+                ),
+            )
+            for _, sections in self._filled
+            for section, contents in sections
+        }
+        return [
+            ChapterQuestion(
+                id=f"{self.id}-{question.key}",
+                title=question.title,
+                answer=answer.text,
+                is_open=answer.is_open,
+                figures=[
+                    figure
+                    for section, _ in sections
+                    for figure in lead_figures(written[section.key].blocks, section.lead)
+                ],
+                sections=[
+                    written[section.key] for section, _ in sections if written[section.key].blocks
+                ],
+            )
+            for question, sections in self._filled
+            for answering, contents in sections
+            if answering.answer
+            for answer in [answering.answer(contents)]
+        ]
 
     @property
     def sections(self) -> list[ChapterSection]:
@@ -86,74 +122,17 @@ class Chapter:
         """All figures of the chapter, in order."""
         return [block for block in self.blocks if isinstance(block, FigureBlock)]
 
-
-class ChapterBuilder:
-    """Fills the sections with one run, once, and makes the chapter and the tables of them."""
-
-    def __init__(self, analysis: Analysis) -> None:
-        self.analysis = analysis
-        self._questions = [
-            (question, [(section, section.contents(analysis)) for section in sections])
-            for question, sections in sections_by_question()
-        ]
-
-    def tables(self) -> list[CsvTable]:
-        """Every CSV file of the run."""
-        filled = [pair for _, sections in self._questions for pair in sections]
-        return [table for section, contents in filled for table in section.tables(contents)]
-
-    def chapter(self, anchor: str) -> Chapter:
-        """The chapter; ids in it begin with `anchor`."""
-        environment = self.analysis.run.environment
-        written = {
-            section.key: ChapterSection(
-                id=f"{anchor}-{section.key}",
-                title=section.title,
-                blocks=list(
-                    section.blocks(contents, section_writer(self.analysis, section, anchor))
-                ),
-            )
-            for _, sections in self._questions
-            for section, contents in sections
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What stands above the questions: sentences, numbers, checks and tables, by their name."""
+        return {
+            "verdict": verdict(self.analysis),
+            "numbers": headline_numbers(self.analysis),
+            "sentences": summary_sentences(self.analysis),
+            "checks": all_checks(self.analysis),
+            "tables": list(summary_tables(self.analysis, self.id)),
+            "regime_tables": list(regime_tables(self.analysis, self.id)),
         }
-        return Chapter(
-            id=anchor,
-            name=environment.device_name,
-            short=environment.device,
-            environment=self.analysis.environment_name,
-            is_earlier=self.analysis.is_earlier,
-            origin=self.analysis.run.origin,
-            facts=environment_facts(environment),
-            verdict=verdict(self.analysis),
-            numbers=headline_numbers(self.analysis),
-            summary=summary_sentences(self.analysis),
-            tables=list(summary_tables(self.analysis, anchor)),
-            regime_tables=list(regime_tables(self.analysis, anchor)),
-            checks=all_checks(self.analysis),
-            disturbances=disturbances(self.analysis),
-            questions=[
-                ChapterQuestion(
-                    id=f"{anchor}-{question.key}",
-                    title=question.title,
-                    answer=answer.text,
-                    is_open=answer.is_open,
-                    figures=[
-                        figure
-                        for section, _ in sections
-                        for figure in lead_figures(written[section.key].blocks, section.lead)
-                    ],
-                    sections=[
-                        written[section.key]
-                        for section, _ in sections
-                        if written[section.key].blocks
-                    ],
-                )
-                for question, sections in self._questions
-                for answering, contents in sections
-                if answering.answer
-                for answer in [answering.answer(contents)]
-            ],
-        )
 
 
 def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[FigureBlock]:

@@ -12,8 +12,7 @@ from roofcal.core.files import write_bytes
 from roofcal.core.visits.intervals import MEANINGS
 from roofcal.fitting.parallel import parallel_map
 from roofcal.points.run import Run, load_run
-from roofcal.report.chapter import Chapter, ChapterBuilder
-from roofcal.report.checks import disturbances
+from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.op_pages import glossary_ops
 from roofcal.report.data.provenance import (
@@ -82,15 +81,14 @@ def write_report(
         )
         box = None if analysis.is_earlier else shape_box_data(analysis, anchor)
         shape_boxes += [box] if box else []
-        builder = ChapterBuilder(analysis)
-        chapters.append(builder.chapter(anchor))
+        chapters.append(Chapter(analysis, anchor))
         lines.append(device_line(analysis))
-        reasons = " ".join(disturbances(analysis))
+        reasons = " ".join(chapters[-1].disturbances)
         note = f"note: these numbers answer nothing, measure again: {reasons}"
         answers.setdefault(
             run.origin, [*([note] if reasons else []), *headlines(analysis, lines[-1])]
         )
-        tables += _labelled(builder.tables(), analysis)
+        tables += _labelled(chapters[-1].csv_tables(), analysis)
     files = _joined(tables)
     details = _second_page(chapters, device_table(lines), files)
     page = _first_page(chapters, shape_boxes)
@@ -121,7 +119,7 @@ def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
     """
     loaded = load_run(run)
     analysis = analyse(loaded, load_devices(devices_folder).get(loaded.environment.device))
-    return _joined(_labelled(ChapterBuilder(analysis).tables(), analysis))
+    return _joined(_labelled(Chapter(analysis, "").csv_tables(), analysis))
 
 
 def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:

@@ -9,16 +9,12 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
-from roofcal.report.chapter import Chapter, ChapterBuilder, section_writer
+from roofcal.report.chapter import Chapter, section_writer
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Table
 from roofcal.report.page import SECTIONS
 
 ANCHOR = "x"
-
-
-def chapter_of(analysis: Analysis) -> Chapter:
-    return ChapterBuilder(analysis).chapter(ANCHOR)
 
 
 def analysis_with(
@@ -52,5 +48,5 @@ def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[FigureB
 
 def csv_tables(analysis: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
     """(file name, table) of all that a run has beside the page."""
-    for table in ChapterBuilder(analysis).tables():
+    for table in Chapter(analysis, ANCHOR).csv_tables():
         yield table.name, table.labelled(analysis)

@@ -12,7 +12,7 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.write import write_report
 from tests.made_once import make_once
 from tests.paths import ROOT
-from tests.roofcal.report.chapters import chapter_of
+from tests.roofcal.report.chapters import ANCHOR
 from tests.roofcal.report.synthetic import (
     CPU,
     MadeUpRun,
@@ -54,7 +54,7 @@ def analysis(run: Run, h200: DeviceSpec) -> Analysis:
 @pytest.fixture(scope="session")
 def chapter(analysis: Analysis) -> Chapter:
     """Its chapter."""
-    return chapter_of(analysis)
+    return Chapter(analysis, ANCHOR)
 
 
 @pytest.fixture(scope="session")

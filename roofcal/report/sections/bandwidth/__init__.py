@@ -8,16 +8,8 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops.probe_copy.spec import OP as STREAMS
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import (
-    BYTES_TIP,
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    bandwidth_levels,
-    point_legend,
-    styled_points,
-)
 from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, line_at
@@ -107,9 +99,11 @@ def _chart(
     rows = pd.concat([group.assign(panel=title) for title, group in panels])
     drawn = thinned(rows, MOST_ROWS)
     series = drawn["recipe"] + " by " + drawn["provider"]
-    points = styled_points(drawn).assign(size=drawn["size"], panel=drawn["panel"], series=series)
-    levels, level_entries = bandwidth_levels(calibration, spec)
-    legend = [*point_legend(drawn), *level_entries]
+    points = drawing.styled_points(drawn).assign(
+        size=drawn["size"], panel=drawn["panel"], series=series
+    )
+    levels, level_entries = drawing.bandwidth_levels(calibration, spec)
+    legend = [*drawing.point_legend(drawn), *level_entries]
     layers = [Layer("level", table="levels")]
     tables = {"points": points, "levels": levels}
     if cache_bytes is not None:
@@ -124,7 +118,7 @@ def _chart(
         layers=[*layers, Layer("dots")],
         tables=tables,
         panels=[Panel(title=title, where={"panel": title}) for title, _ in panels],
-        tips=(*HEAD_TIPS, BYTES_TIP, TIME_TIP, *TAIL_TIPS),
+        tips=(*drawing.HEAD_TIPS, drawing.BYTES_TIP, drawing.TIME_TIP, *drawing.TAIL_TIPS),
         legend=legend,
     )
 

@@ -12,17 +12,8 @@ from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import (
-    SLOWER_FASTER,
-    Axis,
-    Chart,
-    Layer,
-    Tip,
-    cell_colours,
-    facets,
-    swatches,
-)
 from roofcal.report.kit.columns import count, counts, ratio, text, texts
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -81,25 +72,25 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     rows = table[table["casts"] == casts]
     cells = rows.assign(
         panel=rows["recipe"] + ", " + rows["pass"].str.replace("_", " + "),
-        **cell_colours(np.log2(rows["speedup"]), SLOWER_FASTER),
+        **charts.cell_colours(np.log2(rows["speedup"]), charts.SLOWER_FASTER),
     )
     recipes = in_recipe_order(rows["recipe"], headline_op())
     places = cells["recipe"].map(recipes.index) + cells["pass"].map(_PASSES.index) / 2
     in_panels = cells.assign(place=places).sort_values("place", kind="stable")
-    scale = cell_colours(_SCALE.values(), SLOWER_FASTER)["colour"]
-    chart = Chart(
-        x=Axis("m", "m", "names"),
-        y=Axis("n", "n = k", "names"),
-        layers=[Layer("cells"), Layer("hatched", table="uncertain")],
+    scale = charts.cell_colours(_SCALE.values(), charts.SLOWER_FASTER)["colour"]
+    chart = charts.Chart(
+        x=charts.Axis("m", "m", "names"),
+        y=charts.Axis("n", "n = k", "names"),
+        layers=[charts.Layer("cells"), charts.Layer("hatched", table="uncertain")],
         tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
-        panels=facets(in_panels, "panel", 0, names="n", name_px=_ROW_PX),
+        panels=charts.facets(in_panels, "panel", 0, names="n", name_px=_ROW_PX),
         tips=(
-            Tip("m", "m", "count"),
-            Tip("n", "n = k", "count"),
-            Tip("speedup", "speed-up", "ratio", low="low", high="high"),
-            Tip("class", "than bf16"),
+            charts.Tip("m", "m", "count"),
+            charts.Tip("n", "n = k", "count"),
+            charts.Tip("speedup", "speed-up", "ratio", low="low", high="high"),
+            charts.Tip("class", "than bf16"),
         ),
-        legend=swatches("", dict(zip(_SCALE, scale, strict=True)), "s"),
+        legend=charts.swatches("", dict(zip(_SCALE, scale, strict=True)), "s"),
     )
     shares = [
         f"{percent(float((rows['class'] == name).mean()), 0)} {name}"

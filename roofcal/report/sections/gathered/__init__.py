@@ -26,31 +26,9 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import SPEEDUP, ratio_of_times
 from roofcal.report.data.tidy import ok_rows, row_of_largest
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts, styles
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Block, absence, paragraphs
-from roofcal.report.kit.charts import (
-    Axis,
-    Chart,
-    Layer,
-    LegendEntry,
-    Tip,
-    facets,
-    line_at,
-    marked,
-    swatches,
-    text_tips,
-    ticks_around,
-)
-from roofcal.report.kit.columns import (
-    HOLDS_COLUMN,
-    SIZES,
-    count,
-    fraction,
-    ratio,
-    seconds,
-    text,
-    texts,
-)
 from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, filled_table
@@ -76,56 +54,56 @@ _GROUP: Final = ["world_size", "recipe", "mode", "provider"]
 Row = Mapping[Hashable, Any]
 
 _OVERLAP: Final = (
-    ratio("ideal", "ideal"),
-    fraction("hidden", "hidden", digits=0),
-    fraction("over_product", "over product", signed=True),
+    col.ratio("ideal", "ideal"),
+    col.fraction("hidden", "hidden", digits=0),
+    col.fraction("over_product", "over product", signed=True),
 )
 OVERLAP: Final = (
-    count("world_size", "devices"),
-    text("recipe", "recipe"),
-    text("mode", "mode", about="graph: captured; eager: launched by the host call by call"),
-    *SIZES,
-    text("provider", "provider"),
-    seconds("median_s", "time", "slowest rank"),
-    seconds("sequence_s", "in sequence", "the library's all-gather, then its product"),
-    seconds("product_s", "product", "alone, all rows there before"),
-    seconds("gather_s", "gather", "alone"),
-    ratio("speedup", "speed-up"),
-    ratio("speedup_low", "low"),
-    ratio("speedup_high", "high"),
-    HOLDS_COLUMN,
+    col.count("world_size", "devices"),
+    col.text("recipe", "recipe"),
+    col.text("mode", "mode", about="graph: captured; eager: launched by the host call by call"),
+    *col.SIZES,
+    col.text("provider", "provider"),
+    col.seconds("median_s", "time", "slowest rank"),
+    col.seconds("sequence_s", "in sequence", "the library's all-gather, then its product"),
+    col.seconds("product_s", "product", "alone, all rows there before"),
+    col.seconds("gather_s", "gather", "alone"),
+    col.ratio("speedup", "speed-up"),
+    col.ratio("speedup_low", "low"),
+    col.ratio("speedup_high", "high"),
+    col.HOLDS_COLUMN,
     *_OVERLAP,
-    fraction("rank_spread", "ranks apart"),
-    seconds("predicted_s", "predicted", "calibrated model"),
-    fraction("predicted_hidden", "predicted hidden", digits=0),
+    col.fraction("rank_spread", "ranks apart"),
+    col.seconds("predicted_s", "predicted", "calibrated model"),
+    col.fraction("predicted_hidden", "predicted hidden", digits=0),
 )
 SUMMARY: Final = (
-    count("world_size", "devices"),
-    *texts("recipe", "mode", "provider"),
-    count("shapes", "shapes"),
-    ratio("speedup", "geometric mean"),
-    ratio("least", "least"),
-    ratio("most", "most"),
+    col.count("world_size", "devices"),
+    *col.texts("recipe", "mode", "provider"),
+    col.count("shapes", "shapes"),
+    col.ratio("speedup", "geometric mean"),
+    col.ratio("least", "least"),
+    col.ratio("most", "most"),
     *_OVERLAP,
 )
 RANKS: Final = (
-    count("world_size", "devices"),
-    text("provider", "provider"),
-    count("points", "points"),
-    fraction("median", "median"),
-    fraction("worst", "worst"),
+    col.count("world_size", "devices"),
+    col.text("provider", "provider"),
+    col.count("points", "points"),
+    col.fraction("median", "median"),
+    col.fraction("worst", "worst"),
 )
 _ROW_PX: Final = 21
 _COLOURS: Final = {spec.OURS: styles.BLUE, spec.TORCH: styles.VERMILLION}
 _LOWEST_HIDDEN: Final = -2.0  # eager calls of small shapes lie far below; the table has them
 _RATIOS: Final = (0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
 _SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-_WHO: Final = text_tips(shape="shape", recipe="recipe", provider="provider", mode="launched")
+_WHO: Final = charts.text_tips(shape="shape", recipe="recipe", provider="provider", mode="launched")
 _TIMES: Final = (
-    Tip("median_s", "time", "si", "s"),
-    Tip("sequence_s", "in sequence", "si", "s"),
-    Tip("product_s", "product", "si", "s"),
-    Tip("gather_s", "gather", "si", "s"),
+    charts.Tip("median_s", "time", "si", "s"),
+    charts.Tip("sequence_s", "in sequence", "si", "s"),
+    charts.Tip("product_s", "product", "si", "s"),
+    charts.Tip("gather_s", "gather", "si", "s"),
 )
 
 
@@ -279,18 +257,18 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     )
     captured = points[points["mode"] == GRAPH]
     ideal = (captured if len(captured) else points).drop_duplicates(["panel", "shape"])
-    chart = Chart(
-        x=Axis(
+    chart = charts.Chart(
+        x=charts.Axis(
             "speedup",
             "speed-up over NCCL and product",
             "ratio",
-            ticks=ticks_around(points["speedup"], _RATIOS),
+            ticks=charts.ticks_around(points["speedup"], _RATIOS),
         ),
-        y=Axis("shape", "", "names", order=list(dict.fromkeys(points["shape"]))),
+        y=charts.Axis("shape", "", "names", order=list(dict.fromkeys(points["shape"]))),
         layers=[
-            Layer("upright", table="equal"),
-            Layer("dots", table="ideal", size=90),
-            Layer("dots", size=42),
+            charts.Layer("upright", table="equal"),
+            charts.Layer("dots", table="ideal", size=90),
+            charts.Layer("dots", size=42),
         ],
         tables={
             "points": points,
@@ -301,19 +279,19 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
                 is_open=0,
                 colour=styles.INK,
             ),
-            "equal": line_at(1.0, "speedup", styles.MUTED),
+            "equal": charts.line_at(1.0, "speedup", styles.MUTED),
         },
-        panels=facets(in_panels, "panel", 42, width=380, names="shape", name_px=_ROW_PX),
+        panels=charts.facets(in_panels, "panel", 42, width=380, names="shape", name_px=_ROW_PX),
         tips=(
             *_WHO,
-            Tip("speedup", "speed-up", "ratio", "", "speedup_low", "speedup_high"),
-            Tip("ideal", "ideal", "ratio"),
+            charts.Tip("speedup", "speed-up", "ratio", "", "speedup_low", "speedup_high"),
+            charts.Tip("ideal", "ideal", "ratio"),
             *_TIMES,
         ),
         legend=[
             *_provider_entries(rows, _COLOURS),
             *_mode_entries(rows),
-            LegendEntry("provider", "ideal", marker="|"),
+            charts.LegendEntry("provider", "ideal", marker="|"),
         ],
         columns=len(recipes),
     )
@@ -345,23 +323,25 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def _provider_entries(rows: pd.DataFrame, colours: Mapping[str, str]) -> list[LegendEntry]:
+def _provider_entries(rows: pd.DataFrame, colours: Mapping[str, str]) -> list[charts.LegendEntry]:
     marks = {n: (colours.get(n, styles.INK), drawing.provider_marker(n)) for n in FUSED}
     present = set(rows["provider"])
-    return marked("provider", {name: mark for name, mark in marks.items() if name in present})
+    return charts.marked(
+        "provider", {name: mark for name, mark in marks.items() if name in present}
+    )
 
 
-def _mode_entries(rows: pd.DataFrame) -> list[LegendEntry]:
+def _mode_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
     """What filled and open markers mean, if there are both."""
     if rows["mode"].nunique() < 2:
         return []
-    entry = LegendEntry("mode", GRAPH, styles.MUTED, "o")
+    entry = charts.LegendEntry("mode", GRAPH, styles.MUTED, "o")
     return [entry, replace(entry, value=EAGER, is_open=True)]
 
 
-def _recipe_entries(rows: pd.DataFrame) -> list[LegendEntry]:
+def _recipe_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
     recipes = drawing.in_recipe_order(rows["recipe"], OP)
-    return swatches("recipe", {name: drawing.recipe_colour(name) for name in recipes})
+    return charts.swatches("recipe", {name: drawing.recipe_colour(name) for name in recipes})
 
 
 def draw_hidden(table: pd.DataFrame) -> Picture | None:
@@ -371,22 +351,22 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
         return None
     points = _points(rows.assign(share=rows["gather_s"] / rows["product_s"]))
     points = points.sort_values("world_size", kind="stable")
-    levels = [line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)]
-    chart = Chart(
-        x=Axis(
+    levels = [charts.line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)]
+    chart = charts.Chart(
+        x=charts.Axis(
             "share",
             "time of gather / of product",
             "ratio",
-            ticks=ticks_around(points["share"], _SHARES),
+            ticks=charts.ticks_around(points["share"], _SHARES),
         ),
-        y=Axis("hidden", "of the shorter one hidden", "percent"),
-        layers=[Layer("level", table="levels"), Layer("dots", size=42)],
+        y=charts.Axis("hidden", "of the shorter one hidden", "percent"),
+        layers=[charts.Layer("level", table="levels"), charts.Layer("dots", size=42)],
         tables={
             "points": points[points["hidden"] >= _LOWEST_HIDDEN],
             "levels": pd.concat(levels),
         },
-        panels=facets(points, "devices"),
-        tips=(*_WHO, Tip("hidden", "hidden", "percent"), *_TIMES),
+        panels=charts.facets(points, "devices"),
+        tips=(*_WHO, charts.Tip("hidden", "hidden", "percent"), *_TIMES),
         legend=[*_recipe_entries(rows), *_provider_entries(rows, {}), *_mode_entries(rows)],
     )
     medians = rows.groupby("provider")["hidden"].median()
@@ -405,13 +385,13 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     points = _points(rows[columns]).sort_values("world_size", kind="stable").assign(marker="o")
     present = set(rows["provider"])
     names = [name for name in dict.fromkeys(spec.OP.every_provider) if name in present]
-    chart = Chart(
-        x=Axis(RANK_SPREAD, "slowest over fastest rank, less 1", "percent"),
-        y=Axis("provider", "", "names", order=names),
-        layers=[Layer("dots", size=42)],
+    chart = charts.Chart(
+        x=charts.Axis(RANK_SPREAD, "slowest over fastest rank, less 1", "percent"),
+        y=charts.Axis("provider", "", "names", order=names),
+        layers=[charts.Layer("dots", size=42)],
         tables={"points": points},
-        panels=facets(points, "ranks", 150),
-        tips=(*_WHO, Tip(RANK_SPREAD, "ranks apart", "percent"), _TIMES[0]),
+        panels=charts.facets(points, "ranks", 150),
+        tips=(*_WHO, charts.Tip(RANK_SPREAD, "ranks apart", "percent"), _TIMES[0]),
         legend=[*_recipe_entries(rows), *_mode_entries(rows)],
     )
     worst = row_of_largest(rows, RANK_SPREAD)

@@ -19,32 +19,17 @@ from roofcal.core.statistics import BETWEEN_CARDS, FEWEST_SAMPLES, summarise
 from roofcal.core.visits.differences import TimeRatio, is_of_clock
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import Run
-from roofcal.report.data.comparisons import (
-    TIME,
-    TIME_COLUMNS,
-    holds_of_ratios,
-    ratio_of_times,
-    times_of,
-)
+from roofcal.report.data import comparisons
 from roofcal.report.data.op_pages import health_ops
 from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import ok_rows, with_shape
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import (
-    HOLDS_COLUMN,
-    code,
-    count,
-    fraction,
-    ratio,
-    seconds,
-    text,
-    texts,
-)
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, Section, filled_table
 
-_COMPARED: Final = (*TIME_COLUMNS, "sm_clock_hz", "power_w", "throttle_reasons")
+_COMPARED: Final = (*comparisons.TIME_COLUMNS, "sm_clock_hz", "power_w", "throttle_reasons")
 
 RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
 
@@ -151,11 +136,13 @@ def shared_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """
     theirs = _comparable(published)[["point_id", *_COMPARED]]
     both = _comparable(ours).merge(theirs, on="point_id", suffixes=("", "_published"))
-    published_times = times_of(both, "_published")
-    ratios = dict(zip(RATIOS, ratio_of_times(both, published_times), strict=True))
-    holds = pd.Series(holds_of_ratios(both, published_times), index=both.index, dtype=object)
+    published_times = comparisons.times_of(both, "_published")
+    ratios = dict(zip(RATIOS, comparisons.ratio_of_times(both, published_times), strict=True))
+    holds = pd.Series(
+        comparisons.holds_of_ratios(both, published_times), index=both.index, dtype=object
+    )
     both = both.assign(**ratios, kind=both["op"], **{INTERVAL_HOLDS: holds})
-    ends = [f"{end}{suffix}" for end in TIME[1:] for suffix in ("", "_published")]
+    ends = [f"{end}{suffix}" for end in comparisons.TIME[1:] for suffix in ("", "_published")]
     both = both.drop(columns=[*ends, f"{INTERVAL_HOLDS}_published"])
     return pd.concat([both, *_sentinels(ours, published)], ignore_index=True)
 
@@ -294,32 +281,32 @@ def _clock_text(row: Mapping[Any, Any]) -> str:
 # --- the section ---------------------------------------------------------------------------------
 
 FILE: Final = "health.csv"
-_TIME: Final = ratio("ratio", "time", "here over published, median over points", digits=3)
+_TIME: Final = col.ratio("ratio", "time", "here over published, median over points", digits=3)
 KINDS: Final = (
-    text("kind", "kind of work"),
-    count("points", "shared points"),
+    col.text("kind", "kind of work"),
+    col.count("points", "shared points"),
     _TIME,
-    ratio("low", "95 % from", digits=3),
-    ratio("high", "to", digits=3),
-    ratio("p5", "5th percentile", digits=3),
-    ratio("p95", "95th", digits=3),
-    ratio("clock", "SM clock"),
-    ratio("power", "power"),
-    fraction("throttled", "clocked down", digits=0),
-    fraction("throttled_published", "published", digits=0),
-    text("reasons", "reasons named here"),
+    col.ratio("low", "95 % from", digits=3),
+    col.ratio("high", "to", digits=3),
+    col.ratio("p5", "5th percentile", digits=3),
+    col.ratio("p95", "95th", digits=3),
+    col.ratio("clock", "SM clock"),
+    col.ratio("power", "power"),
+    col.fraction("throttled", "clocked down", digits=0),
+    col.fraction("throttled_published", "published", digits=0),
+    col.text("reasons", "reasons named here"),
 )
 POINTS: Final = (
-    text("kind", "kind of work"),
-    *texts("provider", "recipe", "shape"),
+    col.text("kind", "kind of work"),
+    *col.texts("provider", "recipe", "shape"),
     _TIME,
-    ratio("ratio_low", "95 % from", digits=3),
-    ratio("ratio_high", "to", digits=3),
-    HOLDS_COLUMN,
-    seconds("median_s", "here"),
-    seconds("median_s_published", "published"),
-    ratio("clock", "SM clock"),
-    code("point_id", "point"),
+    col.ratio("ratio_low", "95 % from", digits=3),
+    col.ratio("ratio_high", "to", digits=3),
+    col.HOLDS_COLUMN,
+    col.seconds("median_s", "here"),
+    col.seconds("median_s_published", "published"),
+    col.ratio("clock", "SM clock"),
+    col.code("point_id", "point"),
 )
 
 

@@ -13,29 +13,11 @@ from roofcal.core.records import Distribution
 from roofcal.ops.linear.spec import OP as LINEAR
 from roofcal.ops.linear.spec import OUTPUTS, RECIPES, SUMMED, recipe
 from roofcal.points.tables import sqnr_column
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import (
-    in_recipe_order,
-    provider_legend,
-    provider_marker,
-    recipe_colour,
-)
 from roofcal.report.data.tidy import row_of_largest, shape_texts
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence, paragraphs
-from roofcal.report.kit.charts import (
-    DECIBELS,
-    Axis,
-    Chart,
-    Layer,
-    Panel,
-    Tip,
-    cell_colours,
-    line_at,
-    marked,
-    swatches,
-    text_tips,
-)
 from roofcal.report.kit.columns import SIZES, count, decibels, ratio, text
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -103,7 +85,7 @@ def accuracy_rows(frame: pd.DataFrame) -> pd.DataFrame:
         return frame.iloc[:0].assign(label=None, data=None, **dict.fromkeys(SQNR))
     rows = frame[(frame["status"] == "ok") & frame[list(SQNR)].notna().all(axis=1)]
     rows = rows[rows["distribution"].isin(DISTRIBUTIONS)]
-    order = in_recipe_order(rows["recipe"], OP)
+    order = drawing.in_recipe_order(rows["recipe"], OP)
     ranked = rows.assign(
         recipe_rank=[order.index(name) for name in rows["recipe"]],
         data_rank=[DISTRIBUTIONS.index(name) for name in rows["distribution"]],
@@ -246,16 +228,16 @@ def draw_matrix(rows: pd.DataFrame) -> Picture | None:
     cells = _by_output(lowest, ["data", "name"])
     cells = cells.assign(
         label=[f"{value:.1f}" for value in cells["sqnr"]],
-        **cell_colours(cells["sqnr"], DECIBELS),
+        **charts.cell_colours(cells["sqnr"], charts.DECIBELS),
     )
     names = list(dict.fromkeys(named["name"]))
-    chart = Chart(
-        x=Axis("output", "", "names", order=OUTPUTS),
-        y=Axis("name", "", "names", order=names),
-        layers=[Layer("cells", detail="label")],
+    chart = charts.Chart(
+        x=charts.Axis("output", "", "names", order=OUTPUTS),
+        y=charts.Axis("name", "", "names", order=names),
+        layers=[charts.Layer("cells", detail="label")],
         tables={"points": cells},
         panels=_panels(rows, 40 + _ROW_PX * len(names)),
-        tips=text_tips(name="recipe", output="product", label="lowest, dB"),
+        tips=charts.text_tips(name="recipe", output="product", label="lowest, dB"),
     )
     shapes = len(rows.drop_duplicates(["m", "n", "k"]))
     worst = row_of_largest(rows.assign(noise=-rows[list(SQNR)].min(axis=1)), "noise")
@@ -286,9 +268,11 @@ def _by_output(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     return long.melt([*keys], list(OUTPUTS), "output", "sqnr")
 
 
-def _panels(rows: pd.DataFrame, height: int) -> list[Panel]:
+def _panels(rows: pd.DataFrame, height: int) -> list[charts.Panel]:
     """One per kind of data."""
-    return [Panel(title=kind, where={"data": kind}, height=height) for kind in data_kinds(rows)]
+    return [
+        charts.Panel(title=kind, where={"data": kind}, height=height) for kind in data_kinds(rows)
+    ]
 
 
 def draw_dots(rows: pd.DataFrame) -> Picture | None:
@@ -301,17 +285,17 @@ def draw_dots(rows: pd.DataFrame) -> Picture | None:
     colours, markers = zip(*points["output"].map(_MARKS), strict=True)
     places = points["output"].map(OUTPUTS.index)
     points = points.assign(place=places, colour=list(colours), marker=list(markers))
-    chart = Chart(
-        x=Axis("sqnr", "SQNR", "plain", " dB"),
-        y=Axis("name", "", "names", order=names, offset="place"),
-        layers=[Layer("dots", size=34)],
+    chart = charts.Chart(
+        x=charts.Axis("sqnr", "SQNR", "plain", " dB"),
+        y=charts.Axis("name", "", "names", order=names, offset="place"),
+        layers=[charts.Layer("dots", size=34)],
         tables={"points": points},
         panels=_panels(rows, 40 + _DOTS_PX * len(names)),
         tips=(
-            *text_tips(name="recipe", output="product", shape="shape"),
-            Tip("sqnr", "SQNR", "si", "dB"),
+            *charts.text_tips(name="recipe", output="product", shape="shape"),
+            charts.Tip("sqnr", "SQNR", "si", "dB"),
         ),
-        legend=marked("output", _MARKS),
+        legend=charts.marked("output", _MARKS),
     )
     # How far the shapes of one recipe, kind of data and product lie apart at most
     keys = ["label", "provider", "data"]
@@ -359,24 +343,28 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
         return None
     points = table.assign(
         shape=[shape_text(sizes) for sizes in table[list(_AXES)].to_numpy()],
-        colour=[recipe_colour(str(name)) for name in table["recipe"]],
-        marker=[provider_marker(str(name)) for name in table["provider"]],
+        colour=[drawing.recipe_colour(str(name)) for name in table["recipe"]],
+        marker=[drawing.provider_marker(str(name)) for name in table["provider"]],
     )
     labels = dict(zip(table["recipe"], table["label"], strict=True))
-    chart = Chart(
-        x=Axis("speedup", "speed against bf16", "plain", TIMES),
-        y=Axis("sqnr", "SQNR", "plain", " dB"),
-        layers=[Layer("upright", table="equal"), Layer("dots")],
-        tables={"points": points, "equal": line_at(1.0, "speedup", styles.MUTED)},
-        panels=[Panel(title=name, fields={"sqnr": column}) for name, column in panels.items()],
+    chart = charts.Chart(
+        x=charts.Axis("speedup", "speed against bf16", "plain", TIMES),
+        y=charts.Axis("sqnr", "SQNR", "plain", " dB"),
+        layers=[charts.Layer("upright", table="equal"), charts.Layer("dots")],
+        tables={"points": points, "equal": charts.line_at(1.0, "speedup", styles.MUTED)},
+        panels=[
+            charts.Panel(title=name, fields={"sqnr": column}) for name, column in panels.items()
+        ],
         tips=(
-            *text_tips(shape="shape", label="recipe", provider="provider"),
-            Tip("speedup", "speed-up", "ratio"),
-            Tip("sqnr", "SQNR", "si", "dB"),
+            *charts.text_tips(shape="shape", label="recipe", provider="provider"),
+            charts.Tip("speedup", "speed-up", "ratio"),
+            charts.Tip("sqnr", "SQNR", "si", "dB"),
         ),
         legend=[
-            *swatches("label", {label: recipe_colour(name) for name, label in labels.items()}),
-            *provider_legend(table["provider"]),
+            *charts.swatches(
+                "label", {label: drawing.recipe_colour(name) for name, label in labels.items()}
+            ),
+            *drawing.provider_legend(table["provider"]),
         ],
     )
     best = row_of_largest(table, "speedup")

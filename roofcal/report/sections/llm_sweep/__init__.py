@@ -18,18 +18,8 @@ from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import STEP_TIP
 from roofcal.report.data.tidy import row_of_largest
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block
-from roofcal.report.kit.charts import (
-    SLOWER_FASTER,
-    Axis,
-    Chart,
-    Layer,
-    Tip,
-    cell_colours,
-    facets,
-    swatches,
-)
 from roofcal.report.kit.numbers import count_of, scaled, significant
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, filled_table
@@ -41,12 +31,12 @@ _COLOURS: Final = {  # of numbers of GPUs
     8: styles.VERMILLION,
 }
 _TIPS: Final = (
-    Tip("tensor_parallel", "tensor-parallel GPUs", "count"),
-    Tip("pipeline_parallel", "pipeline stages", "count"),
-    Tip("batch", "batch", "count"),
-    Tip("tokens_per_s_per_gpu", "tokens/s and GPU", "count"),
+    charts.Tip("tensor_parallel", "tensor-parallel GPUs", "count"),
+    charts.Tip("pipeline_parallel", "pipeline stages", "count"),
+    charts.Tip("batch", "batch", "count"),
+    charts.Tip("tokens_per_s_per_gpu", "tokens/s and GPU", "count"),
     STEP_TIP,
-    Tip("first_token_s", "first token", "si", "s"),
+    charts.Tip("first_token_s", "first token", "si", "s"),
 )
 FILE: Final = "llm_sweep.csv"
 PROMPT: Final = 2048
@@ -67,14 +57,14 @@ def draw_map(rows: pd.DataFrame) -> Picture:
     typical = rate.groupby(points["model"]).transform("median")
     points = points.assign(
         label=[significant(value, 2) for value in rate],
-        **cell_colours(np.log2(rate / typical), SLOWER_FASTER),
+        **charts.cell_colours(np.log2(rate / typical), charts.SLOWER_FASTER),
     )
-    chart = Chart(
-        x=Axis("tensor_parallel", "tensor-parallel GPUs", "names"),
-        y=Axis("pipeline_parallel", "stages", "names"),
-        layers=[Layer("cells", detail="label")],
+    chart = charts.Chart(
+        x=charts.Axis("tensor_parallel", "tensor-parallel GPUs", "names"),
+        y=charts.Axis("pipeline_parallel", "stages", "names"),
+        layers=[charts.Layer("cells", detail="label")],
         tables={"points": points},
-        panels=facets(points, "model", 150),
+        panels=charts.facets(points, "model", 150),
         tips=_TIPS,
         columns=3,
     )
@@ -99,14 +89,14 @@ def draw_frontier(rows: pd.DataFrame) -> Picture:
         gpus=[count_of(int(count), "GPU") for count in gpus],
     )
     line = points[["model", "decode_step_s", "tokens_per_s_per_gpu"]]
-    chart = Chart(
-        x=Axis("decode_step_s", "time per token of one request", unit="s"),
-        y=Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
-        layers=[Layer("line", table="line", size=1.2), Layer("dots")],
+    chart = charts.Chart(
+        x=charts.Axis("decode_step_s", "time per token of one request", unit="s"),
+        y=charts.Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
+        layers=[charts.Layer("line", table="line", size=1.2), charts.Layer("dots")],
         tables={"points": points, "line": line.assign(colour=styles.MUTED, dashed=0)},
-        panels=facets(points, "model", 230),
+        panels=charts.facets(points, "model", 230),
         tips=_TIPS,
-        legend=swatches(
+        legend=charts.swatches(
             "gpus",
             {count_of(n, "GPU"): colour for n, colour in _COLOURS.items() if (gpus == n).any()},
             "o",

@@ -6,30 +6,12 @@ from typing import Final
 import pandas as pd
 
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL
+from roofcal.report.data import tidy
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import TIME_COLUMNS, holds_of_ratios, ratio_of_times, times_of
 from roofcal.report.data.drawing import TIME_TIP
-from roofcal.report.data.tidy import (
-    axes_of,
-    ok_rows,
-    shape_texts,
-    standard_protocol,
-    with_protocol,
-    with_shape,
-)
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import (
-    Axis,
-    Chart,
-    Layer,
-    Panel,
-    Tip,
-    line_at,
-    marked,
-    text_tips,
-    ticks_around,
-)
 from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, POWER, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent, times
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -72,12 +54,12 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     One row per point of a shape and recipe that was timed in more than one way; `ratio` is empty
     if the graph/cold/normal point has no time.
     """
-    axes = axes_of(frame)
-    timed = ok_rows(frame)
+    axes = tidy.axes_of(frame)
+    timed = tidy.ok_rows(frame)
     keys = ["op", "provider", "recipe", *axes, "world_size"]
-    base = timed.loc[standard_protocol(timed), [*keys, "point_id", *TIME_COLUMNS]].drop_duplicates(
-        keys
-    )
+    base = timed.loc[
+        tidy.standard_protocol(timed), [*keys, "point_id", *TIME_COLUMNS]
+    ].drop_duplicates(keys)
     names_panel = timed["sweeps"].astype(str).str.contains(r"(?:^|;)panel", regex=True)
     is_in_panel = names_panel.astype(bool) & (timed["repeat"] == 0)
     rows = timed[is_in_panel].merge(base, on=keys, how="left", suffixes=("", "_graph"))
@@ -117,7 +99,7 @@ def _blocks(panel: tuple[pd.DataFrame, str], writer: SectionWriter) -> Iterator[
         yield absence("This run has no method panel.")
         return
     yield from writer.figures(draw_panel(*panel))
-    rows = with_shape(with_protocol(panel[0]))
+    rows = tidy.with_shape(tidy.with_protocol(panel[0]))
     yield writer.table("panel", "The same points by every method", rows, COLUMNS, FILE)
 
 
@@ -126,8 +108,8 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
     rows = panel[panel["ratio"].notna()]
     if rows.empty:
         return None
-    points = shape_texts(rows) + "  " + rows["recipe"].astype(str)
-    rows = with_protocol(rows.assign(point=points))
+    points = tidy.shape_texts(rows) + "  " + rows["recipe"].astype(str)
+    rows = tidy.with_protocol(rows.assign(point=points))
     if rows.groupby("point").size().max() < 2:
         return None
     shown = list(dict.fromkeys(rows["point"]))[:_MOST_ROWS]
@@ -135,23 +117,23 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
         *(_MARKS.get(name, _SPARE_MARK) for name in rows["protocol"]), strict=True
     )
     drawn = rows.assign(colour=list(colours), marker=list(markers))[rows["point"].isin(shown)]
-    chart = Chart(
-        x=Axis(
+    chart = charts.Chart(
+        x=charts.Axis(
             "ratio",
             "time over that of graph replay, cold cache, normal data",
             "ratio",
-            ticks=ticks_around([0.9, 1.1, *drawn["ratio"]], _TICKS),
+            ticks=charts.ticks_around([0.9, 1.1, *drawn["ratio"]], _TICKS),
         ),
-        y=Axis("point", "", "names", order=shown),
-        layers=[Layer("upright", table="equal"), Layer("dots")],
-        tables={"points": drawn[[*_DRAWN]], "equal": line_at(1.0, "ratio", styles.MUTED)},
-        panels=[Panel(height=60 + 20 * len(shown))],
+        y=charts.Axis("point", "", "names", order=shown),
+        layers=[charts.Layer("upright", table="equal"), charts.Layer("dots")],
+        tables={"points": drawn[[*_DRAWN]], "equal": charts.line_at(1.0, "ratio", styles.MUTED)},
+        panels=[charts.Panel(height=60 + 20 * len(shown))],
         tips=(
-            *text_tips(point="point", protocol="timed by"),
-            Tip("ratio", "to graph, cold", "ratio", "", *_RATIOS[1:]),
+            *charts.text_tips(point="point", protocol="timed by"),
+            charts.Tip("ratio", "to graph, cold", "ratio", "", *_RATIOS[1:]),
             TIME_TIP,
         ),
-        legend=marked(
+        legend=charts.marked(
             "protocol", {name: _MARKS.get(name, _SPARE_MARK) for name in _protocols(rows)}
         ),
         columns=1,
@@ -220,5 +202,7 @@ SECTION = Section(
     "how",
     _contents,
     _blocks,
-    tables=lambda panel: filled_table(FILE, with_shape(panel[0]) if len(panel[0]) else panel[0]),
+    tables=lambda panel: filled_table(
+        FILE, tidy.with_shape(panel[0]) if len(panel[0]) else panel[0]
+    ),
 )

@@ -13,29 +13,8 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import Calibration
 from roofcal.report.data import drawing
-from roofcal.report.data.drawing import (
-    BYTES_TIP,
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    bandwidth_levels,
-    point_legend,
-    styled_points,
-)
 from roofcal.report.data.tidy import row_of_largest
-from roofcal.report.kit import styles
-from roofcal.report.kit.charts import (
-    DASH,
-    Axis,
-    Chart,
-    Layer,
-    LegendEntry,
-    Panel,
-    Tip,
-    facets,
-    swatches,
-    text_tips,
-)
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.numbers import TIMES, count_of, percent, scaled, shape_text
 from roofcal.report.kit.writer import Picture
 from roofcal.report.sections.mixed import tables
@@ -75,33 +54,33 @@ def draw_bandwidth(
     alt = "Achieved bandwidth against tokens by recipe and provider."
     # Lines of the rows by recipe and provider
     drawn = rows[[pair in set(weights) for pair in zip(rows["n"], rows["k"], strict=True)]]
-    points = styled_points(drawn).assign(
+    points = drawing.styled_points(drawn).assign(
         m=drawn["m"],
         weight=[shape_text(pair) for pair in drawn[["n", "k"]].to_numpy()],
         series=drawn["recipe"] + " by " + drawn["provider"],
         relative_error=drawn["relative_error"],
     )
-    levels, level_entries = bandwidth_levels(calibration, spec)
-    legend = [*point_legend(drawn), *level_entries]
-    chart = Chart(
-        x=Axis("m", "tokens m", "count"),
-        y=Axis("achieved_bytes_per_s", "B/s", "linear"),
+    levels, level_entries = drawing.bandwidth_levels(calibration, spec)
+    legend = [*drawing.point_legend(drawn), *level_entries]
+    chart = charts.Chart(
+        x=charts.Axis("m", "tokens m", "count"),
+        y=charts.Axis("achieved_bytes_per_s", "B/s", "linear"),
         layers=[
-            Layer("level", table="levels"),
-            Layer("line", detail="series", size=1.6),
-            Layer("dots"),
+            charts.Layer("level", table="levels"),
+            charts.Layer("line", detail="series", size=1.6),
+            charts.Layer("dots"),
         ],
         tables={"points": points, "levels": levels},
         panels=[
-            Panel(title=f"weights {text}", where={"weight": text})
+            charts.Panel(title=f"weights {text}", where={"weight": text})
             for text in map(shape_text, weights)
         ],
         tips=(
-            *HEAD_TIPS,
-            BYTES_TIP,
-            TIME_TIP,
-            Tip("relative_error", "error of prediction", "percent"),
-            *TAIL_TIPS,
+            *drawing.HEAD_TIPS,
+            drawing.BYTES_TIP,
+            drawing.TIME_TIP,
+            charts.Tip("relative_error", "error of prediction", "percent"),
+            *drawing.TAIL_TIPS,
         ),
         legend=legend,
     )
@@ -131,16 +110,16 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
     parts, strips = (pd.concat(frames) for frames in zip(*drawn, strict=True))
     own = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
     weight_texts = [shape_text(sizes) for sizes in own[["n", "k"]].to_numpy()]
-    chart = Chart(
-        x=Axis("m", "m", "count"),
-        y=Axis("median_s", "time", unit="s"),
+    chart = charts.Chart(
+        x=charts.Axis("m", "m", "count"),
+        y=charts.Axis("median_s", "time", unit="s"),
         layers=[
-            Layer("line", table="parts", detail="part", size=1.6),
-            Layer("line", table="binding", detail="run", size=7),
-            Layer("dots"),
+            charts.Layer("line", table="parts", detail="part", size=1.6),
+            charts.Layer("line", table="binding", detail="run", size=7),
+            charts.Layer("dots"),
         ],
         tables={
-            "points": styled_points(own).assign(
+            "points": drawing.styled_points(own).assign(
                 m=own["m"],
                 panel=own["provider"] + ", " + weight_texts,
                 colour=styles.INK,
@@ -149,14 +128,14 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
             "parts": parts,
             "binding": strips,
         },
-        panels=facets(parts, "panel", 230),
-        tips=(*HEAD_TIPS, TIME_TIP, *TAIL_TIPS),
+        panels=charts.facets(parts, "panel", 230),
+        tips=(*drawing.HEAD_TIPS, drawing.TIME_TIP, *drawing.TAIL_TIPS),
         legend=[
             *(
-                LegendEntry("part", name, colour=colour, dash=DASH if dashed else ())
+                charts.LegendEntry("part", name, colour=colour, dash=charts.DASH if dashed else ())
                 for name, (colour, dashed) in _PARTS.items()
             ),
-            LegendEntry("", "measured", colour=styles.INK, marker="o"),
+            charts.LegendEntry("", "measured", colour=styles.INK, marker="o"),
         ],
     )
     ours = [name for name in providers if name in tables.OURS]
@@ -210,24 +189,24 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
     order = [shape_text(sizes) for sizes in tables.weights_by_size(table)]
     places = cells["mode"].map(tables.MODES.index) + cells["kind"].map(tables.KINDS.index) / 2
     in_panels = cells.assign(place=places).sort_values("place", kind="stable")
-    chart = Chart(
-        x=Axis("m", "m", "names"),
-        y=Axis("weight", f"n {TIMES} k", "names", order=order),
+    chart = charts.Chart(
+        x=charts.Axis("m", "m", "names"),
+        y=charts.Axis("weight", f"n {TIMES} k", "names", order=order),
         layers=[
-            Layer("cells", detail="label"),
-            Layer("hatched", table="uncertain"),
+            charts.Layer("cells", detail="label"),
+            charts.Layer("hatched", table="uncertain"),
         ],
         tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
-        panels=facets(in_panels, "panel", _ROW_PX, names="weight", name_px=_ROW_PX),
+        panels=charts.facets(in_panels, "panel", _ROW_PX, names="weight", name_px=_ROW_PX),
         tips=(
-            Tip("weight", f"n {TIMES} k"),
-            Tip("m", "m", "count"),
-            *text_tips(recipe="fastest", provider="by"),
-            Tip("seconds", "time", "si", "s", "low_s", "high_s"),
-            Tip("ratio", "as fast as the next format", "ratio"),
-            *text_tips(**{"next_recipe": "next", "class": "certainty"}),
+            charts.Tip("weight", f"n {TIMES} k"),
+            charts.Tip("m", "m", "count"),
+            *charts.text_tips(recipe="fastest", provider="by"),
+            charts.Tip("seconds", "time", "si", "s", "low_s", "high_s"),
+            charts.Tip("ratio", "as fast as the next format", "ratio"),
+            *charts.text_tips(**{"next_recipe": "next", "class": "certainty"}),
         ),
-        legend=swatches("format", _TINTS, "s"),
+        legend=charts.swatches("format", _TINTS, "s"),
     )
     return Picture(
         key="mixed_crossover",

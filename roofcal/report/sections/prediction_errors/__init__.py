@@ -8,34 +8,12 @@ import pandas as pd
 
 from roofcal.core.environments import origin_environment
 from roofcal.points.columns import MODEL, interval_columns
+from roofcal.report.data import drawing, prediction_errors
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import (
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    chart_points,
-    point_legend,
-)
-from roofcal.report.data.prediction_errors import (
-    error_of,
-    judged,
-    regime_rank,
-    residuals,
-    with_model_labels,
-)
 from roofcal.report.data.regime_matrices import error_table
 from roofcal.report.data.tidy import models_in, shape_texts, with_shape
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import (
-    MOST_ROWS,
-    Axis,
-    Chart,
-    Layer,
-    LegendEntry,
-    Panel,
-    Tip,
-)
 from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
@@ -100,7 +78,7 @@ def draw_measured_against_predicted(
 
     labels: what people read for a model whose name is long.
     """
-    errors = residuals(frame)
+    errors = prediction_errors.residuals(frame)
     if errors.empty:
         return None
     models = models_by_error(errors)
@@ -112,7 +90,7 @@ def draw_measured_against_predicted(
         f"{names[model]} {percent(float(shares[model]), 0)} of {count_of(sizes[model], 'point')}"
         for model in models
     ]
-    note = thinning_note(min(MOST_ROWS, max(sizes)), max(sizes))
+    note = thinning_note(min(charts.MOST_ROWS, max(sizes)), max(sizes))
     return Picture(
         key="measured_against_predicted",
         chart=_errors_chart(frame, errors, models, names),
@@ -125,7 +103,7 @@ def draw_measured_against_predicted(
 
 def _errors_chart(
     frame: pd.DataFrame, errors: pd.DataFrame, models: Sequence[str], names: Mapping[str, str]
-) -> Chart:
+) -> charts.Chart:
     """Predicted over measured time against measured time.
 
     Args:
@@ -134,9 +112,9 @@ def _errors_chart(
         models: of the residuals, the least accurate first.
         names: what people read for each model.
     """
-    rows, columns = judged(frame), models_in(frame)
+    rows, columns = prediction_errors.judged(frame), models_in(frame)
     own: dict[str, pd.Series[float]] = {}
-    panels: list[Panel] = []
+    panels: list[charts.Panel] = []
     for model in reversed(models):
         place, seconds = len(panels), rows[columns[model]]
         low, high = (rows.get(name, seconds * float("nan")) for name in interval_columns(model))
@@ -145,27 +123,27 @@ def _errors_chart(
         fields = {name: f"{name}{place}" for name in shown}
         own |= {fields[name]: values for name, values in shown.items() if values.notna().any()}
         mape = percent(float(errors.loc[errors["model"] == model, "error"].abs().mean()))
-        panels.append(Panel(choice=f"{names[model]}: {mape}", fields=fields, height=340))
-    legend = point_legend(rows)
-    return Chart(
-        x=Axis("median_s", "measured time", unit="s"),
-        y=Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
+        panels.append(charts.Panel(choice=f"{names[model]}: {mape}", fields=fields, height=340))
+    legend = drawing.point_legend(rows)
+    return charts.Chart(
+        x=charts.Axis("median_s", "measured time", unit="s"),
+        y=charts.Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
         layers=[
-            Layer("tolerance", table="band", low="band_low", high="band_high", detail="one"),
-            Layer("dots"),
+            charts.Layer("tolerance", table="band", low="band_low", high="band_high", detail="one"),
+            charts.Layer("dots"),
         ],
         tables={
-            "points": chart_points(frame).join(pd.DataFrame(own)),
+            "points": drawing.chart_points(frame).join(pd.DataFrame(own)),
             "band": _BAND_ROWS,
         },
         panels=panels,
         tips=(
-            *HEAD_TIPS,
-            TIME_TIP,
-            Tip("predicted", "predicted", "si", "s", low="low", high="high"),
-            Tip("error", "error", "percent"),
-            Tip("bound_by", "bound by"),
-            *TAIL_TIPS,
+            *drawing.HEAD_TIPS,
+            drawing.TIME_TIP,
+            charts.Tip("predicted", "predicted", "si", "s", low="low", high="high"),
+            charts.Tip("error", "error", "percent"),
+            charts.Tip("bound_by", "bound by"),
+            *drawing.TAIL_TIPS,
         ),
         legend=legend,
         is_shared=True,
@@ -179,10 +157,10 @@ def draw_error_by_regime(
 
     labels: what people read for a model whose name is long.
     """
-    errors = residuals(frame)
+    errors = prediction_errors.residuals(frame)
     if errors.empty:
         return None
-    regimes = sorted({str(r) for r in errors["regime"]}, key=regime_rank)
+    regimes = sorted({str(r) for r in errors["regime"]}, key=prediction_errors.regime_rank)
     models, best = models_by_error(errors), best_model(errors)
     labels = labels or {}
     colours, op = styles.model_colours(models), str(errors["op"].iloc[0])
@@ -198,15 +176,15 @@ def draw_error_by_regime(
     groups = [group for _, group in drawn.groupby(["regime", "model"], sort=False)]
     dots = pd.concat([_spread(thinned(group, _MOST_STRIP_DOTS)) for group in groups])
     boxes = pd.DataFrame([_box(group) for group in groups])
-    chart = Chart(
-        x=Axis("name", "", "names", order=list(ticks.values()), offset="place"),
-        y=Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
+    chart = charts.Chart(
+        x=charts.Axis("name", "", "names", order=list(ticks.values()), offset="place"),
+        y=charts.Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
         layers=[
-            Layer("tolerance", table="band", low="band_low", high="band_high", detail="one"),
-            Layer("interval", table="boxes", low="p5", high="p95"),
-            Layer("interval", table="boxes", low="p25", high="p75", size=12),
-            Layer("dots", size=9),
-            Layer("dots", table="medians", size=90),
+            charts.Layer("tolerance", table="band", low="band_low", high="band_high", detail="one"),
+            charts.Layer("interval", table="boxes", low="p5", high="p95"),
+            charts.Layer("interval", table="boxes", low="p25", high="p75", size=12),
+            charts.Layer("dots", size=9),
+            charts.Layer("dots", table="medians", size=90),
         ],
         tables={
             "points": dots,
@@ -214,16 +192,16 @@ def draw_error_by_regime(
             "medians": boxes.assign(colour=styles.INK),
             "band": _BAND_ROWS,
         },
-        panels=[Panel(height=360)],
+        panels=[charts.Panel(height=360)],
         tips=(
-            *HEAD_TIPS,
-            Tip("model", "model"),
-            TIME_TIP,
-            Tip("model_s", "predicted", "si", "s"),
-            Tip("error", "error", "percent"),
+            *drawing.HEAD_TIPS,
+            charts.Tip("model", "model"),
+            drawing.TIME_TIP,
+            charts.Tip("model_s", "predicted", "si", "s"),
+            charts.Tip("error", "error", "percent"),
         ),
         legend=[
-            LegendEntry(
+            charts.LegendEntry(
                 "model",
                 model,
                 label=labels.get(model, model),
@@ -269,7 +247,10 @@ def _box(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def _answer(analysis: Analysis) -> Answer:
-    rows = {op: error_of(analysis.errors, MODEL, op=op) for op in analysis.predicted_ops}
+    rows = {
+        op: prediction_errors.error_of(analysis.errors, MODEL, op=op)
+        for op in analysis.predicted_ops
+    }
     op, row = next(((op, row) for op, row in rows.items() if row is not None), ("", None))
     if row is None:
         reason = "the calibrated model predicted no point of this run."
@@ -285,7 +266,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     if analysis.errors.empty:
         yield absence("Nothing was predicted in this run.")
         return
-    labelled = with_model_labels(analysis.errors, analysis.labels)
+    labelled = prediction_errors.with_model_labels(analysis.errors, analysis.labels)
     for op in analysis.studies:
         frame = analysis.frames[op]
         yield from writer.figures(
@@ -297,7 +278,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
             yield error_table(errors, op, id=f"{writer.anchor}-regimes-{op}")
             name = f"Error of {op} by model, regime, recipe and provider"
             yield writer.table(f"errors-{op}", name, errors, ERRORS, FILE)
-        rows = judged(analysis.frames[op])
+        rows = prediction_errors.judged(analysis.frames[op])
         rows = rows[rows["relative_error"].notna()]
         order = rows["relative_error"].abs().sort_values(ascending=False, kind="stable").index
         if len(rows):

@@ -11,15 +11,8 @@ from roofcal.core.visits.intervals import HOLDS
 from roofcal.core.visits.states import STATE_FACTOR
 from roofcal.fitting.panel_factors import PanelFactor
 from roofcal.points.columns import INTERVAL_HOLDS, STATES
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import (
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    op_colour,
-    point_legend,
-    styled_points,
-)
 from roofcal.report.data.quality import (
     STATES_TABLE,
     STATES_TITLE,
@@ -32,31 +25,9 @@ from roofcal.report.data.quality import (
     waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_protocol
+from roofcal.report.kit import charts
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.charts import (
-    MOST_ROWS,
-    Axis,
-    Chart,
-    Layer,
-    Panel,
-    Tip,
-    facets,
-    line_at,
-    swatches,
-    text_tips,
-)
-from roofcal.report.kit.columns import (
-    HOLDS_COLUMN,
-    STATES_COLUMN,
-    code,
-    count,
-    fraction,
-    number,
-    ratio,
-    seconds,
-    text,
-    texts,
-)
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
 from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
@@ -73,49 +44,49 @@ _DRAWN: Final = ("op", "panel", "minute", "value", "series")
 FILE: Final = "quality.csv"
 PANEL_FILE: Final = "panel.csv"
 PANEL: Final = (
-    text("kind", "kind of work"),
-    code("card", "card"),
-    code("session_id", "session", about="empty: the card, over its sessions"),
-    ratio("factor", "time over the mean card", digits=3),
-    ratio("low", "95 % from", digits=3),
-    ratio("high", "to", digits=3),
-    HOLDS_COLUMN,
-    count("sentinels", "sentinels"),
+    col.text("kind", "kind of work"),
+    col.code("card", "card"),
+    col.code("session_id", "session", about="empty: the card, over its sessions"),
+    col.ratio("factor", "time over the mean card", digits=3),
+    col.ratio("low", "95 % from", digits=3),
+    col.ratio("high", "to", digits=3),
+    col.HOLDS_COLUMN,
+    col.count("sentinels", "sentinels"),
 )
 POINTS_WITH_STATES: Final = (
-    *texts("op", "provider", "recipe", "shape"),
-    text("protocol", "timed by"),
-    STATES_COLUMN,
-    seconds("median_s", "published"),
-    seconds("ci95_low_s", "95 % from"),
-    seconds("ci95_high_s", "to"),
-    fraction("spread", "apart", about="slowest over fastest state, minus 1"),
-    HOLDS_COLUMN,
+    *col.texts("op", "provider", "recipe", "shape"),
+    col.text("protocol", "timed by"),
+    col.STATES_COLUMN,
+    col.seconds("median_s", "published"),
+    col.seconds("ci95_low_s", "95 % from"),
+    col.seconds("ci95_high_s", "to"),
+    col.fraction("spread", "apart", about="slowest over fastest state, minus 1"),
+    col.HOLDS_COLUMN,
 )
 _MOST_STATES: Final = 20  # points with several states that are shown
 _MOSTLY_EMPTY: Final = 0.3  # of the axis of time is covered: a figure would be mostly empty
 COLUMNS: Final = (
-    text("op", "op"),
-    count("points", "points"),
-    count("ok", "with a time"),
-    number("wall_s", "wall time", "s", 1),
-    fraction("busy_fraction", "busy", digits=0),
-    number("points_per_minute", "points/min", "", 1),
-    count("samples", "samples, median"),
-    fraction("half_width_fraction", "interval, median", digits=2),
-    fraction("narrow_fraction", "known to 1 %", digits=0),
-    fraction("throttled_fraction", "clocked down", digits=0),
-    fraction("drift_fraction", "sentinel drift", digits=2),
+    col.text("op", "op"),
+    col.count("points", "points"),
+    col.count("ok", "with a time"),
+    col.number("wall_s", "wall time", "s", 1),
+    col.fraction("busy_fraction", "busy", digits=0),
+    col.number("points_per_minute", "points/min", "", 1),
+    col.count("samples", "samples, median"),
+    col.fraction("half_width_fraction", "interval, median", digits=2),
+    col.fraction("narrow_fraction", "known to 1 %", digits=0),
+    col.fraction("throttled_fraction", "clocked down", digits=0),
+    col.fraction("drift_fraction", "sentinel drift", digits=2),
 )
 WAITING_FILE: Final = "waiting.csv"
 WAITING: Final = (
-    text("op", "op"),
-    number("wall_s", "wall time", "s", 1),
-    fraction("busy_fraction", "busy", digits=0),
-    fraction("starting_fraction", "starting", digits=0),
-    fraction("compiling_fraction", "compiling", digits=0),
-    fraction("preparing_fraction", "preparing", digits=0),
-    number("between_s", "idle before it", "s", 0),
+    col.text("op", "op"),
+    col.number("wall_s", "wall time", "s", 1),
+    col.fraction("busy_fraction", "busy", digits=0),
+    col.fraction("starting_fraction", "starting", digits=0),
+    col.fraction("compiling_fraction", "compiling", digits=0),
+    col.fraction("preparing_fraction", "preparing", digits=0),
+    col.number("between_s", "idle before it", "s", 0),
 )
 
 
@@ -155,22 +126,24 @@ def draw_session(
     if not rows:
         return None
     drawn = pd.concat([one[[c for c in _DRAWN if c in one]] for one in rows], ignore_index=True)
-    points = drawn.assign(colour=drawn["op"].map(op_colour), marker="o")
-    chart = Chart(
-        x=Axis("minute", "minutes since the first session began", "plain"),
-        y=Axis("value", "", "plain"),
+    points = drawn.assign(colour=drawn["op"].map(drawing.op_colour), marker="o")
+    chart = charts.Chart(
+        x=charts.Axis("minute", "minutes since the first session began", "plain"),
+        y=charts.Axis("value", "", "plain"),
         layers=[
-            Layer("line", table="sentinels", detail="series", size=1),
-            Layer("dots", size=14),
+            charts.Layer("line", table="sentinels", detail="series", size=1),
+            charts.Layer("dots", size=14),
         ],
         tables={"points": points, "sentinels": points[points["panel"] == _SENTINEL]},
-        panels=facets(points, "panel", 110),
+        panels=charts.facets(points, "panel", 110),
         tips=(
-            *text_tips(op="op", panel="of"),
-            Tip("value", "value", "si"),
-            Tip("minute", "minute", "si"),
+            *charts.text_tips(op="op", panel="of"),
+            charts.Tip("value", "value", "si"),
+            charts.Tip("minute", "minute", "si"),
         ),
-        legend=swatches("op", {op: op_colour(op) for op in dict.fromkeys(points["op"])}),
+        legend=charts.swatches(
+            "op", {op: drawing.op_colour(op) for op in dict.fromkeys(points["op"])}
+        ),
         columns=1,
     )
     facts = []
@@ -214,27 +187,27 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
         return None
     rows = rows.assign(slower=rows["median_s"] / rows["burst_median_s"] - 1)
     op = str(rows["op"].iloc[0])
-    drawn = thinned(rows, MOST_ROWS)
+    drawn = thinned(rows, charts.MOST_ROWS)
     burst = drawn[["slower", "burst_median_s"]]
     return Picture(
         key="burst_against_settled",
-        chart=Chart(
-            x=Axis("median_s", "settled time", unit="s"),
-            y=Axis("slower", "settled over burst", "percent"),
-            layers=[Layer("level", table="equal"), Layer("dots", size=36)],
+        chart=charts.Chart(
+            x=charts.Axis("median_s", "settled time", unit="s"),
+            y=charts.Axis("slower", "settled over burst", "percent"),
+            layers=[charts.Layer("level", table="equal"), charts.Layer("dots", size=36)],
             tables={
-                "points": styled_points(drawn).join(burst),
-                "equal": line_at(0.0, "slower", MUTED),
+                "points": drawing.styled_points(drawn).join(burst),
+                "equal": charts.line_at(0.0, "slower", MUTED),
             },
-            panels=[Panel()],
+            panels=[charts.Panel()],
             tips=(
-                *HEAD_TIPS,
-                TIME_TIP,
-                Tip("burst_median_s", "first turn", "si", "s"),
-                Tip("slower", "settled over burst", "percent"),
-                *TAIL_TIPS,
+                *drawing.HEAD_TIPS,
+                drawing.TIME_TIP,
+                charts.Tip("burst_median_s", "first turn", "si", "s"),
+                charts.Tip("slower", "settled over burst", "percent"),
+                *drawing.TAIL_TIPS,
             ),
-            legend=point_legend(drawn),
+            legend=drawing.point_legend(drawn),
             columns=1,
         ),
         op=op,
