@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.report.kit.blocks import FigureBlock, absence
+from roofcal.report.kit.blocks import FigureBlock
 from roofcal.report.kit.columns import text
 from roofcal.report.kit.writer import (
     CaptionError,
@@ -61,10 +61,6 @@ def test_a_figure_has_the_caption_beside_its_section_in_the_words_of_its_op(
     assert figure.alt == "Two dots. There are 2."
     with pytest.raises(CaptionError, match=r"none\.md is missing"):
         list(writer.figures(picture("none")))
-
-
-def test_what_is_absent_is_said_quietly() -> None:
-    assert absence("Nothing here.").quiet
 
 
 def test_few_points_are_all_drawn() -> None:
