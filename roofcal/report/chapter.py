@@ -11,7 +11,7 @@ from roofcal.report.data.op_pages import caption_words
 from roofcal.report.data.provenance import environment_facts, table_command
 from roofcal.report.kit.blocks import Block, FigureBlock
 from roofcal.report.kit.writer import OpSource, SectionWriter
-from roofcal.report.page import sections_by_question
+from roofcal.report.page import QUESTIONS, sections_by_question
 from roofcal.report.section import CsvTable, Section
 from roofcal.report.summary import (
     headline_numbers,
@@ -64,7 +64,7 @@ class Chapter:
         self.disturbances = disturbances(analysis)
         self._filled = [
             (question, [(section, section.contents(analysis)) for section in sections])
-            for question, sections in sections_by_question()
+            for question, sections in sections_by_question().items()
         ]
 
     def csv_tables(self) -> list[CsvTable]:
@@ -88,8 +88,8 @@ class Chapter:
         }
         return [
             ChapterQuestion(
-                id=f"{self.id}-{question.key}",
-                title=question.title,
+                id=f"{self.id}-{question}",
+                title=QUESTIONS[question],
                 answer=answer.text,
                 is_open=answer.is_open,
                 figures=[

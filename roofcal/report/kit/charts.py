@@ -200,6 +200,15 @@ def facets(
     ]
 
 
+def in_order(rows: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
+    """Rows sorted by columns whose values have an order of their own, the first column first."""
+    return rows.sort_values(
+        list(orders),
+        key=lambda column: column.map(list(orders[str(column.name)]).index),
+        kind="stable",
+    )
+
+
 def swatches(field: str, colours: Mapping[str, str], marker: str = "swatch") -> list[LegendEntry]:
     """Entries of the values of a field, by their colours."""
     return [LegendEntry(field, value, colour, marker) for value, colour in colours.items()]

@@ -401,7 +401,7 @@ def _legend(entries: Sequence[LegendEntry], datasets: dict[str, Any]) -> dict[st
     left = line = 0.0
     for entry in entries:
         label = entry.label or entry.value
-        width = 40 + _LETTER_PX * len(label)
+        width = 40 + 1.1 * _LETTER_PX * len(label)
         if left and left + width > _WIDTH:
             left, line = 0.0, line + 1
         path = PATHS.get(entry.marker) or _LINES[bool(entry.dash)]

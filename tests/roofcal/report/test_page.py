@@ -31,13 +31,13 @@ def test_two_sections_of_one_key_are_an_error() -> None:
 
 
 def test_all_questions_are_there_and_no_section_is_lost() -> None:
-    placed = sections_by_question()
+    placed = sections_by_question().items()
     assert [question for question, _ in placed] == list(QUESTIONS)
     assert [section for _, sections in placed for section in sections] == list(SECTIONS)
 
 
 def test_one_section_of_each_question_answers_it() -> None:
-    for _, sections in sections_by_question():
+    for sections in sections_by_question().values():
         assert len([section for section in sections if section.answer]) == 1
 
 

@@ -16,6 +16,7 @@ from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.columns import count, counts, ratio, text, texts
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
+from roofcal.report.kit.styles import PAPER
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, derived_contents, derived_file
 
@@ -70,20 +71,28 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
         return None
     casts = next((str(name) for name in table["casts"] if name != "none"), "none")
     rows = table[table["casts"] == casts]
-    cells = rows.assign(
-        panel=rows["recipe"] + ", " + rows["pass"].str.replace("_", " + "),
-        **charts.cell_colours(np.log2(rows["speedup"]), charts.SLOWER_FASTER),
-    )
     recipes = in_recipe_order(rows["recipe"], headline_op())
-    places = cells["recipe"].map(recipes.index) + cells["pass"].map(_PASSES.index) / 2
-    in_panels = cells.assign(place=places).sort_values("place", kind="stable")
+    cells = charts.in_order(rows, **{"recipe": recipes, "pass": _PASSES})
+    cells = cells.assign(
+        panel=cells["recipe"] + ", " + cells["pass"].str.replace("_", " + "),
+        **charts.cell_colours(np.log2(cells["speedup"]), charts.SLOWER_FASTER),
+    )
+    blank = rows[["m", "n"]].drop_duplicates().assign(colour=PAPER)
     scale = charts.cell_colours(_SCALE.values(), charts.SLOWER_FASTER)["colour"]
     chart = charts.Chart(
         x=charts.Axis("m", "m", "names"),
         y=charts.Axis("n", "n = k", "names"),
-        layers=[charts.Layer("cells"), charts.Layer("hatched", table="uncertain")],
-        tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
-        panels=charts.facets(in_panels, "panel", 0, names="n", name_px=_ROW_PX),
+        layers=[
+            charts.Layer("cells", table="blank"),  # a column for an m that a recipe does not take
+            charts.Layer("cells"),
+            charts.Layer("hatched", table="uncertain"),
+        ],
+        tables={
+            "points": cells,
+            "blank": blank,
+            "uncertain": cells[cells["class"] == "uncertain"],
+        },
+        panels=charts.facets(cells, "panel", 0, names="n", name_px=_ROW_PX),
         tips=(
             charts.Tip("m", "m", "count"),
             charts.Tip("n", "n = k", "count"),

@@ -250,11 +250,7 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     ordered = rows.assign(weight=rows["n"] * rows["k"]).sort_values(["weight", "n", "k", "m"])
     points = _points(ordered).assign(colour=list(ordered["provider"].map(_COLOURS)))
     recipes = drawing.in_recipe_order(rows["recipe"], OP)
-    in_panels = points.sort_values(
-        ["world_size", "recipe"],
-        key=lambda column: column.map(recipes.index) if column.name == "recipe" else column,
-        kind="stable",
-    )
+    sizes = sorted(set(rows["world_size"]))
     captured = points[points["mode"] == GRAPH]
     ideal = (captured if len(captured) else points).drop_duplicates(["panel", "shape"])
     chart = charts.Chart(
@@ -281,7 +277,14 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
             ),
             "equal": charts.line_at(1.0, "speedup", styles.MUTED),
         },
-        panels=charts.facets(in_panels, "panel", 42, width=380, names="shape", name_px=_ROW_PX),
+        panels=charts.facets(
+            charts.in_order(points, world_size=sizes, recipe=recipes),
+            "panel",
+            42,
+            width=380,
+            names="shape",
+            name_px=_ROW_PX,
+        ),
         tips=(
             *_WHO,
             charts.Tip("speedup", "speed-up", "ratio", "", "speedup_low", "speedup_high"),

@@ -1,7 +1,6 @@
 """How to cut language models over GPUs: every cut over tensor parallelism and pipeline stages."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,12 +16,13 @@ from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import STEP_TIP
+from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.numbers import count_of, scaled, significant
 from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Section, filled_table
+from roofcal.report.section import Section, derived_file
 
 _COLOURS: Final = {  # of numbers of GPUs
     1: styles.BLUE,
@@ -126,20 +126,13 @@ def _cut(row: pd.Series) -> str:
     return f"tensor {row['tensor_parallel']}, pipeline {row['pipeline_parallel']}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
+def _contents(analysis: Analysis) -> DerivedTable:
     """The answers of all models by cut and batch, and the command that prints them."""
-
-    rows: pd.DataFrame
-    command: str
-
-
-def _contents(analysis: Analysis) -> Swept:
     sources = Sources(calibration=analysis.run.calibration, spec=analysis.spec)
     recipes = estimable_recipes(sources) if can_estimate(sources) else ()
     recipe = next((name for name in _RECIPES if name in recipes), None)
     if recipe is None:
-        return Swept(rows=pd.DataFrame(), command="")
+        return DerivedTable(name=FILE, rows=pd.DataFrame(), command="")
     rows = [
         row
         for model in load_models(paths.MODELS).values()
@@ -149,7 +142,8 @@ def _contents(analysis: Analysis) -> Swept:
         f"python -m roofcal llm --sweep --device {analysis.device} "
         f"--environment {analysis.environment_id} --recipe {recipe} --model NAME"
     )
-    return Swept(rows=pd.DataFrame(rows, columns=list(COLUMNS)), command=command)
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return DerivedTable(name=FILE, rows=table, command=command)
 
 
 def _rows_of_model(
@@ -188,7 +182,7 @@ def _rows_of_model(
         }
 
 
-def _blocks(swept: Swept, writer: SectionWriter) -> Iterator[Block]:
+def _blocks(swept: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
     if len(swept.rows):
         pictures = draw_map(swept.rows), draw_frontier(swept.rows)
         yield from writer.figures(*pictures, source=FILE, command=swept.command)
@@ -200,5 +194,5 @@ SECTION = Section(
     question="models",
     contents=_contents,
     blocks=_blocks,
-    tables=lambda swept: filled_table(FILE, swept.rows),
+    tables=derived_file,
 )

@@ -179,16 +179,15 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
     """One panel per mode and kind of the table of winners; None for an empty table."""
     if table.empty:
         return None
-    cells = table.assign(
-        panel=table["kind"] + ", " + table["mode"].map(_TITLES),
-        weight=[shape_text(sizes) for sizes in table[["n", "k"]].to_numpy()],
-        label=table["format"] + np.where(table["class"] == "uncertain", "?", ""),
-        colour=table["format"].map(_TINTS),
+    rows = charts.in_order(table, mode=tables.MODES, kind=tables.KINDS)
+    cells = rows.assign(
+        panel=rows["kind"] + ", " + rows["mode"].map(_TITLES),
+        weight=[shape_text(sizes) for sizes in rows[["n", "k"]].to_numpy()],
+        label=rows["format"] + np.where(rows["class"] == "uncertain", "?", ""),
+        colour=rows["format"].map(_TINTS),
         ink=_NAME_COLOUR,
     )
     order = [shape_text(sizes) for sizes in tables.weights_by_size(table)]
-    places = cells["mode"].map(tables.MODES.index) + cells["kind"].map(tables.KINDS.index) / 2
-    in_panels = cells.assign(place=places).sort_values("place", kind="stable")
     chart = charts.Chart(
         x=charts.Axis("m", "m", "names"),
         y=charts.Axis("weight", f"n {TIMES} k", "names", order=order),
@@ -197,7 +196,7 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
             charts.Layer("hatched", table="uncertain"),
         ],
         tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
-        panels=charts.facets(in_panels, "panel", _ROW_PX, names="weight", name_px=_ROW_PX),
+        panels=charts.facets(cells, "panel", _ROW_PX, names="weight", name_px=_ROW_PX),
         tips=(
             charts.Tip("weight", f"n {TIMES} k"),
             charts.Tip("m", "m", "count"),
