@@ -1,20 +1,9 @@
 // Drawers that draw when they are opened, tabs of figures, links into both, and the contents.
 "use strict";
 (() => {
-  // Draws what can be seen in a part of the page and is packed; done when it is drawn.
-  async function drawSeen(part) {
-    const held = [...part.querySelectorAll(".drawing > script[type='application/gzip']")];
-    const seen = held.filter((script) => script.parentElement.checkVisibility());
-    const grids = [...part.querySelectorAll(".grid")].filter((grid) => grid.checkVisibility());
-    await Promise.all([
-      ...seen.map(async (script) => {
-        const place = script.parentElement, packed = script.textContent;
-        script.remove();
-        place.innerHTML = await unpacked(packed);
-      }),
-      ...grids.map((grid) => tables.draw(grid)),
-    ]);
-  }
+  // Draws the tables that can be seen in a part of the page and are packed; done when they are drawn.
+  const drawSeen = (part) => Promise.all([...part.querySelectorAll(".grid")]
+    .filter((grid) => grid.checkVisibility()).map((grid) => tables.draw(grid)));
 
   // One figure of a group is shown; a list of tabs chooses it, with arrow keys too.
   document.querySelectorAll(".tabs").forEach((group, number) => {

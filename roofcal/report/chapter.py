@@ -1,20 +1,19 @@
 """The chapter of one run: its questions with their sections, and what the first page says of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from roofcal.fitting.parallel import parallel_map
-from roofcal.report.checks import Check, all_checks, disturbances
+from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import caption_words
 from roofcal.report.data.provenance import environment_facts, table_command
-from roofcal.report.kit.blocks import Block, FigureBlock, Table
-from roofcal.report.kit.writer import OpSource, SectionWriter, figure_prefixes
-from roofcal.report.page import sections_by_question
+from roofcal.report.kit.blocks import Block, FigureBlock
+from roofcal.report.kit.writer import OpSource, SectionWriter
+from roofcal.report.page import QUESTIONS, sections_by_question
 from roofcal.report.section import CsvTable, Section
 from roofcal.report.summary import (
-    HeadlineNumber,
     headline_numbers,
     regime_tables,
     summary_sentences,
@@ -48,29 +47,65 @@ class ChapterQuestion:
     sections: Sequence[ChapterSection]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """One device in one environment, ready for the template.
+    """One device in one environment, ready for the template: the sections, filled with one run.
 
+    id           ids in it begin with it
     environment  its short name; `facts` have the id
     is_earlier   whether the page has a newer environment of the device
     """
 
-    id: str
-    name: str
-    short: str
-    environment: str
-    is_earlier: bool
-    origin: str
-    facts: Sequence[tuple[str, str]]
-    verdict: str
-    numbers: Sequence[HeadlineNumber]
-    summary: Sequence[str]
-    tables: Sequence[Table]
-    regime_tables: Sequence[Table]
-    checks: Sequence[Check]
-    disturbances: Sequence[str]
-    questions: Sequence[ChapterQuestion]
+    def __init__(self, analysis: Analysis, anchor: str) -> None:
+        environment = analysis.run.environment
+        self.analysis, self.id = analysis, anchor
+        self.name, self.short = environment.device_name, environment.device
+        self.environment, self.is_earlier = analysis.environment_name, analysis.is_earlier
+        self.origin, self.facts = analysis.run.origin, environment_facts(environment)
+        self.disturbances = disturbances(analysis)
+        self._filled = [
+            (question, [(section, section.contents(analysis)) for section in sections])
+            for question, sections in sections_by_question().items()
+        ]
+
+    def csv_tables(self) -> list[CsvTable]:
+        """Every CSV file of the run."""
+        filled = [pair for _, sections in self._filled for pair in sections]
+        return [table for section, contents in filled for table in section.tables(contents)]
+
+    @cached_property
+    def questions(self) -> list[ChapterQuestion]:
+        """The questions with what answers them, in order."""
+        written = {
+            section.key: ChapterSection(
+                id=f"{self.id}-{section.key}",
+                title=section.title,
+                blocks=list(
+                    section.blocks(contents, section_writer(self.analysis, section, self.id))
+                ),
+            )
+            for _, sections in self._filled
+            for section, contents in sections
+        }
+        return [
+            ChapterQuestion(
+                id=f"{self.id}-{question}",
+                title=QUESTIONS[question],
+                answer=answer.text,
+                is_open=answer.is_open,
+                figures=[
+                    figure
+                    for section, _ in sections
+                    for figure in lead_figures(written[section.key].blocks, section.lead)
+                ],
+                sections=[
+                    written[section.key] for section, _ in sections if written[section.key].blocks
+                ],
+            )
+            for question, sections in self._filled
+            for answering, contents in sections
+            if answering.answer
+            for answer in [answering.answer(contents)]
+        ]
 
     @property
     def sections(self) -> list[ChapterSection]:
@@ -87,94 +122,16 @@ class Chapter:
         """All figures of the chapter, in order."""
         return [block for block in self.blocks if isinstance(block, FigureBlock)]
 
-
-class ChapterBuilder:
-    """Fills the sections with one run, once, and makes the chapter and the tables of them."""
-
-    def __init__(self, analysis: Analysis) -> None:
-        self.analysis = analysis
-        self._questions = [
-            (question, [(section, section.contents(analysis)) for section in sections])
-            for question, sections in sections_by_question()
-        ]
-
-    def tables(self) -> list[CsvTable]:
-        """Every CSV file of the run."""
-        filled = [pair for _, sections in self._questions for pair in sections]
-        return [table for section, contents in filled for table in section.tables(contents)]
-
-    def chapter(self, anchor: str, number: int, *, has_files: bool = True) -> Chapter:
-        """The chapter.
-
-        Args:
-            anchor: its id; ids in it begin with this.
-            number: its place among the chapters, which tells its figures from those of others.
-            has_files: whether figures become files, so that those with a chart are drawn as well.
-        """
-        environment = self.analysis.run.environment
-        # before the sections are written: these tables are computed once, not once per process
-        summary = summary_sentences(self.analysis)
-        tables = list(summary_tables(self.analysis, anchor))
-        line, numbers = verdict(self.analysis), headline_numbers(self.analysis)
-        by_regime, checks = list(regime_tables(self.analysis, anchor)), all_checks(self.analysis)
-        written = self._written(anchor, number, has_files)
-        return Chapter(
-            id=anchor,
-            name=environment.device_name,
-            short=environment.device,
-            environment=self.analysis.environment_name,
-            is_earlier=self.analysis.is_earlier,
-            origin=self.analysis.run.origin,
-            facts=environment_facts(environment),
-            verdict=line,
-            numbers=numbers,
-            summary=summary,
-            tables=tables,
-            regime_tables=by_regime,
-            checks=checks,
-            disturbances=disturbances(self.analysis),
-            questions=[
-                ChapterQuestion(
-                    id=f"{anchor}-{question.key}",
-                    title=question.title,
-                    answer=answer.text,
-                    is_open=answer.is_open,
-                    figures=[
-                        figure
-                        for section, _ in sections
-                        for figure in lead_figures(written[section.key].blocks, section.lead)
-                    ],
-                    sections=[
-                        written[section.key]
-                        for section, _ in sections
-                        if written[section.key].blocks
-                    ],
-                )
-                for question, sections in self._questions
-                for answering, contents in sections
-                if answering.answer
-                for answer in [answering.answer(contents)]
-            ],
-        )
-
-    def _written(self, anchor: str, number: int, has_files: bool) -> dict[str, ChapterSection]:
-        """Key of every section -> the section. Drawing takes 4/5 of the time of a report."""
-        filled = [pair for _, sections in self._questions for pair in sections]
-
-        def write(place: int) -> ChapterSection:
-            section, contents = filled[place]
-            prefixes = figure_prefixes(number, place)
-            writer = section_writer(self.analysis, section, anchor, prefixes)
-            writer = replace(writer, has_files=has_files)
-            return ChapterSection(
-                id=f"{anchor}-{section.key}",
-                title=section.title,
-                blocks=list(section.blocks(contents, writer)),
-            )
-
-        sections = parallel_map(write, range(len(filled)))
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What stands above the questions: sentences, numbers, checks and tables, by their name."""
         return {
-            section.key: written for (section, _), written in zip(filled, sections, strict=True)
+            "verdict": verdict(self.analysis),
+            "numbers": headline_numbers(self.analysis),
+            "sentences": summary_sentences(self.analysis),
+            "checks": all_checks(self.analysis),
+            "tables": list(summary_tables(self.analysis, self.id)),
+            "regime_tables": list(regime_tables(self.analysis, self.id)),
         }
 
 
@@ -186,17 +143,8 @@ def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[Figur
         yield min(own, key=lambda figure: lead.index(figure.key))
 
 
-def section_writer(
-    analysis: Analysis, section: Section[Any], anchor: str, prefixes: Iterator[str]
-) -> SectionWriter:
-    """What a section writes its blocks with.
-
-    Args:
-        analysis: the run.
-        section: the section, for its captions.
-        anchor: id of the chapter.
-        prefixes: of the figures of the chapter.
-    """
+def section_writer(analysis: Analysis, section: Section[Any], anchor: str) -> SectionWriter:
+    """What a section writes its blocks with; ids begin with `anchor`, that of the chapter."""
 
     def source_of(op: str) -> OpSource:
         return OpSource(
@@ -205,6 +153,4 @@ def section_writer(
             words=caption_words(op),
         )
 
-    return SectionWriter(
-        anchor=anchor, prefixes=prefixes, captions=section.folder, source_of=source_of
-    )
+    return SectionWriter(anchor=anchor, captions=section.folder, source_of=source_of)

@@ -4,32 +4,24 @@ To add a section: its folder in `roofcal/report/sections/`, and its line in ORDE
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
 
 from roofcal.report.section import Section
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A question of a reader; sections name it by its key."""
-
-    key: str
-    title: str
-
-
-QUESTIONS: Final = (
-    Question(key="recipe", title="Which recipe for my layer?"),
-    Question(key="weights", title="Do narrow weights pay?"),
-    Question(key="models", title="How fast are language models?"),
-    Question(key="roofs", title="How close to its roofs does it run?"),
-    Question(key="healthy", title="Is my GPU healthy?"),
-    Question(key="changed", title="What moved?"),
-    Question(key="trust", title="Can I trust the prediction?"),
-    Question(key="ledger", title="Do the claims hold?"),
-    Question(key="how", title="How was this measured?"),
-)
+# Questions of a reader in the order of the page: key, by which sections name it -> title
+QUESTIONS: Final = {
+    "recipe": "Which recipe for my layer?",
+    "weights": "Do narrow weights pay?",
+    "models": "How fast are language models?",
+    "roofs": "How close to its roofs does it run?",
+    "healthy": "Is my GPU healthy?",
+    "changed": "What moved?",
+    "trust": "Can I trust the prediction?",
+    "ledger": "Do the claims hold?",
+    "how": "How was this measured?",
+}
 
 # Folders of sections in the order of the page; sections of one question stand together.
 ORDER: Final = (
@@ -73,23 +65,22 @@ class PageError(ValueError):
 
 def sections_by_question(
     sections: Sequence[Section[Any]] = SECTIONS,
-) -> list[tuple[Question, list[Section[Any]]]]:
-    """Every question with its sections, in order.
+) -> dict[str, list[Section[Any]]]:
+    """Key of every question -> its sections, in order.
 
     Raises:
         PageError: a section names no question of QUESTIONS, or two sections have one key.
     """
     keys = [section.key for section in sections]
-    questions = [question.key for question in QUESTIONS]
     for section in sections:
-        if section.question not in questions:
+        if section.question not in QUESTIONS:
             raise PageError(
                 f"section '{section.key}' stands under no question: '{section.question}' is none "
-                f"of {', '.join(questions)}"
+                f"of {', '.join(QUESTIONS)}"
             )
         if keys.count(section.key) > 1:
             raise PageError(f"two sections have the key '{section.key}'")
-    return [
-        (question, [section for section in sections if section.question == question.key])
+    return {
+        question: [section for section in sections if section.question == question]
         for question in QUESTIONS
-    ]
+    }

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.derived import DerivedTable, derived_table
+from roofcal.report.data.provenance import DerivedTable, derived_table
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.writer import SectionWriter
 

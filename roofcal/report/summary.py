@@ -1,7 +1,6 @@
 """The first page: sentences with numbers that come from the tables, and a line per device."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pandas as pd
@@ -16,17 +15,8 @@ from roofcal.report.data.claims import counts_text
 from roofcal.report.data.op_pages import headline_op, page_of
 from roofcal.report.data.quality import busy_fraction, wall_seconds
 from roofcal.report.data.regime_matrices import error_table, gain_table
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Table, make_table
-from roofcal.report.kit.columns import (
-    count,
-    counts,
-    fraction,
-    number,
-    ratio,
-    text,
-    texts,
-    written_number,
-)
 from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
 from roofcal.report.sections.roofline import BURST_RECIPE, first_turn, settled_sentences
 
@@ -36,38 +26,42 @@ _OTHER_MODELS: Final = {
     "datasheet": "datasheet's roofline",
 }
 _DEVICE_COLUMNS: Final = (
-    *texts("device", "records"),
-    count("points", "points"),
-    count("ok", "ok"),
-    number("bf16", "bf16", "TFLOP/s", 1e-12),
-    number("best", "fastest", "TFLOP/s", 1e-12),
-    number("memory", "copy", "TB/s", 1e-12),
-    written_number(
+    *col.texts("device", "records"),
+    col.count("points", "points"),
+    col.count("ok", "ok"),
+    col.number("bf16", "bf16", "TFLOP/s", 1e-12),
+    col.number("best", "fastest", "TFLOP/s", 1e-12),
+    col.number("memory", "copy", "TB/s", 1e-12),
+    col.written_number(
         "gain",
         "best gain, large",
         "gain_ratio",
         "highest median speed-up over large products, and its recipe",
     ),
-    fraction("mape", "MAPE", about="of the products by the library that no fit has seen"),
-    count("beyond", "over datasheet"),
-    *texts("environment"),
+    col.fraction("mape", "MAPE", about="of the products by the library that no fit has seen"),
+    col.count("beyond", "over datasheet"),
+    *col.texts("environment"),
 )
 _RECIPE_COLUMNS: Final = (
-    *texts("op", "format", "regime", "recipe", "provider"),
-    ratio("speedup", "speed", "time of the baseline over that of the recipe, median over shapes"),
-    *texts("baseline"),
-    *counts("shapes"),
-    count("first", "fastest of all", "shapes at which no other recipe or provider is faster"),
-    count("slower", "baseline faster", "shapes at which the baseline is faster than every recipe"),
+    *col.texts("op", "format", "regime", "recipe", "provider"),
+    col.ratio(
+        "speedup", "speed", "time of the baseline over that of the recipe, median over shapes"
+    ),
+    *col.texts("baseline"),
+    *col.counts("shapes"),
+    col.count("first", "fastest of all", "shapes at which no other recipe or provider is faster"),
+    col.count(
+        "slower", "baseline faster", "shapes at which the baseline is faster than every recipe"
+    ),
 )
 _ERROR_COLUMNS: Final = (
-    *texts("op"),
-    count("count", "points"),
-    fraction("mape", "calibrated"),
-    fraction(
+    *col.texts("op"),
+    col.count("count", "points"),
+    col.fraction("mape", "calibrated"),
+    col.fraction(
         "coverage", "inside", digits=0, about="points inside the interval of their prediction"
     ),
-    text("worst", "worst regime"),
+    col.text("worst", "worst regime"),
 )
 _ERROR_KEYS: Final = tuple(column.key for column in _ERROR_COLUMNS)
 
@@ -97,17 +91,11 @@ def device_line(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadlineNumber:
-    """A number of the strip at the head of the page, as people read it."""
+def headline_numbers(analysis: Analysis) -> list[tuple[str, str, str]]:
+    """(label, value, note) of settled rate, memory and error of predictions, as people read them.
 
-    value: str
-    label: str
-    note: str
-
-
-def headline_numbers(analysis: Analysis) -> list[HeadlineNumber]:
-    """Settled rate, memory and error of predictions, MISSING for one that the run lacks."""
+    MISSING stands for a number that the run lacks.
+    """
     spec, product = analysis.spec, analysis.fastest.get(BURST_RECIPE)
     rate = product.rate.value if product else None
     copy = constants_of(analysis.run.calibration).get(COPY)
@@ -116,25 +104,19 @@ def headline_numbers(analysis: Analysis) -> list[HeadlineNumber]:
     notes = [product.shape if product else "", _share_text(rate, peak)]
     if burst is not None:
         notes.append(f"fastest first milliseconds: {scaled(burst, 'flop/s')}")
+    of_memory = _share_text(copy.value if copy else None, spec.dram_bytes_per_s if spec else None)
+    mape, judged = MISSING, ""
+    if error is not None:
+        mape, inside = (percent(float(error[k]), d) for k, d in (("mape", 1), ("coverage", 0)))
+        judged = f"{judged_products(error)}, {inside} inside their intervals"
     return [
-        HeadlineNumber(
-            value=MISSING if rate is None else scaled(rate, "flop/s"),
-            label=f"fastest {BURST_RECIPE} product, settled",
-            note="; ".join(filter(None, notes)) or "no such product has a time",
+        (
+            f"fastest {BURST_RECIPE} product, settled",
+            MISSING if rate is None else scaled(rate, "flop/s"),
+            "; ".join(filter(None, notes)) or "no such product has a time",
         ),
-        HeadlineNumber(
-            value=MISSING if copy is None else scaled(copy.value, "B/s"),
-            label="memory copies",
-            note=_share_text(copy.value if copy else None, spec.dram_bytes_per_s if spec else None),
-        ),
-        HeadlineNumber(
-            value=MISSING if error is None else percent(float(error["mape"])),
-            label="mean error of predicted times",
-            note=""
-            if error is None
-            else f"{judged_products(error)}, "
-            f"{percent(float(error['coverage']), 0)} inside their intervals",
-        ),
+        ("memory copies", MISSING if copy is None else scaled(copy.value, "B/s"), of_memory),
+        ("mean error of predicted times", mape, judged),
     ]
 
 
@@ -212,7 +194,7 @@ def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
         yield make_table(recipes, _RECIPE_COLUMNS, id=f"{anchor}-recipe-table", caption=title)
     if len(errors):
         models = [name for name in errors.columns if name not in _ERROR_KEYS]
-        columns = (*_ERROR_COLUMNS, *(fraction(name, name) for name in models))
+        columns = (*_ERROR_COLUMNS, *(col.fraction(name, name) for name in models))
         title = "Mean error of the times that models predict (MAPE), all providers of an op"
         yield make_table(errors, columns, id=f"{anchor}-trust-table", caption=title)
 

@@ -12,18 +12,19 @@ from roofcal.core.files import write_bytes
 from roofcal.core.visits.intervals import MEANINGS
 from roofcal.fitting.parallel import parallel_map
 from roofcal.points.run import Run, load_run
-from roofcal.report.chapter import Chapter, ChapterBuilder
-from roofcal.report.checks import disturbances
+from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.derived import ReportError
 from roofcal.report.data.op_pages import glossary_ops
-from roofcal.report.data.provenance import calibration_path, commands_anew, outdated_text
+from roofcal.report.data.provenance import (
+    ReportError,
+    calibration_path,
+    commands_anew,
+    outdated_text,
+)
 from roofcal.report.data.table_files import as_csv
 from roofcal.report.kit.blocks import Block, FigureBlock, Table
-from roofcal.report.kit.packing import packed, packed_json
-from roofcal.report.kit.svg import standalone
-from roofcal.report.kit.templates import FOLDER, render
-from roofcal.report.kit.vega import page_charts
+from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
+from roofcal.report.kit.vega import chart_svg, page_charts
 from roofcal.report.section import CsvTable
 from roofcal.report.shape_box import shape_box_data
 from roofcal.report.summary import device_line, device_table, headlines
@@ -71,7 +72,7 @@ def write_report(
     shape_boxes: list[dict[str, Any]] = []
     answers: dict[str, list[str]] = {}
     tables: list[tuple[str, pd.DataFrame]] = []
-    for number, (anchor, run) in enumerate(_with_anchors(loaded)):
+    for anchor, run in _with_anchors(loaded):
         device = run.environment.device
         own = [run for run in reversed(loaded) if run.environment.device == device]
         calibrations = {run.environment.environment_id: calibration_path(run) for run in own}
@@ -80,15 +81,14 @@ def write_report(
         )
         box = None if analysis.is_earlier else shape_box_data(analysis, anchor)
         shape_boxes += [box] if box else []
-        builder = ChapterBuilder(analysis)
-        chapters.append(builder.chapter(anchor, number, has_files=figures is not None))
+        chapters.append(Chapter(analysis, anchor))
         lines.append(device_line(analysis))
-        reasons = " ".join(disturbances(analysis))
+        reasons = " ".join(chapters[-1].disturbances)
         note = f"note: these numbers answer nothing, measure again: {reasons}"
         answers.setdefault(
             run.origin, [*([note] if reasons else []), *headlines(analysis, lines[-1])]
         )
-        tables += _labelled(builder.tables(), analysis)
+        tables += _labelled(chapters[-1].csv_tables(), analysis)
     files = _joined(tables)
     details = _second_page(chapters, device_table(lines), files)
     page = _first_page(chapters, shape_boxes)
@@ -119,7 +119,7 @@ def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
     """
     loaded = load_run(run)
     analysis = analyse(loaded, load_devices(devices_folder).get(loaded.environment.device))
-    return _joined(_labelled(ChapterBuilder(analysis).tables(), analysis))
+    return _joined(_labelled(Chapter(analysis, "").csv_tables(), analysis))
 
 
 def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
@@ -131,7 +131,7 @@ def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
                 for block in section.blocks:
                     if isinstance(block, FigureBlock):
                         name = f"{folder}/{chapter.id}/{block.key}.{block.op}.svg"
-                        yield name, standalone(block.svg)
+                        yield name, chart_svg(block.chart, block.alt)
 
 
 def _labelled(tables: Iterable[CsvTable], analysis: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -204,7 +204,7 @@ def _second_page(chapters: Sequence[Chapter], devices: Table, tables: Mapping[st
 def _page_parts(blocks: Sequence[Block], further_scripts: Sequence[str] = ()) -> dict[str, Any]:
     """Style sheet and scripts of a page with these blocks, and what its charts are drawn from."""
     figures = [block for block in blocks if isinstance(block, FigureBlock)]
-    library, data = page_charts((f.id, f.points, f.records, f.chart) for f in figures if f.chart)
+    library, data = page_charts((f.id, f.points, f.records, f.chart) for f in figures)
     charts = ["charts.js"] if library else []
     return {
         "style": _template("style.css") + _template("charts.css"),

@@ -7,8 +7,8 @@ import pandas as pd
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.vega import page_charts
 
-_RECIPE: Final = LegendEntry(field="recipe", value="")
-_SIDE: Final = LegendEntry(field="side", value="")
+_RECIPE: Final = LegendEntry("recipe", "")
+_SIDE: Final = LegendEntry("side", "")
 
 
 def site_charts() -> tuple[str, str]:
@@ -22,19 +22,19 @@ def _roofline() -> Chart:
     return Chart(
         x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
         y=Axis("rate", "FLOP/s"),
-        layers=[Layer(mark="line", table="roofs", detail="line"), Layer(mark="dots")],
+        layers=[Layer("line", table="roofs", detail="line"), Layer("dots")],
         tables={
-            "points": pd.DataFrame(columns=["intensity", "rate"]),
-            "roofs": pd.DataFrame(columns=["intensity", "rate"]),
+            "points": pd.DataFrame(columns=["intensity", "rate", "recipe", "side"]),
+            "roofs": pd.DataFrame(columns=["intensity", "rate", "recipe", "side"]),
         },
         panels=[Panel(height=420)],
         tips=(
-            Tip(key="name", label="side"),
-            Tip(key="recipe", label="recipe"),
-            Tip(key="shape", label="shape"),
-            Tip(key="provider", label="provider"),
-            Tip(key="time", label="time", kind="si", unit="s", low="low", high="high"),
-            Tip(key="rate", label="rate", kind="si", unit="FLOP/s"),
+            Tip("name", "side"),
+            Tip("recipe", "recipe"),
+            Tip("shape", "shape"),
+            Tip("provider", "provider"),
+            Tip("time", "time", "si", "s", low="low", high="high"),
+            Tip("rate", "rate", "si", "FLOP/s"),
         ),
         legend=(_RECIPE, _SIDE),
         columns=1,
@@ -47,19 +47,18 @@ def _history() -> Chart:
         x=Axis("environment", "", "rows"),
         y=Axis("rate", "settled FLOP/s", "linear"),
         layers=[
-            Layer(mark="line", detail="recipe"),
-            Layer(mark="interval", low="low", high="high"),
-            Layer(mark="dots"),
+            Layer("line", detail="recipe"),
+            Layer("interval", low="low", high="high"),
+            Layer("dots"),
         ],
-        tables={"points": pd.DataFrame(columns=["environment", "rate"])},
+        tables={"points": pd.DataFrame(columns=["environment", "rate", "recipe"])},
         panels=[Panel(height=300)],
         tips=(
-            Tip(key="recipe", label="products"),
-            Tip(key="environment", label="environment"),
-            Tip(key="rate", label="settled", kind="si", unit="FLOP/s", low="low", high="high"),
-            Tip(key="measured", label="measured"),
+            Tip("recipe", "products"),
+            Tip("environment", "environment"),
+            Tip("rate", "settled", "si", "FLOP/s", low="low", high="high"),
+            Tip("measured", "measured"),
         ),
         legend=(_RECIPE,),
         columns=1,
-        zooms=False,
     )

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from roofcal.claims import Entry, Ledger
-from roofcal.publish.site.grid import Grid, make_grid
+from roofcal.publish.site.devices import site_table
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.claims import Evidence, counts_text, judge, own_text, source_text
-from roofcal.report.kit.blocks import Column
+from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.columns import text, wide
 
 _SIGNS: Final = {"holds": "yes", "does not hold": "no", "cannot be tested": "none"}
@@ -23,7 +23,7 @@ class LedgerVerdicts:
 
     ledger: Ledger
     counts: Sequence[tuple[str, str]]
-    grid: Grid
+    grid: Table
 
 
 def judged_ledgers(
@@ -63,5 +63,5 @@ def judged_ledgers(
         yield LedgerVerdicts(
             ledger=ledger,
             counts=[(p.device_name, counts_text(own[p.key])) for p in newest],
-            grid=make_grid(rows, columns, id=f"claims-{name}", caption=f"{ledger.title} ({name})"),
+            grid=site_table(rows, columns, f"claims-{name}", f"{ledger.title} ({name})"),
         )

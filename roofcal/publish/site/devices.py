@@ -1,14 +1,17 @@
 """Devices as the site shows them: those that were measured, and those with a datasheet only."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+
+import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.points.roofs import COPY
-from roofcal.publish.site.grid import Grid, make_grid
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.drawing import recipe_colour
+from roofcal.report.kit.blocks import Column, Table, make_table
 from roofcal.report.kit.columns import code, fraction, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.styles import COLOURS
@@ -31,10 +34,12 @@ _SETTLED: Final = "rate of the fastest product under load, clocks settled"
 _HOLDS_COLUMN: Final = text(
     "holds", "times hold", "what the intervals of most of its measured times hold"
 )
+_NAME: Final = Column(key="name", label="device", link="page")
+_REPORT: Final = Column(key="report", label="report", link="report_address")
 _PEAK: Final = "what the datasheet prints"
 _ERROR: Final = "mean error of predictions on products by the library that no fit has seen"
 MEASURED_COLUMNS: Final = (
-    text("name", "device"),
+    _NAME,
     text("environment", "environment"),
     number("bf16_peak", "bf16 peak", "TFLOP/s", 1e-12, 4, _PEAK),
     number("bf16_settled", "settled", "TFLOP/s", 1e-12, 3, _SETTLED),
@@ -49,10 +54,10 @@ MEASURED_COLUMNS: Final = (
     fraction("mape", "off by", about=_ERROR),
     text("date", "measured"),
     _HOLDS_COLUMN,
-    text("report", "report"),
+    _REPORT,
 )
 DATASHEET_COLUMNS: Final = (
-    text("name", "device"),
+    _NAME,
     number("bf16_peak", "bf16", "TFLOP/s", 1e-12, 4),
     number("fp8_peak", "fp8", "TFLOP/s", 1e-12, 4),
     number("int8_peak", "int8", "TOP/s", 1e-12, 4),
@@ -74,8 +79,8 @@ _HISTORY_COLUMNS: Final = (
     fraction("mape", "prediction off by", about=_ERROR),
     text("date", "measured"),
     _HOLDS_COLUMN,
-    text("moved", "against the one before"),
-    text("report", "report"),
+    Column(key="moved", label="against the one before", link="moved_address"),
+    _REPORT,
 )
 _RATE_COLUMNS: Final = (
     text("label", "what"),
@@ -90,6 +95,14 @@ _SOURCE_COLUMNS: Final = (
     text("value", "datasheet"),
     wide("source", "source"),
 )
+
+
+def site_table(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], id: str, caption: str
+) -> Table:
+    """Rows as a table of the site, whose pages show all of them at once."""
+    frame = pd.DataFrame(list(rows), columns=None if rows else [column.key for column in columns])
+    return make_table(frame, columns, id=id, caption=caption, paged_from=math.inf)
 
 
 def device_address(device: str, root: str = "") -> str:
@@ -130,19 +143,13 @@ def measured_row(publication: Publication, root: str = "") -> dict[str, Any]:
     return row | {"memory_share": _share(row["memory_copy"], row["memory_peak"])}
 
 
-def measured_grid(publications: Sequence[Publication]) -> Grid:
+def measured_grid(publications: Sequence[Publication]) -> Table:
     """The table of all publications."""
     rows = [measured_row(publication) for publication in publications]
-    return make_grid(
-        rows,
-        MEASURED_COLUMNS,
-        id="measured",
-        caption="Measured devices",
-        links={"name": "page", "report": "report_address"},
-    )
+    return site_table(rows, MEASURED_COLUMNS, "measured", "Measured devices")
 
 
-def datasheet_grid(specs: Mapping[str, DeviceSpec]) -> Grid:
+def datasheet_grid(specs: Mapping[str, DeviceSpec]) -> Table:
     """The table of devices that nobody measured, by what their vendors print."""
     rows = [
         {
@@ -159,12 +166,10 @@ def datasheet_grid(specs: Mapping[str, DeviceSpec]) -> Grid:
         for device, spec in specs.items()
     ]
     title = "Devices with a datasheet only: nobody measured them"
-    return make_grid(
-        rows, DATASHEET_COLUMNS, id="datasheets", caption=title, links={"name": "page"}
-    )
+    return site_table(rows, DATASHEET_COLUMNS, "datasheets", title)
 
 
-def rates_grid(publication: Publication) -> Grid:
+def rates_grid(publication: Publication) -> Table:
     """What a publication measured beside what the datasheet prints."""
     spec, rows = publication.analysis.spec, []
     products = publication.analysis.fastest
@@ -179,9 +184,7 @@ def rates_grid(publication: Publication) -> Grid:
     rows += _link_rows(publication)
     if LAUNCH in publication.constants:
         rows.append(_rate_row("Empty kernel in a graph", "", publication.constants[LAUNCH], None))
-    return make_grid(
-        rows, _RATE_COLUMNS, id="rates", caption=f"Settled rates, {publication.environment}"
-    )
+    return site_table(rows, _RATE_COLUMNS, "rates", f"Settled rates, {publication.environment}")
 
 
 def _link_rows(publication: Publication) -> list[dict[str, Any]]:
@@ -199,7 +202,7 @@ def _link_rows(publication: Publication) -> list[dict[str, Any]]:
     return rows
 
 
-def history_grid(publications: Sequence[Publication]) -> Grid:
+def history_grid(publications: Sequence[Publication]) -> Table:
     """The environments of one device, the newest first, as its page shows them."""
     rows = [measured_row(publication, "../") for publication in publications]
     for row, newer, older in zip(rows, publications, publications[1:], strict=False):
@@ -207,16 +210,10 @@ def history_grid(publications: Sequence[Publication]) -> Grid:
         row["moved_address"] = f"../compare.html#a={side_of(older)}&b={side_of(newer)}".replace(
             "+", "%2B"
         )
-    return make_grid(
-        rows,
-        _HISTORY_COLUMNS,
-        id="history",
-        caption="Environments, the newest first",
-        links={"report": "report_address", "moved": "moved_address"},
-    )
+    return site_table(rows, _HISTORY_COLUMNS, "history", "Environments, the newest first")
 
 
-def source_grid(spec: DeviceSpec) -> Grid:
+def source_grid(spec: DeviceSpec) -> Table:
     """Every figure of a datasheet with its source."""
     figures = {
         "compute_units": str(spec.compute_units),
@@ -234,9 +231,7 @@ def source_grid(spec: DeviceSpec) -> Grid:
         for key, value in figures.items()
         if value is not None and key in spec.sources
     ]
-    return make_grid(
-        rows, _SOURCE_COLUMNS, id="sources", caption="What the vendor prints, with sources"
-    )
+    return site_table(rows, _SOURCE_COLUMNS, "sources", "What the vendor prints, with sources")
 
 
 def link_text(spec: DeviceSpec) -> str | None:

@@ -23,8 +23,7 @@ from roofcal.publish.site.language_models import language_model_rows
 from roofcal.publish.site.points import measured_points, modelled_points
 from roofcal.publish.site.publications import LeftOut, Publication, read_publications
 from roofcal.publish.verify import files_without_report
-from roofcal.report.kit.packing import packed_json
-from roofcal.report.kit.templates import FOLDER, render
+from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.write import write_report
 
 # Page -> its name in the navigation, in order

@@ -6,7 +6,7 @@ report, whichever op it is drawn for.
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
@@ -18,7 +18,14 @@ from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.tidy import shape_texts, standard_rows
 from roofcal.report.kit import styles
-from roofcal.report.kit.charts import DASH, MOST_ROWS, LegendEntry, Tip
+from roofcal.report.kit.charts import (
+    DASH,
+    MOST_ROWS,
+    LegendEntry,
+    Tip,
+    marked,
+    swatches,
+)
 from roofcal.report.kit.numbers import scaled
 from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import thinned
@@ -62,19 +69,12 @@ _POINT_COLUMNS: Final = (
     *("recipe", "provider", "regime", "median_s", "ci95_low_s", "ci95_high_s", "sm_clock_hz"),
     *("kernel_names", "point_id", "achieved_flops_per_s", "achieved_bytes_per_s", "bound_by"),
 )
-HEAD_TIPS: Final = (Tip(key="shape", label="shape"), Tip(key="recipe", label="recipe"))
-TIME_TIP: Final = Tip(
-    key="median_s", label="time", kind="si", unit="s", low="ci95_low_s", high="ci95_high_s"
-)
-FLOPS_TIP: Final = Tip(key="achieved_flops_per_s", label="rate", kind="si", unit="FLOP/s")
-BYTES_TIP: Final = Tip(key="achieved_bytes_per_s", label="bandwidth", kind="si", unit="B/s")
+HEAD_TIPS: Final = (Tip("shape", "shape"), Tip("recipe", "recipe"))
+TIME_TIP: Final = Tip("median_s", "time", "si", "s", "ci95_low_s", "ci95_high_s")
+FLOPS_TIP: Final = Tip("achieved_flops_per_s", "rate", "si", "FLOP/s")
+BYTES_TIP: Final = Tip("achieved_bytes_per_s", "bandwidth", "si", "B/s")
 STEP_TIP: Final = Tip(
-    key="decode_step_s",
-    label="time per token",
-    kind="si",
-    unit="s",
-    low="decode_step_low_s",
-    high="decode_step_high_s",
+    "decode_step_s", "time per token", "si", "s", "decode_step_low_s", "decode_step_high_s"
 )
 # What is said of every measured point, behind its shape, recipe and numbers: numbers, then words.
 _HOVERED: Final = sorted(
@@ -85,12 +85,11 @@ _FRACTIONS: Final = ("fraction", "relative")
 
 
 def _tip(column: Column) -> Tip:
-    named: dict[str, Any] = {"key": column.name, "label": column.hover}
     if column.kind != "number":
-        return Tip(**named, kind="count" if column.kind == "count" else "text")
+        return Tip(column.name, column.hover, "count" if column.kind == "count" else "text")
     if column.unit in _FRACTIONS:
-        return Tip(**named, kind="percent")
-    return Tip(**named, kind="si", unit=column.unit)
+        return Tip(column.name, column.hover, "percent")
+    return Tip(column.name, column.hover, "si", column.unit)
 
 
 TAIL_TIPS: Final = tuple(map(_tip, _HOVERED))
@@ -119,20 +118,14 @@ def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
 def provider_legend(providers: Iterable[str]) -> list[LegendEntry]:
     """Entries of providers by their markers; none for one provider alone."""
     names = sorted(dict.fromkeys(map(str, providers)))
-    entries = [
-        LegendEntry(field="provider", value=name, colour=MUTED, marker=provider_marker(name))
-        for name in names
-    ]
+    entries = marked("provider", {name: (MUTED, provider_marker(name)) for name in names})
     return entries if len(entries) > 1 else []
 
 
 def point_legend(rows: pd.DataFrame) -> list[LegendEntry]:
     """Entries of the recipes and providers of some points of one op."""
     recipes = in_recipe_order(rows["recipe"], str(rows["op"].iloc[0]))
-    entries = [
-        LegendEntry(field="recipe", value=name, colour=recipe_colour(name), marker="swatch")
-        for name in recipes
-    ]
+    entries = swatches("recipe", {name: recipe_colour(name) for name in recipes})
     return [*entries, *provider_legend(rows["provider"])]
 
 
@@ -152,8 +145,8 @@ def bandwidth_levels(
     ]
     entries = [
         LegendEntry(
-            field="recipe",
-            value=name,
+            "recipe",
+            name,
             label=f"{name} {scaled(value, 'B/s')}",
             colour=colour,
             dash=DASH if dashed else (),

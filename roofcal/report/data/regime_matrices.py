@@ -1,7 +1,6 @@
 """Two small tables that say most: speed-up by recipe and regime, error by model and regime."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 
@@ -16,25 +15,18 @@ from roofcal.report.kit.columns import count, fraction, ratio, text
 
 def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
     """Rows: recipes by provider. Columns: medians by regime and `all`, `shapes`, `slower`."""
-    order = in_recipe_order(speedups["recipe"], str(speedups["op"].iloc[0]))
-    pairs = sorted(
-        set(zip(speedups["recipe"], speedups["provider"], strict=True)),
-        key=lambda pair: (order.index(pair[0]), pair[1]),
+    keys = ["recipe", "provider"]
+    medians = speedups.pivot_table("speedup", keys, "regime", aggfunc="median")
+    matrix = medians.assign(
+        **{ALL: speedups.groupby(keys)["speedup"].median()},
+        shapes=speedups.groupby(keys).size(),
+        slower=(speedups["speedup_high"] < 1).groupby([speedups[key] for key in keys]).sum(),
     )
-    return pd.DataFrame([_gain_row(recipe, provider, speedups) for recipe, provider in pairs])
-
-
-def _gain_row(recipe: str, provider: str, speedups: pd.DataFrame) -> dict[str, Any]:
-    rows = speedups[(speedups["recipe"] == recipe) & (speedups["provider"] == provider)]
-    medians = rows.groupby("regime")["speedup"].median()
-    return {
-        "recipe": recipe,
-        "provider": provider,
-        ALL: float(rows["speedup"].median()),
-        **{str(regime): float(value) for regime, value in medians.items()},
-        "shapes": len(rows),
-        "slower": int((rows["speedup_high"] < 1).sum()),
-    }
+    order = in_recipe_order(speedups["recipe"], str(speedups["op"].iloc[0]))
+    rows = matrix.reset_index()
+    return rows.sort_values(
+        keys, key=lambda names: names.map(order.index) if names.name == "recipe" else names
+    )
 
 
 def error_matrix(errors: pd.DataFrame, op: str) -> pd.DataFrame:
@@ -42,14 +34,15 @@ def error_matrix(errors: pd.DataFrame, op: str) -> pd.DataFrame:
 
     Columns: MAPE by regime and `all`, `points`.
     """
+    keys = ["model", "provider"]
     chosen = errors[(errors["op"] == op) & (errors["recipe"] == ALL)]
-    rows: list[dict[str, Any]] = []
-    for (model, provider), group in chosen.groupby(["model", "provider"]):
-        points = int(group.loc[group["regime"] == ALL, "count"].iloc[0])
-        by_regime = dict(zip(group["regime"], group["mape"], strict=True))
-        rows.append({"model": model, "provider": provider, "points": points, **by_regime})
-    rows.sort(key=lambda r: (r["model"] != MODEL, r["model"], r["provider"] != ALL, r["provider"]))
-    return pd.DataFrame(rows)
+    points = chosen[chosen["regime"] == ALL].set_index(keys)["count"]
+    matrix = chosen.pivot(index=keys, columns="regime", values="mape").assign(points=points)
+    first = {"model": MODEL, "provider": ALL}
+    rows = matrix.reset_index()
+    return rows.sort_values(
+        keys, key=lambda names: names.where(names != first[str(names.name)], ""), kind="stable"
+    )
 
 
 def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:

@@ -13,7 +13,7 @@ from roofcal.core.csv_files import defused
 from roofcal.core.devices import load_devices
 from roofcal.core.names import did_you_mean
 from roofcal.points.run import load_run
-from roofcal.report.data.derived import ReportError
+from roofcal.report.data.provenance import ReportError
 
 FORMATS: Final = ("csv", "json", "markdown", "latex")
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {

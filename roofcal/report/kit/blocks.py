@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import pandas as pd
 
 from roofcal.report.kit.charts import Chart
 from roofcal.report.kit.numbers import MISSING, is_missing
-from roofcal.report.kit.packing import packed_json
-from roofcal.report.kit.templates import render
+from roofcal.report.kit.templates import packed_json, render
 
 PAGED_FROM: Final = 31  # rows: longer tables are packed, and get a filter and pages when opened
 MOST_ROWS: Final = 20_000  # rows of a table in the page; its CSV file has all
@@ -29,6 +28,7 @@ class Column:
     sort_key  column of the frame that holds the number to sort by, where `key` holds a text
     factor    of the shown number over the value: 1e6 of seconds that are shown in microseconds
     signs     for verdicts: word -> class of the style sheet that gives it a sign and a colour
+    link      column of the frame that holds the address to which the cell leads, if any
     """
 
     key: str
@@ -40,6 +40,7 @@ class Column:
     sort_key: str = ""
     factor: float = 1.0
     signs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +73,8 @@ class FigureBlock:
     """A figure with the table it was drawn from and the command that prints that table.
 
     key   its caption is <section folder>/<key>.md
-    svg   the drawing; `caption` are paragraphs. Both are HTML.
+    caption paragraphs, as HTML
     alt   what a reader who cannot see it should know
-    chart what the page shows in the place of `svg`, if anything
     points the name under which the page carries the points of its op; `records` is the id of the
           table of their records
     """
@@ -83,13 +83,12 @@ class FigureBlock:
     key: str
     title: str
     op: str
-    svg: str
     caption: Sequence[str]
     facts: str
     source: str
     command: str
-    alt: str = ""
-    chart: Chart | None = None
+    alt: str
+    chart: Chart
     points: str = ""
     records: str = ""
     kind: Literal["figure"] = "figure"
@@ -134,6 +133,7 @@ def make_table(
     id: str,
     caption: str,
     source: str = "",
+    paged_from: float = PAGED_FROM,
 ) -> Table:
     """A table of those `columns` that have a value in the frame; rows keep their order.
 
@@ -143,12 +143,11 @@ def make_table(
     filled = [c for c in present if frame[c.key].notna().any()] or present
     shown = frame.iloc[:MOST_ROWS]
     cells = [list(_cells(shown, column)) for column in filled]
-    is_long = len(shown) >= PAGED_FROM
+    is_long = len(shown) >= paged_from
     return Table(
         id=id,
         caption=caption,
-        # cells are written, so the formatters stay here: functions go to no other process
-        columns=[replace(column, show=str) for column in filled],
+        columns=filled,
         body="" if is_long else render("rows.html.j2", rows=zip(*cells, strict=True)),
         packed=_packed_table(filled, cells) if is_long else "",
         shown=len(shown),
@@ -157,7 +156,8 @@ def make_table(
     )
 
 
-Cell = tuple[str, str, str]  # kind, text, mark: the number to sort by, or the class of a verdict
+# kind, text, mark (the number to sort by, or the class of a verdict), address
+Cell = tuple[str, str, str, str]
 
 
 def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) -> str:
@@ -181,11 +181,11 @@ def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) ->
                 for column in columns
             ],
             "texts": [
-                [None if text == MISSING else text for _, text, _ in own_cells]
+                [None if text == MISSING else text for _, text, *_ in own_cells]
                 for own_cells in cells
             ],
             "numbers": {
-                str(place): [float(mark) if mark else None for _, _, mark in cells[place]]
+                str(place): [float(mark) if mark else None for _, _, mark, _ in cells[place]]
                 for place, column in enumerate(columns)
                 if column.kind == "number" and column.sort_key
             },
@@ -201,10 +201,12 @@ def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) ->
 
 def _rounded_values(column: Column, cells: Sequence[Cell]) -> list[float | None]:
     """The values of a column in the shown unit, to six digits; [] where the texts say them all."""
-    values = [float(f"{column.factor * float(mark):.6g}") if mark else None for _, _, mark in cells]
+    values = [
+        float(f"{column.factor * float(mark):.6g}") if mark else None for _, _, mark, _ in cells
+    ]
     are_texts = all(
         value is None or text in (f"{value:,.0f}", f"{value:g}")
-        for value, (_, text, _) in zip(values, cells, strict=True)
+        for value, (_, text, *_) in zip(values, cells, strict=True)
     )
     finite = [None if value is None or math.isinf(value) else value for value in values]
     return [] if are_texts else finite
@@ -213,10 +215,12 @@ def _rounded_values(column: Column, cells: Sequence[Cell]) -> list[float | None]
 def _cells(frame: pd.DataFrame, column: Column) -> Iterator[Cell]:
     values = frame[column.key].tolist()
     numbers = frame[column.sort_key or column.key].tolist()
-    for value, number in zip(values, numbers, strict=True):
+    links = frame[column.link].tolist() if column.link in frame else [None] * len(frame)
+    for value, number, link in zip(values, numbers, links, strict=True):
+        address = "" if is_missing(link) else str(link)
         if is_missing(value):
-            yield column.kind, MISSING, ""
+            yield column.kind, MISSING, "", ""
         elif column.kind == "number":
-            yield column.kind, column.show(value), f"{number:.6g}"
+            yield column.kind, column.show(value), f"{number:.6g}", address
         else:
-            yield column.kind, column.show(value), column.signs.get(value, "")
+            yield column.kind, column.show(value), column.signs.get(value, ""), address

@@ -1,13 +1,14 @@
 """What a section declares of a chart: rows of named tables, axes, layers of marks, panels, hover.
 
-It is declared once and drawn twice: by vega.py for the page, where it answers when touched, and by
-print_chart.py for paper and for Snakemake's own report.
+vega.py draws it, on the page, where it answers when touched, and as an SVG file for print and for
+Snakemake's own report.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+import numpy as np
 import pandas as pd
 
 from roofcal.report.kit.styles import INK
@@ -15,8 +16,19 @@ from roofcal.report.kit.styles import INK
 MOST_ROWS: Final = 1500  # of a table of a page: more dots hide each other
 DASH: Final = (6, 4)  # strokes and gaps of a dashed line, in pixels
 
+# Colours of cells at numbers. Of a speed-up, as log2: vermillion, paper, blue; of decibels: fp8 of
+# 3 bits of mantissa has 28, bf16 55.
+SLOWER_FASTER: Final[Mapping[float, str]] = {
+    -1: "#a63d00",
+    -0.5: "#d98a56",
+    0: "#f3efe9",
+    0.5: "#6aa5cf",
+    1: "#0a5592",
+}
+DECIBELS: Final[Mapping[float, str]] = {15: "#f3efe9", 30: "#9cc3df", 45: "#3d83b8", 60: "#0a5592"}
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True)
 class Tip:
     """A line of the text beside the pointer: the row's column `key` under `label`.
 
@@ -32,12 +44,14 @@ class Tip:
     high: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LegendEntry:
     """An entry of the legend, which hides and shows the rows whose column `field` is `value`.
 
-    marker  of matplotlib; "swatch" for a colour alone, "" for a line
+    field   "" for an entry that explains a colour or a marker and hides nothing
+    marker  a name in PATHS of vega.py; "swatch" for a colour alone, "" for a line
     dash    lengths of the strokes of a line and their gaps; () for a solid one
+    is_open whether the marker is not filled
     """
 
     field: str
@@ -46,6 +60,7 @@ class LegendEntry:
     marker: str = ""
     dash: Sequence[float] = ()
     label: str = ""
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,41 +87,54 @@ class Panel:
 class Axis:
     """An axis: its column, its title, and how its numbers are placed and written.
 
-    scale   log: ticks with SI prefixes of `unit`; linear: the same, from zero; bytes, count: powers
-            of two, '1 MiB' or '1,024'; ratio: logarithmic from the first of `ticks` to the last,
-            rows beyond sit on its ends; percent: of fractions, with their sign; names: of cells, in
-            `order` or else sorted numbers; rows: names in the order of their rows
+    scale   log: ticks with SI prefixes of `unit`; linear: the same, from zero; plain: numbers with
+            `unit` behind them; bytes, count: powers of two, '1 MiB' or '1,024'; ratio: logarithmic
+            from the first of `ticks` to the last, rows beyond sit on its ends; percent: of
+            fractions, with their sign; names: of cells and lines of dots, in `order` or else sorted
+            numbers; rows: names in the order of their rows
+    offset  of names: column of numbers that set the rows of one name apart, least first
     """
 
     key: str
     title: str
-    scale: Literal["log", "linear", "bytes", "count", "ratio", "percent", "names", "rows"] = "log"
+    scale: Literal[
+        "log", "linear", "plain", "bytes", "count", "ratio", "percent", "names", "rows"
+    ] = "log"
     unit: str = ""
     ticks: Sequence[float] = ()
     order: Sequence[str] | None = None
+    offset: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Layer:
     """Marks of the rows of a table, in the colour of their column `colour`.
 
-    mark    dots, with their `marker`; line: one per value of `detail`, with strokes where `dashed`
-            is 1; level, upright: lines through the whole panel, at y or at x; interval: a line from
-            `low` to `high`; area: between both, one per value of `detail`; tolerance: a grey band
-            from `low` to `high` around the level `detail`; cells: a map coloured by `ratio`, slower
-            to faster, with their `label`
+    mark    dots, with their `marker`, open where `is_open` is 1; line: one per value of `detail`,
+            with strokes where `dashed` is 1; level, upright: lines through the whole panel, at y or
+            at x; interval: a line from `low` to `high`; area: between both, one per value of
+            `detail`; tolerance: a grey band from `low` to `high` around the level `detail`; cells:
+            a map, with the text of `detail` in `ink`; hatched: a frame and a stroke of each cell
     table   name in the tables of the chart
     size    of dots, in square pixels; of lines their width
-    hidden  fields of the legend that hide its rows; None: all of them
     """
 
-    mark: Literal["dots", "line", "level", "upright", "interval", "area", "tolerance", "cells"]
+    mark: Literal[
+        "dots",
+        "line",
+        "level",
+        "upright",
+        "interval",
+        "area",
+        "tolerance",
+        "cells",
+        "hatched",
+    ]
     table: str = "points"
     detail: str = ""
     low: str = ""
     high: str = ""
     size: float = 0
-    hidden: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +142,12 @@ class Chart:
     """A chart of a section.
 
     layers    from below to above; the last one can be moved
-    tables    name -> rows. `points` are what the pointer finds.
+    tables    name -> rows, which entries of the legend hide by those of their fields that they
+              have. `points` are what the pointer finds.
     panels    at least one
     tips      what is said of a row of `points`
     columns   panels abreast, where the page is wide enough
     is_shared whether `points` are the points of the op: then the page has these rows once
-    zooms     whether the axes can be moved
     """
 
     x: Axis
@@ -131,7 +159,11 @@ class Chart:
     legend: Sequence[LegendEntry] = ()
     columns: int = 2
     is_shared: bool = False
-    zooms: bool = True
+
+    @property
+    def zooms(self) -> bool:
+        """Whether the axes can be moved: those of names cannot."""
+        return not {self.x.scale, self.y.scale} & {"names", "rows"}
 
     def rows_of(self, table: str, panel: Panel) -> pd.DataFrame:
         """The rows of a table that a panel draws."""
@@ -142,3 +174,79 @@ class Chart:
         rows = rows.assign(**{name: rows[own] for name, own in panel.fields.items() if own in rows})
         found = [axis.key for axis in (self.x, self.y) if axis.key in rows]
         return rows.dropna(subset=found) if table == "points" else rows
+
+
+def facets(
+    rows: pd.DataFrame,
+    column: str,
+    height: int = 300,
+    *,
+    width: int = 0,
+    names: str = "",
+    name_px: int = 0,
+) -> list[Panel]:
+    """A panel for each value of a column, in the order of the rows.
+
+    names, name_px: column of what stands beside the panel, and the height of one of these.
+    """
+    return [
+        Panel(
+            title=str(value),
+            where={column: value},
+            height=height + (name_px * own[names].nunique() if names else 0),
+            width=width,
+        )
+        for value, own in rows.groupby(column, sort=False)
+    ]
+
+
+def in_order(rows: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
+    """Rows sorted by columns whose values have an order of their own, the first column first."""
+    return rows.sort_values(
+        list(orders),
+        key=lambda column: column.map(list(orders[str(column.name)]).index),
+        kind="stable",
+    )
+
+
+def swatches(field: str, colours: Mapping[str, str], marker: str = "swatch") -> list[LegendEntry]:
+    """Entries of the values of a field, by their colours."""
+    return [LegendEntry(field, value, colour, marker) for value, colour in colours.items()]
+
+
+def marked(field: str, marks: Mapping[str, tuple[str, str]]) -> list[LegendEntry]:
+    """Entries of the values of a field, by (colour, marker)."""
+    return [LegendEntry(field, value, *mark) for value, mark in marks.items()]
+
+
+def text_tips(**labels: str) -> tuple[Tip, ...]:
+    """Words of a row under their labels, in order."""
+    return tuple(Tip(key, label) for key, label in labels.items())
+
+
+def line_at(value: float, key: str, colour: str, dashed: int = 0) -> pd.DataFrame:
+    """The table of a level or an upright line at one value of the column `key`."""
+    return pd.DataFrame({key: [value], "dashed": [dashed], "colour": [colour]})
+
+
+def cell_colours(numbers: Iterable[float], stops: Mapping[float, str]) -> dict[str, list[str]]:
+    """Columns `colour` and `ink`, of the text in it, of cells with numbers; see SLOWER_FASTER."""
+    values = np.asarray(list(numbers), dtype=float)
+    channels = np.array(
+        [[int(stop[at : at + 2], 16) for at in (1, 3, 5)] for stop in stops.values()]
+    )
+    mixed = np.stack([np.interp(values, list(stops), channel) for channel in channels.T], axis=-1)
+    is_dark = mixed @ [0.299, 0.587, 0.114] < 140
+    return {
+        "colour": [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in np.rint(mixed).astype(int)],
+        "ink": np.where(is_dark, "#ffffff", "#111111").tolist(),
+    }
+
+
+def ticks_around(values: Iterable[float], ticks: Sequence[float]) -> list[float]:
+    """Those of some rising ticks that values lie between; the ends where they lie beyond."""
+    numbers = list(values)
+    low, high = min(numbers), max(numbers)
+    first = max((tick for tick in ticks if tick <= low), default=ticks[0])
+    last = min((tick for tick in ticks if tick >= high), default=ticks[-1])
+    return [tick for tick in ticks if first <= tick <= last]

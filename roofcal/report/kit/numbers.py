@@ -72,12 +72,6 @@ def fitting_unit(value: float, unit: str) -> tuple[float, str]:
     raise AssertionError("the smallest prefix fits every value")
 
 
-def tick_text(value: float, unit: str) -> str:
-    """A tick with its unit and no idle zeros: (5e12, 'B/s') -> '5 TB/s'."""
-    factor, prefixed = fitting_unit(value, unit)
-    return _with_minus_sign(f"{value / factor:,.5g}{_SPACE}{prefixed}").strip()
-
-
 def binary(count: float) -> str:
     """Bytes with a binary prefix: 1048576 -> '1 MiB'."""
     return format_bytes(count).replace(" ", _SPACE)

@@ -1,9 +1,14 @@
 """The jinja2 templates in reports/templates; text is escaped, unknown names are errors.
 
+What a page carries for a browser to unpack, when somebody looks at it, is gzip in base64.
+
 The filter `packed` turns text to what `unpacked` of unpack.js reads, `prose` sentences to HTML.
 """
 
+import gzip
+import json
 import re
+from base64 import b64encode
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -12,9 +17,18 @@ from typing import Any, Final
 import jinja2
 
 from roofcal.core.paths import CHECKOUT
-from roofcal.report.kit.packing import packed
 
 FOLDER: Final = CHECKOUT / "reports" / "templates"
+
+
+def packed(text: str) -> str:
+    """The text in base64 of gzip without a date: equal texts give equal bytes."""
+    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def packed_json(value: Any) -> str:
+    """A JSON value, packed; raises ValueError for NaN, which JSON does not have."""
+    return packed(json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Charts on the page: the Vega-Lite specification of a chart, made with Altair, and its rows.
+"""Charts as Vega-Lite, specified with Altair: for the page, and as SVG files for print.
 
 reports/templates/charts.js draws it in panels, with a legend and buttons of HTML around them. A
 page carries the tables of all its charts once, as columns, and Vega once: no chart loads anything.
@@ -9,23 +9,26 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
+from html import escape
 from typing import Any, Final
 
 import altair as alt
 import pandas as pd
 import vl_convert
 
-from roofcal.report.kit.charts import DASH, Axis, Chart, Layer
+from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel
 from roofcal.report.kit.numbers import is_missing
-from roofcal.report.kit.packing import packed
 from roofcal.report.kit.styles import COLOURS, GRID, INK, MUTED, PAPER
+from roofcal.report.kit.templates import packed
 
 DIGITS: Final = 4  # significant digits of a number in a page
-# Marker of matplotlib -> the same marker as an SVG path in the square from -1 to 1.
-_PATHS: Final = {
+# Name of a marker -> the marker as an SVG path in the square from -1 to 1.
+PATHS: Final = {
     "swatch": "M-1.9,-1H1.9V1H-1.9Z",  # of a colour alone, in legends
+    "|": "M-.18,-1.6H.18V1.6H-.18Z",
+    "_": "M-1.8,-.25H1.8V.25H-1.8Z",
     "o": "M-1,0A1,1,0,1,1,1,0A1,1,0,1,1,-1,0Z",
     "s": "M-.9,-.9H.9V.9H-.9Z",
     "D": "M0,-1.2L1.1,0L0,1.2L-1.1,0Z",
@@ -58,11 +61,8 @@ _CONFIG: Final[Mapping[str, Any]] = {
         "labelSeparation": 6,
     },
 }
-
-
-# The colours of styles.SLOWER_FASTER, from half as fast to twice as fast.
-_RATIOS: Final = (0.5, 0.7071, 1, 1.4142, 2)
-_RATIO_COLOURS: Final = ("#a63d00", "#d98a56", "#f3efe9", "#6aa5cf", "#0a5592")
+_LABEL_PX: Final = 320  # most of a name beside an axis
+_AS_IS: Final[Mapping[str, Any]] = {"type": "nominal", "scale": None, "legend": None}
 
 # Labels of an axis of bytes, at powers of two.
 _BINARY: Final = " : ".join(
@@ -77,15 +77,21 @@ _ROUND: Final = (
 
 
 def marker_path(marker: str) -> str:
-    """A marker of matplotlib as an SVG path; a circle for a marker without a path."""
-    return _PATHS.get(marker, _PATHS["o"])
+    """A marker as an SVG path; a circle for a marker without a path."""
+    return PATHS.get(marker, PATHS["o"])
 
 
 def vega_lite(chart: Chart) -> dict[str, Any]:
     """The specification of a chart, its data named as its tables."""
-    fields = list(dict.fromkeys(entry.field for entry in chart.legend))
-    x, y = _channel(alt.X, chart.x), _channel(alt.Y, chart.y)
-    layers = [part for layer in chart.layers for part in _parts(layer, x, y, fields)]
+    fields = list(dict.fromkeys(entry.field for entry in chart.legend if entry.field))
+    has_grid = all(layer.mark != "cells" for layer in chart.layers)
+    x, y = (_channels(alt.X, chart.x, has_grid), _channels(alt.Y, chart.y, has_grid))
+    layers = [
+        part
+        for layer in chart.layers
+        for hiding in [[name for name in fields if name in chart.tables[layer.table]]]
+        for part in _parts(layer, x, y, hiding)
+    ]
     if chart.zooms:
         # its axes follow the pointer, and the wheel while Ctrl or Alt is held: alone it scrolls the
         # page; Altair would name the layer by a counter of the process, and bytes would differ
@@ -105,8 +111,18 @@ def vega_lite(chart: Chart) -> dict[str, Any]:
     return alt.layer(*layers).add_params(*hidden).to_dict()
 
 
-def _channel(channel: Any, axis: Axis) -> Any:
-    """altair.X or altair.Y of an axis."""
+def _channels(channel: Any, axis: Axis, has_grid: bool) -> dict[str, Any]:
+    """altair.X or altair.Y of an axis, and what sets the rows of a name apart, by their names."""
+    name = channel.__name__.lower()
+    if not axis.offset:
+        return {name: _channel(channel, axis, has_grid)}
+    scale = alt.Scale(zero=False, nice=False, padding=8)
+    offset = {"X": alt.XOffset, "Y": alt.YOffset}[channel.__name__]
+    apart = offset(axis.offset, type="quantitative", scale=scale)
+    return {name: _channel(channel, axis, has_grid), f"{name}Offset": apart}
+
+
+def _channel(channel: Any, axis: Axis, has_grid: bool) -> Any:
     title, key, kind = axis.title, axis.key, "quantitative"
     powers_of_two = alt.Scale(type="log", base=2, nice=False, padding=8)
     label = f"format(datum.value, '~s') + '{axis.unit}'"
@@ -114,6 +130,10 @@ def _channel(channel: Any, axis: Axis) -> Any:
         case "linear":
             drawn = alt.Axis(title=title, labelExpr=label, tickCount=4)
             scale = alt.Scale(zero=True)
+        case "plain":
+            label = f"format(datum.value, ',~g') + '{axis.unit}'"
+            drawn = alt.Axis(title=title, labelExpr=label, tickCount=5)
+            scale = alt.Scale(zero=False, nice=False, padding=8)
         case "log":
             drawn = alt.Axis(title=title, labelExpr=f"{_ROUND}{label}", tickCount=4)
             scale = alt.Scale(type="log", nice=False, padding=8)
@@ -135,49 +155,68 @@ def _channel(channel: Any, axis: Axis) -> Any:
             return channel(key, type="ordinal", sort=None, axis=drawn)
         case "names":
             label = "datum.value" if axis.order is not None else "format(datum.value, ',')"
-            drawn = alt.Axis(title=title or None, labelAngle=0, labelLimit=150, labelExpr=label)
+            drawn = alt.Axis(
+                title=title or None,
+                labelAngle=0,
+                labelLimit=_LABEL_PX,
+                labelExpr=label,
+                grid=has_grid,
+            )
             sort = "ascending" if axis.order is None else list(axis.order)
             return channel(key, type="ordinal", axis=drawn, sort=sort)
     return channel(key, type=kind, axis=drawn, scale=scale)
 
 
-def _parts(layer: Layer, x: Any, y: Any, fields: Sequence[str]) -> Iterator[alt.Chart]:
-    """The layers of Altair that a layer is made of."""
+def _parts(
+    layer: Layer, x: Mapping[str, Any], y: Mapping[str, Any], hiding: Sequence[str]
+) -> Iterator[alt.Chart]:
+    """The layers of Altair that a layer is made of.
+
+    Args:
+        layer: the layer.
+        x, y: channels of the axes, by their names.
+        hiding: fields of the legend that hide its rows.
+    """
     base = alt.Chart(alt.NamedData(layer.table))
-    hidden = fields if layer.hidden is None else layer.hidden
     detail = {"detail": alt.Detail(layer.detail, type="nominal")} if layer.detail else {}
     dash = alt.condition("datum.dashed == 1", alt.value([*DASH]), alt.value([1, 0]))
 
     def marks(**encodings: Any) -> alt.Chart:
         """Rows in the colour of their column `colour`, but for those that the legend hides."""
-        coloured = base.encode(
-            color=alt.Color("colour", type="nominal", scale=None, legend=None), **encodings
+        colours: dict[str, Any] = (
+            {} if "fill" in encodings else {"color": alt.Color("colour", **_AS_IS)}
         )
-        if not hidden:
+        coloured = base.encode(**colours, **encodings)
+        if not hiding:
             return coloured
-        visible = " && ".join(f"indexof(hidden_{name}, datum['{name}']) < 0" for name in hidden)
+        visible = " && ".join(f"indexof(hidden_{name}, datum['{name}']) < 0" for name in hiding)
         return coloured.encode(opacity=alt.condition(visible, alt.value(1), alt.value(0)))
 
     match layer.mark:
         case "dots":
-            shape = alt.Shape("marker", type="nominal", scale=None, legend=None)
-            yield marks(shape=shape, x=x, y=y).mark_point(
-                filled=True, size=layer.size or 55, stroke=PAPER, strokeWidth=0.6, clip=True
+            is_open = "datum.is_open == 1"
+            looks = {
+                "shape": alt.Shape("marker", **_AS_IS),
+                "fill": alt.condition(is_open, alt.value(PAPER), alt.Fill("colour", **_AS_IS)),
+                "stroke": alt.condition(is_open, alt.Stroke("colour", **_AS_IS), alt.value(PAPER)),
+                "strokeWidth": alt.condition(is_open, alt.value(1.3), alt.value(0.6)),
+            }
+            yield marks(**looks, **x, **y).mark_point(
+                filled=True, opacity=1, size=layer.size or 55, clip=True
             )
         case "line":
-            lines = marks(strokeDash=dash, x=x, y=y, **detail)
+            lines = marks(strokeDash=dash, **x, **y, **detail)
             yield lines.mark_line(strokeWidth=layer.size or 2, clip=True)
-        case "level":
-            yield marks(strokeDash=dash, y=y).mark_rule(strokeWidth=1.4, clip=True)
-        case "upright":
-            yield marks(strokeDash=dash, x=x).mark_rule(strokeWidth=1.4, clip=True)
+        case "level" | "upright":
+            through = y if layer.mark == "level" else x
+            yield marks(strokeDash=dash, **through).mark_rule(strokeWidth=1.4, clip=True)
         case "interval":
             low, high = alt.Y(layer.low, type="quantitative"), alt.Y2(layer.high)
-            ends = marks(strokeDash=dash, x=x, y=low, y2=high)
-            yield ends.mark_rule(strokeWidth=1.4, clip=True)
+            ends = marks(strokeDash=dash, **x, y=low, y2=high)
+            yield ends.mark_rule(strokeWidth=layer.size or 1.4, clip=True)
         case "area":
-            low = alt.Y(layer.low, type="quantitative", scale=y.to_dict()["scale"])
-            area = marks(x=x, y=low, y2=layer.high, **detail)
+            low = alt.Y(layer.low, type="quantitative", scale=y["y"].to_dict()["scale"])
+            area = marks(**x, y=low, y2=layer.high, **detail)
             yield area.mark_area(fillOpacity=0.13, clip=True)
         case "tolerance":
             low = alt.Y(layer.low, type="quantitative")
@@ -185,19 +224,30 @@ def _parts(layer: Layer, x: Any, y: Any, fields: Sequence[str]) -> Iterator[alt.
             level = alt.Y(layer.detail, type="quantitative")
             yield base.mark_rule(color=MUTED, clip=True).encode(y=level)
         case "cells":
-            scale = alt.Scale(
-                type="log",
-                domain=[*_RATIOS],
-                range=[*_RATIO_COLOURS],
-                interpolate="rgb",
-                clamp=True,
-            )
-            fill = alt.Fill("ratio", type="quantitative", scale=scale, legend=None)
-            is_dark = "datum.ratio > 1.6 || datum.ratio < 0.6"
-            ink = alt.condition(is_dark, alt.value("#ffffff"), alt.value("#111111"))
-            placed, label = base.encode(x=x, y=y), alt.Text("label", type="nominal")
-            yield placed.mark_rect(stroke=PAPER, strokeWidth=1).encode(fill=fill)
-            yield placed.mark_text(fontSize=11).encode(text=label, color=ink)
+            cells = marks(fill=alt.Fill("colour", **_AS_IS), **x, **y)
+            yield cells.mark_rect(stroke=PAPER, strokeWidth=1)
+            if layer.detail:
+                words = marks(
+                    text=alt.Text(layer.detail, type="nominal"),
+                    fill=alt.Fill("ink", **_AS_IS),
+                    **x,
+                    **y,
+                )
+                yield words.mark_text(fontSize=11)
+        case "hatched":
+            yield base.mark_rect(filled=False, stroke=INK, strokeWidth=0.7).encode(**x, **y)
+            corners = {
+                "x": _at(x["x"], alt.X, 0),
+                "x2": alt.X2(x["x"].shorthand, bandPosition=1),
+                "y": _at(y["y"], alt.Y, 1),
+                "y2": alt.Y2(y["y"].shorthand, bandPosition=0),
+            }
+            yield base.mark_rule(color=INK, strokeWidth=0.7, opacity=0.5).encode(**corners)
+
+
+def _at(drawn: Any, channel: Any, place: float) -> Any:
+    """The channel of an axis of names, at the beginning (0) or the end (1) of the cell."""
+    return channel(**drawn.to_dict(), bandPosition=place)
 
 
 def chart_document(chart: Chart, tables: Mapping[str, str]) -> dict[str, Any]:
@@ -208,9 +258,10 @@ def chart_document(chart: Chart, tables: Mapping[str, str]) -> dict[str, Any]:
         "panels": [_without_blanks(asdict(panel)) for panel in chart.panels],
         "x": chart.x.key,
         "y": chart.y.key,
+        "offsets": {"x": chart.x.offset, "y": chart.y.offset},
         "tips": [_without_blanks(asdict(tip)) for tip in chart.tips],
         "legend": [
-            _without_blanks(asdict(entry) | {"path": _PATHS.get(entry.marker, "")})
+            _without_blanks(asdict(entry) | {"path": PATHS.get(entry.marker, "")})
             for entry in chart.legend
         ],
         "columns": chart.columns,
@@ -279,3 +330,97 @@ def _number(value: float) -> float | int | None:
     if float(value).is_integer() and abs(value) < 1e9:
         return int(value)  # a size or a count is exact
     return int(rounded) if rounded.is_integer() else rounded
+
+
+# --- print ---------------------------------------------------------------------------------------
+
+_WIDTH: Final = 960  # of a drawing, in pixels
+_LETTER_PX: Final = 6.6
+_LINE_PX: Final = 20  # of the legend
+_LINES: Final = {False: "M-2,-.25H2V.25H-2Z", True: "M-2,-.25H-.6V.25H-2ZM.6,-.25H2V.25H.6Z"}
+
+
+def chart_svg(chart: Chart, description: str) -> str:
+    """A chart as an SVG file: all its panels, in a grid below its legend.
+
+    Call it in the process that goes on alone: once Vega ran, it hangs in forked ones.
+    """
+    datasets: dict[str, Any] = {}
+    widest = max(panel.width for panel in chart.panels)
+    across = min(chart.columns, len(chart.panels), max(1, _WIDTH // widest) if widest else 9)
+    names = [str(name) for name in chart.tables["points"].get(chart.y.key, ())]
+    is_named = chart.y.scale == "names"
+    label_px = min(_LABEL_PX, _LETTER_PX * max(map(len, names), default=0)) if is_named else 40
+    drawings = [
+        _panel(chart, panel, place, datasets)
+        | {"height": panel.height, "width": max(90, _WIDTH / across - label_px - 40)}
+        for place, panel in enumerate(chart.panels)
+    ]
+    above = [_legend(chart.legend, datasets)] if len(chart.legend) > 1 else []
+    spec = {
+        "$schema": alt.SCHEMA_URL,
+        "config": {**_CONFIG, "background": PAPER, "title": {"anchor": "start", "fontSize": 12}},
+        "vconcat": [*above, {"concat": drawings, "columns": across}],
+        "datasets": datasets,
+    }
+    svg: str = vl_convert.vegalite_to_svg(spec)
+    numbers: dict[str, int] = {}  # Vega counts clips through the process: bytes would differ
+    svg = re.sub(r"\bclip\d+", lambda m: f"clip{numbers.setdefault(m[0], len(numbers))}", svg)
+    label = escape(description, quote=True)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
+
+
+def _panel(chart: Chart, panel: Panel, place: int, datasets: dict[str, Any]) -> dict[str, Any]:
+    """The specification of a panel; its rows go to `datasets`, under names of its own."""
+    own = {table: f"{table}{place}" for table in chart.tables}
+    for table, name in own.items():
+        datasets[name] = _records(chart.rows_of(table, panel))
+    layers = [replace(layer, table=own[layer.table]) for layer in chart.layers]
+    tables = {own[table]: rows for table, rows in chart.tables.items()}
+    alone = vega_lite(replace(chart, layers=layers, tables=tables, legend=()))
+    return _without_blanks(
+        {
+            "title": panel.title or panel.choice,
+            "layer": [
+                {key: value for key, value in layer.items() if key not in ("name", "params")}
+                for layer in alone["layer"]
+            ],
+            "data": alone.get("data", ""),
+        }
+    )
+
+
+def _records(rows: pd.DataFrame) -> Any:
+    paths = {"marker": rows["marker"].map(marker_path)} if "marker" in rows else {}
+    return json.loads(rows.assign(**paths).to_json(orient="records", double_precision=15))
+
+
+def _legend(entries: Sequence[LegendEntry], datasets: dict[str, Any]) -> dict[str, Any]:
+    """Lines of markers with their labels, as many as fit beside each other."""
+    datasets["legend"] = []
+    left = line = 0.0
+    for entry in entries:
+        label = entry.label or entry.value
+        width = 40 + 1.1 * _LETTER_PX * len(label)
+        if left and left + width > _WIDTH:
+            left, line = 0.0, line + 1
+        path = PATHS.get(entry.marker) or _LINES[bool(entry.dash)]
+        colours = {"colour": entry.colour, "fill": PAPER if entry.is_open else entry.colour}
+        datasets["legend"].append(
+            {"left": left, "line": line, "label": label, "path": path} | colours
+        )
+        left += width
+    base = alt.Chart(alt.NamedData("legend")).encode(
+        x=alt.X("left", type="quantitative", axis=None, scale=alt.Scale(domain=[0, _WIDTH])),
+        y=alt.Y("line", type="ordinal", axis=None),
+    )
+    markers = base.mark_point(filled=True, opacity=1, size=90, strokeWidth=1).encode(
+        shape=alt.Shape("path", **_AS_IS),
+        fill=alt.Fill("fill", **_AS_IS),
+        stroke=alt.Stroke("colour", **_AS_IS),
+    )
+    words = base.mark_text(align="left", dx=16, fontSize=12, color=INK)
+    both = alt.layer(markers, words.encode(text=alt.Text("label", type="nominal")))
+    height = _LINE_PX * (1 + line)
+    drawing: dict[str, Any] = both.properties(width=_WIDTH - 60, height=height).to_dict()
+    return {key: value for key, value in drawing.items() if key not in ("$schema", "config")}

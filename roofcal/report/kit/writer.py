@@ -1,25 +1,21 @@
 """Tables and figures of one section as blocks: their ids, their captions, and their sources."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from roofcal.report.kit.blocks import Block, Column, FigureBlock, Table, make_table
 from roofcal.report.kit.charts import Chart
-from roofcal.report.kit.print_chart import print_chart
-from roofcal.report.kit.svg import inline_svg
 from roofcal.report.kit.templates import prose, render_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A figure: a chart that is declared, or one that is drawn by hand.
+    """A chart with its words.
 
     key    <section folder>/<key>.md says what it shows and how that was measured
     alt    what a reader who cannot see it should know; `facts` follow it
@@ -28,20 +24,10 @@ class Picture:
     """
 
     key: str
-    drawn: Chart | Figure
+    chart: Chart
     alt: str
     facts: str
     op: str
-
-    @property
-    def chart(self) -> Chart | None:
-        """What a page shows in the place of the figure, for readers with a pointer."""
-        return self.drawn if isinstance(self.drawn, Chart) else None
-
-    @property
-    def figure(self) -> Figure:
-        """The figure on paper; a chart is drawn anew each time."""
-        return print_chart(self.drawn) if isinstance(self.drawn, Chart) else self.drawn
 
 
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
@@ -104,17 +90,13 @@ class SectionWriter:
     """Turns the frames and pictures of a section into blocks.
 
     anchor     id of the chapter: ids in it begin with this
-    prefixes   prefix of each further figure's ids, unlike that of any other figure on the page
     captions   folder of the captions: that of the section
     source_of  op -> where its numbers come from
-    has_files  whether figures become files: if not, those with a chart are not drawn
     """
 
     anchor: str
-    prefixes: Iterator[str]
     captions: Path
     source_of: Callable[[str], OpSource]
-    has_files: bool = True
 
     def csv(self, op: str) -> str:
         """Name of the tidy table of an op."""
@@ -148,28 +130,17 @@ class SectionWriter:
             origin = self.source_of(picture.op)
             caption = self.captions / f"{picture.key}.md"
             title, paragraphs = read_caption(caption, origin.words)
-            alt = f"{picture.alt} {picture.facts}"
-            prefix, is_drawn = next(self.prefixes), self.has_files or picture.chart is None
             yield FigureBlock(
                 id=f"{self.anchor}-figure-{picture.key}-{picture.op}",
                 key=picture.key,
                 title=title,
                 op=picture.op,
-                svg=inline_svg(picture.figure, prefix, alt) if is_drawn else "",
                 caption=paragraphs,
                 facts=picture.facts,
                 source=source or origin.csv,
                 command=command or origin.command,
-                alt=alt,
+                alt=f"{picture.alt} {picture.facts}",
                 chart=picture.chart,
                 points=f"{self.anchor}/{picture.op}",
                 records=f"{self.anchor}-points-{picture.op}",
             )
-
-
-def figure_prefixes(*place: int) -> Iterator[str]:
-    """Prefixes of the figures of one section.
-
-    place: its numbers within the page, such as those of its chapter and of the section in it.
-    """
-    return (f"f{'x'.join(map(str, (*place, number)))}x" for number in count(1))

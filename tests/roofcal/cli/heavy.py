@@ -13,7 +13,6 @@ _HEAVY: Final = (
     "matplotlib",
     "pandas",
     "scipy",
-    "seaborn",
     "snakemake",
     "torch",
 )

@@ -9,17 +9,12 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
-from roofcal.report.chapter import Chapter, ChapterBuilder, section_writer
+from roofcal.report.chapter import Chapter, section_writer
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Table
-from roofcal.report.kit.writer import figure_prefixes
 from roofcal.report.page import SECTIONS
 
 ANCHOR = "x"
-
-
-def chapter_of(analysis: Analysis) -> Chapter:
-    return ChapterBuilder(analysis).chapter(ANCHOR, 0)
 
 
 def analysis_with(
@@ -35,7 +30,7 @@ def analysis_with(
 def blocks_of(analysis: Analysis, key: str) -> list[Any]:
     """The blocks of one section, [] where it has nothing to show; none has the section's id."""
     (section,) = [section for section in SECTIONS if section.key == key]
-    writer = section_writer(analysis, section, ANCHOR, figure_prefixes(0))
+    writer = section_writer(analysis, section, ANCHOR)
     blocks = list(section.blocks(section.contents(analysis), writer))
     ids = [block.id for block in blocks if isinstance(block, FigureBlock | Table)]
     assert len({f"{ANCHOR}-{key}", *ids}) == 1 + len(ids)
@@ -53,5 +48,5 @@ def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[FigureB
 
 def csv_tables(analysis: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
     """(file name, table) of all that a run has beside the page."""
-    for table in ChapterBuilder(analysis).tables():
+    for table in Chapter(analysis, ANCHOR).csv_tables():
         yield table.name, table.labelled(analysis)

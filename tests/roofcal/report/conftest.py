@@ -1,6 +1,5 @@
 """One made-up run, its analysis and its page, made once for all tests of the report."""
 
-import pickle
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.write import write_report
 from tests.made_once import make_once
 from tests.paths import ROOT
-from tests.roofcal.report.chapters import chapter_of
+from tests.roofcal.report.chapters import ANCHOR
 from tests.roofcal.report.synthetic import (
     CPU,
     MadeUpRun,
@@ -53,16 +52,9 @@ def analysis(run: Run, h200: DeviceSpec) -> Analysis:
 
 
 @pytest.fixture(scope="session")
-def chapter(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFactory) -> Chapter:
-    """Its chapter, whose figures take two seconds to draw."""
-
-    def write(out: Path) -> None:
-        chapter = chapter_of(analyse(load_run(folder), h200))
-        (out / "chapter.pickle").write_bytes(pickle.dumps(chapter))
-
-    made = make_once(tmp_path_factory, "chapter", write) / "chapter.pickle"
-    chapter: Chapter = pickle.loads(made.read_bytes())
-    return chapter
+def chapter(analysis: Analysis) -> Chapter:
+    """Its chapter."""
+    return Chapter(analysis, ANCHOR)
 
 
 @pytest.fixture(scope="session")

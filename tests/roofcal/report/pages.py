@@ -15,7 +15,7 @@ _PACKED: Final = re.compile(
 
 
 def unpack(packed: str) -> str:
-    """What roofcal.report.kit.packing packed."""
+    """What roofcal.report.kit.templates packed."""
     return gzip.decompress(b64decode(packed)).decode()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.points.run import load_run
-from roofcal.report.chapter import Chapter, ChapterBuilder
+from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import analyse
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.page import QUESTIONS, SECTIONS
@@ -28,7 +28,7 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def bare_chapter(bare: Path) -> Chapter:
-    return ChapterBuilder(analyse(load_run(bare), None)).chapter("cpu", 1)
+    return Chapter(analyse(load_run(bare), None), "cpu")
 
 
 def test_every_kind_of_figure_is_there(chapter: Chapter) -> None:
@@ -48,7 +48,7 @@ def test_ids_are_unique_in_a_chapter(chapter: Chapter) -> None:
     ids = [chapter.id, *(section.id for section in chapter.sections)]
     for section in chapter.sections:
         ids += [b.id for b in section.blocks if isinstance(b, FigureBlock | Table)]
-    ids += [table.id for table in chapter.tables]
+    ids += [table.id for table in chapter.summary["tables"]]
     assert len(ids) == len(set(ids))
 
 

@@ -47,15 +47,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with a chart of four points by two recipes, the second one hostile."""
     plain = chart()
     points = plain.tables["points"].assign(point_id=["p0", "p1", "p2", "p3"], note=HOSTILE)
-    drawn = replace(
-        plain, tables={"points": points}, tips=[*plain.tips, Tip(key="note", label="note")]
-    )
+    drawn = replace(plain, tables={"points": points}, tips=[*plain.tips, Tip("note", "note")])
     figure = FigureBlock(
         id="f",
         key="k",
         title="t",
         op="gemm",
-        svg="",
         caption=(),
         facts="",
         source="points.csv",

@@ -10,7 +10,7 @@ from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.page import QUESTIONS, SECTIONS, PageError, sections_by_question
 from roofcal.report.section import FOLDER
-from tests.roofcal.report.chapters import chapter_of
+from tests.roofcal.report.chapters import ANCHOR
 
 
 def test_every_folder_of_a_section_is_in_the_list() -> None:
@@ -31,13 +31,13 @@ def test_two_sections_of_one_key_are_an_error() -> None:
 
 
 def test_all_questions_are_there_and_no_section_is_lost() -> None:
-    placed = sections_by_question()
+    placed = sections_by_question().items()
     assert [question for question, _ in placed] == list(QUESTIONS)
     assert [section for _, sections in placed for section in sections] == list(SECTIONS)
 
 
 def test_one_section_of_each_question_answers_it() -> None:
-    for _, sections in sections_by_question():
+    for sections in sections_by_question().values():
         assert len([section for section in sections if section.answer]) == 1
 
 
@@ -64,7 +64,7 @@ def test_questions_that_the_records_cannot_answer_are_open(chapter: Chapter) -> 
 
 
 def test_a_bare_run_says_what_cannot_be_told(bare: Path) -> None:
-    sentences = answers(chapter_of(analyse(load_run(bare), None)))
+    sentences = answers(Chapter(analyse(load_run(bare), None), ANCHOR))
     assert all(answer.endswith(".") for answer in sentences.values())
     assert "no publication of cpu-made-up" in sentences["healthy"]
     assert "predicted no point" in sentences["trust"]

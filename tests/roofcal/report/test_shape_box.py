@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -27,8 +28,7 @@ from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.kit.packing import packed_json
-from roofcal.report.kit.templates import FOLDER, render
+from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.shape_box import _points, family_record, shape_box_data
 from tests.browser import CHROMIUM, Browser
 from tests.paths import ROOT
@@ -54,12 +54,13 @@ def published() -> dict[str, Any]:
 
 
 @pytest.fixture
-def model_page(tmp_path: Path) -> Path:
-    """A page with the model alone."""
+def ask(chromium: Browser, tmp_path: Path) -> Callable[[str], Any]:
+    """What an expression of JavaScript is on a page with the model alone."""
     page = tmp_path / "page.html"
     model = (FOLDER / "product_model.js").read_text(encoding="utf-8")
     page.write_text(f"<!doctype html><script>{model}</script>")
-    return page
+    chromium.open(page)
+    return chromium.run
 
 
 def random_shapes(count: int) -> list[dict[str, int]]:
@@ -102,11 +103,10 @@ def python_answers(
 
 @needs_chromium
 def test_the_browser_predicts_what_python_predicts(
-    chromium: Browser, published: dict[str, Any], model_page: Path
+    ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
     shapes = random_shapes(240)
-    chromium.open(model_page)
-    in_browser = chromium.run(
+    in_browser = ask(
         f"""(() => {{
           const device = {json.dumps(published)}, shapes = {json.dumps(shapes)};
           return shapes.map((shape) => device.options.map((option) => {{
@@ -143,7 +143,7 @@ def test_the_browser_predicts_what_python_predicts(
 @needs_chromium
 @pytest.mark.parametrize("family", gemm.FAMILIES)
 def test_the_browser_knows_every_family_of_tiles_and_every_constant(
-    chromium: Browser, published: dict[str, Any], model_page: Path, family: str
+    ask: Callable[[str], Any], published: dict[str, Any], family: str
 ) -> None:
     shapes = random_shapes(120)
     place = list(gemm.FAMILIES).index(family)
@@ -161,8 +161,7 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     constants = further | option["constants"]
     declared = family_record(list(gemm.FAMILIES.values())[place])
     asked = option | declared | {"constants": constants}
-    chromium.open(model_page)
-    in_browser = chromium.run(
+    in_browser = ask(
         f"{json.dumps(shapes)}.map((shape) =>"
         f" productModel.predict({json.dumps(asked)}, shape, {{ compute_units: 132 }}).total)"
     )
@@ -173,7 +172,7 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
 
 @needs_chromium
 def test_the_browser_refuses_too_few_tokens_as_python_does(
-    chromium: Browser, published: dict[str, Any], model_page: Path
+    ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
     op, provider, recipe = BY_NAME["mixed_gemm"], "triton_specialised", "int4_groupwise_g128"
     option = {
@@ -183,8 +182,7 @@ def test_the_browser_refuses_too_few_tokens_as_python_does(
     }
     option["multiples"] = op.size_multiples(provider, recipe)
     shapes = [{"m": m, "n": 4096, "k": k} for m in (16, 17) for k in (4096, 4095)]
-    chromium.open(model_page)
-    reasons = chromium.run(
+    reasons = ask(
         f"{json.dumps(shapes)}.map((shape) => productModel.refusal({json.dumps(option)}, shape))"
     )
     assert reasons == [refusal(op, provider, recipe, shape) for shape in shapes]
@@ -194,16 +192,15 @@ def test_the_browser_refuses_too_few_tokens_as_python_does(
 
 @needs_chromium
 def test_a_provider_for_larger_shapes_is_named_only_where_no_option_runs(
-    chromium: Browser, published: dict[str, Any], model_page: Path
+    ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
     larger = "triton_specialised"
     own = dict(next(one for one in published["options"] if one["provider"] == "triton"))
     other = own | {"provider": larger, "least_sizes": {"m": 33}}
-    chromium.open(model_page)
 
     def names(options: list[dict[str, Any]], m: int, n: int = 4096) -> list[list[str]]:
         device = json.dumps(published | {"options": options})
-        answer: list[list[str]] = chromium.run(
+        answer: list[list[str]] = ask(
             f"""(() => {{ const {{ ranked, refused }} = productModel.rank({device},
               {{ m: {m}, n: {n}, k: 4096 }});
               return [ranked, refused].map((all) => all.map((one) => one.option.provider)); }})()"""
@@ -218,7 +215,7 @@ def test_a_provider_for_larger_shapes_is_named_only_where_no_option_runs(
 @needs_chromium
 @pytest.mark.parametrize("family", mixed_gemm.FAMILIES)
 def test_the_browser_knows_every_way_to_cut_narrow_weights(
-    chromium: Browser, published: dict[str, Any], model_page: Path, family: str
+    ask: Callable[[str], Any], published: dict[str, Any], family: str
 ) -> None:
     shapes = [
         {"m": min(1024, one["m"]), "n": one["n"], "k": -(-one["k"] // 128) * 128}
@@ -234,14 +231,13 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
         "direct_s": 2e-6,
     }
     declared = family_record(mixed_gemm.FAMILIES[family]) | {"constants": constants}
-    chromium.open(model_page)
     m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
     options = [one for one in published["options"] if one["provider"] == "triton"]
     options = [one for one in options if one["op"] == "mixed_gemm"]
     assert len(options) == 4
     for option in options:
         asked = json.dumps(option | declared)
-        in_browser = chromium.run(
+        in_browser = ask(
             f"{json.dumps(shapes)}.map((shape) =>"
             f" productModel.predict({asked}, shape, {{ compute_units: 132 }}).total)"
         )
@@ -251,11 +247,10 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
 
 @needs_chromium
 def test_the_ranking_is_by_time_and_leaves_out_what_lies_far_beyond_its_probes(
-    chromium: Browser, published: dict[str, Any], model_page: Path
+    ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
-    chromium.open(model_page)
     device = f"const device = {json.dumps(published)}"
-    ranked, refused = chromium.run(
+    ranked, refused = ask(
         f"""(() => {{ {device};
           const {{ ranked, refused }} = productModel.rank(device, {{ m: 16384, n: 4096, k: 4096 }});
           return [ranked.map((one) => one.total), refused.map((one) => one.reason)]; }})()"""
@@ -285,13 +280,12 @@ def test_a_run_without_a_calibration_has_no_shape_box(bare: Path) -> None:
 
 @needs_chromium
 def test_a_calibration_that_lacks_a_constant_ranks_nothing_by_it(
-    chromium: Browser, published: dict[str, Any], model_page: Path
+    ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
     option = dict(published["options"][0], constants={"launch_s": 1e-6})
     device = published | {"options": [option]}
-    chromium.open(model_page)
     shape = "{ m: 4096, n: 4096, k: 4096 }"
-    answer = chromium.run(f"productModel.rank({json.dumps(device)}, {shape})")
+    answer = ask(f"productModel.rank({json.dumps(device)}, {shape})")
     assert answer["ranked"] == []
     assert "lacks a constant of its equation" in answer["refused"][0]["reason"]
 
@@ -310,10 +304,19 @@ def write_box(folder: Path, devices: list[dict[str, Any]]) -> Path:
     return page
 
 
+Opened = Callable[[str], list[list[str]]]
+
+
 @pytest.fixture
-def box_page(published: dict[str, Any], tmp_path: Path) -> Path:
-    """The shape box of the published H200 alone."""
-    return write_box(tmp_path, [published])
+def box(chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Opened:
+    """The shape box of the published H200 alone, by the fragment of its address; its rows."""
+    page = write_box(tmp_path, [published])
+
+    def opened(fragment: str) -> list[list[str]]:
+        chromium.open(page, fragment)
+        return rows_of(chromium)
+
+    return opened
 
 
 SAID = "document.querySelector('#shape-box .said').textContent"
@@ -331,10 +334,9 @@ def rows_of(chromium: Browser) -> list[list[str]]:
 
 @needs_chromium
 def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
-    chromium: Browser, box_page: Path
+    chromium: Browser, box: Opened
 ) -> None:
-    chromium.open(box_page)
-    rows_of(chromium)
+    box("")
     chromium.run("document.querySelector('#shape-box [name=m]').select()")
     chromium.run("document.querySelector('#shape-box [name=m]').focus()")
     for key in "8192":
@@ -347,18 +349,15 @@ def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
     assert len(set(recipes)) == len(recipes) > 4
     assert any(recipe.startswith("fp8") for recipe in recipes[:1])
 
-    chromium.open(box_page, "m=8192&n=4096&k=4096&op=gemm")
-    assert [row[1:9] for row in rows_of(chromium)[:3]] == [row[1:9] for row in typed[:3]]
+    rows = box("m=8192&n=4096&k=4096&op=gemm")
+    assert [row[1:9] for row in rows[:3]] == [row[1:9] for row in typed[:3]]
     assert chromium.run("document.querySelector('#shape-box [name=op]').value") == "gemm"
     assert chromium.errors == []
 
 
 @needs_chromium
-def test_the_nearest_measured_point_stands_beside_an_answer(
-    chromium: Browser, box_page: Path
-) -> None:
-    chromium.open(box_page, "m=4096&n=4096&k=4096&op=gemm")
-    by_recipe = {row[1]: row[-1] for row in rows_of(chromium)}
+def test_the_nearest_measured_point_stands_beside_an_answer(box: Opened) -> None:
+    by_recipe = {row[1]: row[-1] for row in box("m=4096&n=4096&k=4096&op=gemm")}
     assert by_recipe["bf16"].startswith("this shape (predicted ")
 
 
@@ -382,10 +381,9 @@ def test_measured_points_are_those_that_predict_and_advise_count_in() -> None:
 
 @needs_chromium
 def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
-    chromium: Browser, box_page: Path
+    chromium: Browser, box: Opened
 ) -> None:
-    chromium.open(box_page, "m=16&n=3584&k=8192&op=mixed_gemm")
-    rows = rows_of(chromium)
+    rows = box("m=16&n=3584&k=8192&op=mixed_gemm")
     assert rows[0][1:3] == ["int4_groupwise_g128", "triton_chained"]
     times = [cell.replace("\u00a0", " ") for cell in rows[0][3:6]]
     assert times == ["8.40 \u00b5smeasured", "8.36 \u00b5s to 8.45 \u00b5s", "9.59 \u00b5s"]
@@ -402,20 +400,17 @@ def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
 
 
 @needs_chromium
-def test_a_shape_beyond_the_probes_is_called_extrapolated(
-    chromium: Browser, box_page: Path
-) -> None:
-    chromium.open(box_page, "m=131072&n=131072&k=131072")
-    assert "doublings, far outside: a guess" in rows_of(chromium)[0][4]
+def test_a_shape_beyond_the_probes_is_called_extrapolated(chromium: Browser, box: Opened) -> None:
+    rows = box("m=131072&n=131072&k=131072")
+    assert "doublings, far outside: a guess" in rows[0][4]
     assert ", extrapolated" in chromium.run(SAID)
 
 
 @needs_chromium
 def test_an_op_that_lies_farther_outside_than_another_is_ranked_when_it_is_chosen(
-    chromium: Browser, box_page: Path
+    chromium: Browser, box: Opened
 ) -> None:
-    chromium.open(box_page, "m=4096&n=28672&k=8192&op=mixed_gemm")
-    first = rows_of(chromium)[0]
+    first, *_ = box("m=4096&n=28672&k=8192&op=mixed_gemm")
     assert first[1].startswith(("int4", "fp8"))
     assert "extrapolated by" in first[4]
     assert first[7].endswith("\u00d7"), "the time over bf16 is there"
@@ -423,10 +418,10 @@ def test_an_op_that_lies_farther_outside_than_another_is_ranked_when_it_is_chose
 
 
 @pytest.fixture
-def simple_page(published: dict[str, Any], tmp_path: Path) -> Any:
-    """Builds the box of options that take a launch time each: (recipe, seconds, factor)."""
+def simple(chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Any:
+    """The rows of options that take a launch time each: (recipe, seconds, factor)."""
 
-    def build(*options: tuple[str, float, float]) -> Path:
+    def rows(*options: tuple[str, float, float]) -> list[list[str]]:
         base = next(one for one in published["options"] if not one["family"]["tiles"])
         own = [
             base
@@ -436,21 +431,19 @@ def simple_page(published: dict[str, Any], tmp_path: Path) -> Any:
             for recipe, seconds, factor in options
         ]
         empty: dict[str, list[Any]] = {name: [] for name in published["measured"]}
-        return write_box(tmp_path, [published | {"options": own, "measured": empty}])
+        page = write_box(tmp_path, [published | {"options": own, "measured": empty}])
+        chromium.open(page, "m=16&n=16&k=16")
+        return rows_of(chromium)
 
-    return build
+    return rows
 
 
 @needs_chromium
-def test_the_interval_of_every_other_recipe_is_looked_at(
-    chromium: Browser, simple_page: Any
-) -> None:
+def test_the_interval_of_every_other_recipe_is_looked_at(chromium: Browser, simple: Any) -> None:
     two = ("fp8_axiswise", 1e-4, 1.01), ("bf16", 2e-4, 1.01)
-    chromium.open(simple_page(*two), "m=16&n=16&k=16")
-    rows_of(chromium)
+    simple(*two)
     assert "no interval of another recipe overlaps it" in chromium.run(SAID)
-    chromium.open(simple_page(*two, ("fp8_rowwise", 3e-4, 5.0)), "m=16&n=16&k=16")
-    rows_of(chromium)
+    simple(*two, ("fp8_rowwise", 3e-4, 5.0))
     assert "the interval of fp8_rowwise overlaps it" in chromium.run(SAID)
 
 
@@ -464,32 +457,30 @@ def test_the_interval_of_every_other_recipe_is_looked_at(
         (3.21e-5, "32.1 \u00b5s"),
     ],
 )
-def test_a_time_has_three_digits_and_no_exponent(
-    chromium: Browser, simple_page: Any, seconds: float, text: str
-) -> None:
-    chromium.open(simple_page(("bf16", seconds, 1.0)), "m=16&n=16&k=16")
-    assert rows_of(chromium)[0][3].replace("\u00a0", " ") == text
+def test_a_time_has_three_digits_and_no_exponent(simple: Any, seconds: float, text: str) -> None:
+    assert simple(("bf16", seconds, 1.0))[0][3].replace("\u00a0", " ") == text
 
 
 @needs_chromium
-def test_a_link_for_a_device_that_is_not_there_says_so(chromium: Browser, box_page: Path) -> None:
-    chromium.open(box_page, "m=4096&n=4096&k=4096&device=nvidia-h9000")
-    rows_of(chromium)
+def test_a_link_for_a_device_that_is_not_there_says_so(chromium: Browser, box: Opened) -> None:
+    box("m=4096&n=4096&k=4096&device=nvidia-h9000")
     assert chromium.run(SAID).startswith(
         "The link asks for what this page has not: no device \u201cnvidia-h9000\u201d here; "
         "this is for NVIDIA H200"
     )
-    chromium.open(box_page, "m=4096&n=4096&k=4096&device=h200")
-    rows_of(chromium)
+    box("m=4096&n=4096&k=4096&device=h200")
     assert not chromium.run(SAID).startswith("The link asks")
 
 
 @needs_chromium
-def test_what_is_no_shape_is_refused_in_a_sentence(chromium: Browser, box_page: Path) -> None:
-    chromium.open(box_page, "m=0.5&n=4096&k=4096")
+def test_what_is_no_shape_is_refused_in_a_sentence(
+    chromium: Browser, published: dict[str, Any], tmp_path: Path
+) -> None:
+    page = write_box(tmp_path, [published])
+    chromium.open(page, "m=0.5&n=4096&k=4096")
     chromium.wait_for(SAID)
     assert chromium.run(SAID) == "m = \u201c0.5\u201d is not a whole number from 1 to 2^30"
-    chromium.open(box_page, "m=16&n=4096&k=%3Cimg%20src%3Dx%3E")
+    chromium.open(page, "m=16&n=4096&k=%3Cimg%20src%3Dx%3E")
     chromium.wait_for(SAID)
     assert "k = \u201c<img src=x>\u201d is not a whole number" in chromium.run(SAID)
     assert chromium.run("document.querySelectorAll('#shape-box img').length") == 0

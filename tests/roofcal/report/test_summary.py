@@ -3,12 +3,13 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Protocol
+from roofcal.core.records import PlanPoint, Protocol, Status
 from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis, analyse
@@ -184,58 +185,84 @@ def test_checks_of_the_made_up_run(analysis: Analysis) -> None:
     assert "11.1 % slower once settled" in clock
 
 
-def test_points_without_times_are_not_within_their_roofs(tmp_path: Path, h200: DeviceSpec) -> None:
+def drifting(by: float, **session: Any) -> MadeUpRun:
+    """Products, and a sentinel whose last repetition is slower by a fraction."""
     made_up = MadeUpRun()
-    add_constants(made_up)
-    made_up.fail(product(8192, 8192, 8192), "failed", "the worker died")
-    states = checked(look(tmp_path, made_up, h200))
-    assert states["No point has a time to compare with datasheet and ceilings."] == "look"
-    assert not [text for text in states if "is faster than" in text]
-
-
-def test_too_fast_points_are_a_reason_to_look(tmp_path: Path, h200: DeviceSpec) -> None:
-    made_up = MadeUpRun()
-    add_constants(made_up)
-    least = 2 * 8192**3 / 989.5e12
-    made_up.measure(product(8192, 8192, 8192), seconds=least / 1.25)
-
-    states = checked(look(tmp_path, made_up, h200))
-
-    text = (
-        "1 point is faster than the datasheet allows, by up to 1.25\u00d7: see the violation audit."
-    )
-    assert states[text] == "look"
-
-
-def test_zeros_beyond_a_ceiling_are_no_news(tmp_path: Path, h200: DeviceSpec) -> None:
-    made_up = MadeUpRun()
-    add_constants(made_up)
-    zeros = product(8192, 8192, 8192, protocol=Protocol(distribution="zeros"))
-    made_up.measure(zeros, seconds=2 * 8192**3 / 700e12)
-
-    states = checked(look(tmp_path, made_up, h200))
-
-    assert states["No cold point is faster than the calibrated ceilings."] == "ok"
-
-
-def test_a_drifting_device_is_a_reason_to_look(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    for repeat, factor in ((1, 1.0), (2, 1.05)):
+    made_up.measure(product(8192, 8192, 8192))
+    for repeat in (1, 2, 3):
         point = product(64, 64, 64, repeat=repeat, sweeps=("sentinel",))
-        made_up.measure(point, true_seconds(point) * factor)
+        made_up.measure(point, seconds=true_seconds(point) * (1 + by * (repeat == 3)))
+    made_up.sessions["gemm"] = session
+    return made_up
 
-    states = checked(look(tmp_path, made_up))
-    assert states["The repeated sentinel of gemm stayed within 5.0 %."] == "look"
+
+def timed(point: PlanPoint, seconds: float | None = None, **samples: Any) -> MadeUpRun:
+    """A calibrated run of one point."""
+    made_up = MadeUpRun()
+    add_constants(made_up)
+    made_up.measure(point, seconds, **samples)
+    return made_up
 
 
-def test_a_sentinel_that_moves_by_a_tenth_did_not_stay_within_it(tmp_path: Path) -> None:
-    states = checked(look(tmp_path, drifting(17.169)))
-    text = (
-        "The repeated sentinel of gemm moved by 1716.9 % in a session: "
-        "the times of that session are not to be trusted."
-    )
-    assert states[text] == "look"
-    assert not [text for text in states if "stayed within" in text]
+def without_time(point: PlanPoint, status: Status) -> MadeUpRun:
+    """A calibrated run whose only point failed."""
+    made_up = MadeUpRun()
+    add_constants(made_up)
+    made_up.fail(point, status, "why")
+    return made_up
+
+
+BIG, SMALL = product(8192, 8192, 8192), product(64, 64, 64)
+ZEROS = product(8192, 8192, 8192, protocol=Protocol(distribution="zeros"))
+WIDE = samples_around(true_seconds(SMALL), spread=0.2)
+
+
+@pytest.mark.parametrize(
+    ("made_up", "state", "text"),
+    [
+        (
+            timed(BIG, 2 * 8192**3 / 989.5e12 / 1.25),
+            "look",
+            "1 point is faster than the datasheet allows, by up to 1.25\u00d7: see the violation "
+            "audit.",
+        ),
+        (
+            timed(ZEROS, 2 * 8192**3 / 700e12),
+            "ok",
+            "No cold point is faster than the calibrated ceilings.",
+        ),
+        (
+            without_time(BIG, "failed"),
+            "look",
+            "No point has a time to compare with datasheet and ceilings.",
+        ),
+        (without_time(BIG, "unsupported"), "note", "1 point has no time: 1 unsupported."),
+        (drifting(0.05), "look", "The repeated sentinel of gemm stayed within 5.0 %."),
+        (
+            drifting(17.169),
+            "look",
+            "The repeated sentinel of gemm moved by 1716.9 % in a session: the times of that "
+            "session are not to be trusted.",
+        ),
+        (
+            drifting(0.0, git_dirty=True),
+            "look",
+            "Measured from a checkout with uncommitted changes.",
+        ),
+        (
+            timed(SMALL, samples=WIDE),
+            "note",
+            "Of gemm, 100 % of the medians are uncertain by more than 1 %.",
+        ),
+    ],
+)
+def test_what_is_as_it_should_be_and_what_is_a_reason_to_look(
+    tmp_path: Path, h200: DeviceSpec, made_up: MadeUpRun, state: str, text: str
+) -> None:
+    states = checked(look(tmp_path, made_up, h200))
+    assert states[text] == state
+    if text.startswith("No point has a time"):
+        assert not [other for other in states if "is faster than" in other]
 
 
 def test_sessions_whose_sentinels_differ_cannot_be_compared(tmp_path: Path) -> None:
@@ -255,15 +282,6 @@ def test_sessions_whose_sentinels_differ_cannot_be_compared(tmp_path: Path) -> N
         "times of different sessions cannot be compared."
     )
     assert states[text] == "look"
-
-
-def test_uncommitted_or_changed_code_is_a_reason_to_look(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    made_up.measure(product(64, 64, 64))
-    made_up.sessions["gemm"] = {"git_dirty": True}
-
-    states = checked(look(tmp_path, made_up))
-    assert states["Measured from a checkout with uncommitted changes."] == "look"
 
 
 def test_two_cards_in_one_run_are_a_reason_to_look(tmp_path: Path) -> None:
@@ -293,62 +311,35 @@ def test_casts_are_held_against_the_memory_roof(analysis: Analysis) -> None:
     assert "cast" in set(model_errors(analysis)["op"])
 
 
-def test_refusals_alone_are_only_noted(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    made_up.fail(product(64, 64, 63), "unsupported", "k")
-    assert checked(look(tmp_path, made_up))["1 point has no time: 1 unsupported."] == "note"
-
-
-def test_medians_with_wide_intervals_are_noted(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    point = product(64, 64, 64)
-    made_up.measure(point, samples=samples_around(true_seconds(point), spread=0.2))
-    text = "Of gemm, 100 % of the medians are uncertain by more than 1 %."
-    assert checked(look(tmp_path, made_up))[text] == "note"
-
-
 def test_points_of_accuracy_are_counted_apart_from_times(tmp_path: Path) -> None:
     analysis = look(tmp_path, linear_run())
     assert analysis.timed == 10
     assert f"10 have a time, {analysis.ok - 10} an accuracy without one." in summary_text(analysis)
 
 
-def drifting(by: float) -> MadeUpRun:
-    """Products, and a sentinel whose last repetition is slower by a fraction."""
-    made_up = MadeUpRun()
-    made_up.measure(product(8192, 8192, 8192))
-    for repeat in (1, 2, 3):
-        point = product(64, 64, 64, repeat=repeat, sweeps=("sentinel",))
-        made_up.measure(point, seconds=true_seconds(point) * (1 + by * (repeat == 3)))
-    return made_up
-
-
-def test_a_steady_run_is_to_be_trusted(tmp_path: Path) -> None:
-    assert disturbances(look(tmp_path, drifting(0.05))) == []
-
-
-def test_a_sentinel_that_moves_by_a_tenth_disturbs_all_answers(tmp_path: Path) -> None:
-    (reason,) = disturbances(look(tmp_path, drifting(0.2)))
-    assert reason.replace(SPACE, " ") == (
-        "The repeated sentinel of gemm moved by 20.0 % in a session."
-    )
-
-
-def test_work_of_others_disturbs_all_answers(tmp_path: Path) -> None:
-    made_up = drifting(0.0)
-    made_up.sessions["gemm"] = {"busy_share": 0.95, "other_processes": 2}
-    reasons = [reason.replace(SPACE, " ") for reason in disturbances(look(tmp_path, made_up))]
-    assert reasons == [
-        "Other processes kept 95 % of the processor cores busy.",
-        "2 other processes used the card.",
-    ]
-
-
-def test_a_cpu_quota_disturbs_answers_and_is_not_the_work_of_others(tmp_path: Path) -> None:
-    made_up = drifting(0.0)
-    made_up.sessions["gemm"] = {"throttled_share": 0.95}
-    reasons = [reason.replace(SPACE, " ") for reason in disturbances(look(tmp_path, made_up))]
-    assert reasons == ["The CPU quota of the container stopped its threads in 95 % of periods."]
+@pytest.mark.parametrize(
+    ("made_up", "reasons"),
+    [
+        (drifting(0.05), []),
+        (drifting(0.2), ["The repeated sentinel of gemm moved by 20.0 % in a session."]),
+        (
+            drifting(0.0, busy_share=0.95, other_processes=2),
+            [
+                "Other processes kept 95 % of the processor cores busy.",
+                "2 other processes used the card.",
+            ],
+        ),
+        (
+            drifting(0.0, throttled_share=0.95),
+            ["The CPU quota of the container stopped its threads in 95 % of periods."],
+        ),
+    ],
+)
+def test_what_disturbs_all_answers_is_named(
+    tmp_path: Path, made_up: MadeUpRun, reasons: list[str]
+) -> None:
+    told = disturbances(look(tmp_path, made_up))
+    assert [reason.replace(SPACE, " ") for reason in told] == reasons
 
 
 def test_headlines_of_a_disturbed_run_begin_with_what_disturbed_it(tmp_path: Path) -> None:

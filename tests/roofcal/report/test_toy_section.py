@@ -28,10 +28,10 @@ import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.columns import count, text
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
-from roofcal.report.sections.toy.figure import draw_toy
 
 FILE: Final = "toy.csv"
 COLUMNS: Final = (text("op", "op"), count("points", "points"))
@@ -48,33 +48,31 @@ def _blocks(points: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("toy", "Points by op", points, COLUMNS, FILE)
 
 
+def draw_toy(points: pd.DataFrame) -> Picture:
+    chart = Chart(
+        x=Axis("points", "points", "linear"),
+        y=Axis("op", "", "names", order=list(points["op"])),
+        layers=[Layer("dots")],
+        tables={"points": points.assign(colour="#0072b2", marker="s")},
+        panels=[Panel(height=100)],
+        tips=[Tip("points", "points", "count")],
+    )
+    facts = f"{points['points'].sum()} points."
+    return Picture(key="toy_dots", chart=chart, op="gemm", alt="Dots.", facts=facts)
+
+
 def _tables(points: pd.DataFrame) -> Iterator[CsvTable]:
     return filled_table(FILE, points)
 
 
 SECTION = Section("A toy", "how", _contents, _blocks, tables=_tables)
 ''',
-    "figure.py": '''"""Points by op as bars."""
+    "toy_dots.md": """# Points of a toy
 
-import pandas as pd
+One dot per op.
 
-from roofcal.report.kit.writer import Picture
-from roofcal.report.kit.styles import look, new_figure
-
-
-def draw_toy(points: pd.DataFrame) -> Picture:
-    with look():
-        figure = new_figure(200)
-        figure.subplots().bar(points["op"], points["points"])
-    facts = f"{points['points'].sum()} points."
-    return Picture(key="toy_bars", drawn=figure, op="gemm", alt="Bars.", facts=facts)
-''',
-    "toy_bars.md": """# Points of a toy
-
-One bar per op.
-
-The bar is as high as the op has points in its plan, whatever became of them: points without a time
-count as those with one. Nothing was timed for this figure, so it has no spread.
+The dot lies as far out as the op has points in its plan, whatever became of them: points without a
+time count as those with one. Nothing was timed for this figure, so it has no spread.
 """,
     "toy.csv.md": "# toy.csv\n\nPoints by op.\n\n| column | meaning |\n|---|---|\n"
     "| `op` | what is computed |\n| `points` | points |\n",
@@ -132,15 +130,15 @@ def test_the_section_stands_last_under_its_question(report: Path) -> None:
 def test_its_table_figure_caption_and_csv_are_there(report: Path) -> None:
     page = report.with_name("details.html").read_text(encoding="utf-8")
     assert '<div class="grid" id="cpu-made-up-toy">' in page
-    assert '<figure id="cpu-made-up-figure-toy_bars-gemm" ' in page
+    assert '<figure id="cpu-made-up-figure-toy_dots-gemm" ' in page
     assert "<h5>Points of a toy " in page
-    assert "<p>One bar per op.</p>" in page
+    assert "<p>One dot per op.</p>" in page
     assert '<a class="data" href="tables/toy.csv" download="toy.csv">' in page
     assert 'data-file="toy.csv"' in page
     table = (report.parent / "tables" / "toy.csv").read_text()
     assert table.splitlines()[0] == "device,environment_id,op,points"
     figures = report.parent / "figures" / "How_was_this_measured" / "cpu-made-up"
-    assert (figures / "toy_bars.gemm.svg").is_file()
+    assert (figures / "toy_dots.gemm.svg").is_file()
 
 
 @pytest.mark.slow
@@ -173,4 +171,4 @@ def test_the_tests_of_the_list_and_of_the_columns_hold_with_it(checkout: Path) -
 
 def test_the_toy_is_not_in_this_checkout() -> None:
     with pytest.raises(KeyError):
-        figure_title("toy_bars", "gemm")
+        figure_title("toy_dots", "gemm")

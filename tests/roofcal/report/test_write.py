@@ -12,7 +12,7 @@ import pytest
 from roofcal.core.jsonl import write_records
 from roofcal.points.run import RunError, load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.derived import ReportError
+from roofcal.report.data.provenance import ReportError
 from roofcal.report.figure_captions import caption_files
 from roofcal.report.sections import llm
 from roofcal.report.write import in_page_order, write_report

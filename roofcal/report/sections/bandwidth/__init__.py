@@ -8,19 +8,11 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops.probe_copy.spec import OP as STREAMS
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import (
-    BYTES_TIP,
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    bandwidth_levels,
-    point_legend,
-    styled_points,
-)
 from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel
+from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, line_at
 from roofcal.report.kit.numbers import binary, count_of, scaled
 from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned
@@ -83,7 +75,7 @@ def _picture(key: str, rows: pd.DataFrame, chart: Chart) -> Picture:
     op, best = str(rows["op"].iloc[0]), row_of_largest(rows, "achieved_bytes_per_s")
     return Picture(
         key=key,
-        drawn=chart,
+        chart=chart,
         op=op,
         alt=f"Achieved bandwidth of {op} against size.",
         facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} at "
@@ -107,25 +99,26 @@ def _chart(
     rows = pd.concat([group.assign(panel=title) for title, group in panels])
     drawn = thinned(rows, MOST_ROWS)
     series = drawn["recipe"] + " by " + drawn["provider"]
-    points = styled_points(drawn).assign(size=drawn["size"], panel=drawn["panel"], series=series)
-    levels, level_entries = bandwidth_levels(calibration, spec)
-    legend = [*point_legend(drawn), *level_entries]
-    layers = [Layer(mark="level", table="levels", hidden=("recipe",))]
+    points = drawing.styled_points(drawn).assign(
+        size=drawn["size"], panel=drawn["panel"], series=series
+    )
+    levels, level_entries = drawing.bandwidth_levels(calibration, spec)
+    legend = [*drawing.point_legend(drawn), *level_entries]
+    layers = [Layer("level", table="levels")]
     tables = {"points": points, "levels": levels}
     if cache_bytes is not None:
-        layers.append(Layer(mark="line", detail="series", size=1.4))
-        layers.append(Layer(mark="upright", table="cache", hidden=("recipe",)))
-        cache = {"recipe": ["cache"], "size": [cache_bytes], "dashed": [0], "colour": [MUTED]}
-        tables["cache"] = pd.DataFrame(cache)
+        layers.append(Layer("line", detail="series", size=1.4))
+        layers.append(Layer("upright", table="cache"))
+        tables["cache"] = line_at(cache_bytes, "size", MUTED).assign(recipe="cache")
         label = f"cache {binary(cache_bytes)} (upright)"
-        legend.append(LegendEntry(field="recipe", value="cache", label=label, colour=MUTED))
+        legend.append(LegendEntry("recipe", "cache", label=label, colour=MUTED))
     return Chart(
         x=Axis("size", x_title, "bytes"),
         y=Axis("achieved_bytes_per_s", "B/s", "linear"),
-        layers=[*layers, Layer(mark="dots")],
+        layers=[*layers, Layer("dots")],
         tables=tables,
         panels=[Panel(title=title, where={"panel": title}) for title, _ in panels],
-        tips=(*HEAD_TIPS, BYTES_TIP, TIME_TIP, *TAIL_TIPS),
+        tips=(*drawing.HEAD_TIPS, drawing.BYTES_TIP, drawing.TIME_TIP, *drawing.TAIL_TIPS),
         legend=legend,
     )
 

@@ -1,22 +1,22 @@
 """From how many tokens on a linear in fp8, casts included, is faster than in bf16."""
 
+import math
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from roofcal.ops.linear.model import FASTEST
-from roofcal.report.data.derived import DerivedTable
 from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.columns import count, counts, ratio, text, texts
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
-from roofcal.report.kit.styles import hatching, label_edges, look, new_figure, ratio_heat_map
+from roofcal.report.kit.styles import PAPER
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, derived_contents, derived_file
 
@@ -39,7 +39,8 @@ COLUMNS: Final = (
     ratio("best", "best speed-up"),
 )
 _ROW_PX: Final = 17
-_LABEL_EVERY: Final = 4  # a label at every power of 4
+# Speed-ups whose colours the legend names
+_SCALE: Final = {f"{ratio:g}{TIMES}": math.log2(ratio) for ratio in (0.5, 0.7, 1.0, 1.4, 2.0)}
 _PASSES: Final = ("forward", "forward_backward")
 
 
@@ -71,20 +72,35 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     casts = next((str(name) for name in table["casts"] if name != "none"), "none")
     rows = table[table["casts"] == casts]
     recipes = in_recipe_order(rows["recipe"], headline_op())
-    passes = [name for name in _PASSES if (rows["pass"] == name).any()]
-    with look():
-        sides = rows["n"].nunique()
-        figure = new_figure(40 + len(recipes) * (34 + _ROW_PX * sides))
-        grid = figure.subplots(len(recipes), len(passes), squeeze=False, sharex=True, sharey=True)
-        for line, recipe in zip(grid, recipes, strict=True):
-            for axes, passed in zip(line, passes, strict=True):
-                cells = rows[(rows["recipe"] == recipe) & (rows["pass"] == passed)]
-                axes.set_visible(len(cells) > 0)
-                if len(cells):
-                    _panel(axes, cells, sorted(rows["m"].unique()))
-                    axes.set_title(f"{recipe}, {passed.replace('_', ' + ')}")
-        label_edges(grid, "m", "n = k")
-        _colour_scale(figure, grid)
+    cells = charts.in_order(rows, **{"recipe": recipes, "pass": _PASSES})
+    cells = cells.assign(
+        panel=cells["recipe"] + ", " + cells["pass"].str.replace("_", " + "),
+        **charts.cell_colours(np.log2(cells["speedup"]), charts.SLOWER_FASTER),
+    )
+    blank = rows[["m", "n"]].drop_duplicates().assign(colour=PAPER)
+    scale = charts.cell_colours(_SCALE.values(), charts.SLOWER_FASTER)["colour"]
+    chart = charts.Chart(
+        x=charts.Axis("m", "m", "names"),
+        y=charts.Axis("n", "n = k", "names"),
+        layers=[
+            charts.Layer("cells", table="blank"),  # a column for an m that a recipe does not take
+            charts.Layer("cells"),
+            charts.Layer("hatched", table="uncertain"),
+        ],
+        tables={
+            "points": cells,
+            "blank": blank,
+            "uncertain": cells[cells["class"] == "uncertain"],
+        },
+        panels=charts.facets(cells, "panel", 0, names="n", name_px=_ROW_PX),
+        tips=(
+            charts.Tip("m", "m", "count"),
+            charts.Tip("n", "n = k", "count"),
+            charts.Tip("speedup", "speed-up", "ratio", low="low", high="high"),
+            charts.Tip("class", "than bf16"),
+        ),
+        legend=charts.swatches("", dict(zip(_SCALE, scale, strict=True)), "s"),
+    )
     shares = [
         f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
         for name in ("faster", "uncertain", "slower")
@@ -95,37 +111,12 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     )
     return Picture(
         key="breakeven",
-        drawn=figure,
+        chart=chart,
         op=headline_op(),
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
         f"m = {best['m']:,}, n = k = {best['n']:,}).",
-    )
-
-
-def _colour_scale(figure: Figure, grid: Any) -> None:
-    """The bar that says which colour stands for which ratio."""
-    bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
-    ticks = np.array([0.5, 0.7, 1.0, 1.4, 2.0])
-    bar.set_ticks(np.log2(ticks), labels=[f"{tick:g}{TIMES}" for tick in ticks])
-    bar.ax.tick_params(length=0)
-    bar.outline.set_visible(False)
-
-
-def _panel(axes: Axes, rows: pd.DataFrame, tokens: list[int]) -> None:
-    """tokens: the columns of every panel; an m that no provider runs leaves a gap."""
-    speedup = rows.pivot_table(index="n", columns="m", values="speedup", sort=True)
-    classes = rows.pivot_table(index="n", columns="m", values="class", aggfunc="first", sort=True)
-    speedup, classes = (cells.reindex(columns=tokens) for cells in (speedup, classes))
-    ratio_heat_map(axes, speedup.to_numpy(dtype=float), linewidths=0)
-    axes.add_collection(hatching((classes == "uncertain").to_numpy()))
-    axes.set(xlabel="", ylabel="")
-    axes.set_yticks(np.arange(len(speedup)) + 0.5, [f"{n:,}" for n in speedup.index], rotation=0)
-    powers = np.log(speedup.columns.to_numpy(dtype=float)) / np.log(_LABEL_EVERY)
-    labelled = np.nonzero(powers % 1 < 1e-9)[0]
-    axes.set_xticks(
-        [i + 0.5 for i in labelled], [f"{speedup.columns[i]:,}" for i in labelled], rotation=0
     )
 
 

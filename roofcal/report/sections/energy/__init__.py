@@ -1,7 +1,6 @@
 """Which recipe costs least energy: of the board by NVML, at the points whose power is their own."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
@@ -56,27 +55,23 @@ POINTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Energy:
-    """points: one row per point with a power of its own; recipes: one row per op and recipe."""
-
-    points: pd.DataFrame
-    recipes: pd.DataFrame
+# points: a row per point with a power of its own; recipes: a row per op and recipe
+Energy = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def energy_of_run(analysis: Analysis) -> Energy:
-    """The energy of all points of a run that have one."""
+    """(points, recipes) of all points of a run that have an energy."""
     frames = [
         with_protocol(ok_rows(frame)).assign(shape=shape_texts(ok_rows(frame)))
         for frame in analysis.frames.values()
         if "energy_j" in frame
     ]
     if not frames:
-        return Energy(points=pd.DataFrame(), recipes=pd.DataFrame())
+        return pd.DataFrame(), pd.DataFrame()
     every = pd.concat(frames, ignore_index=True)
     points = every[every["energy_j"].notna()].reindex(columns=list(_KEPT))
     points = points.assign(counter_over_power=points["board_w"] / points["integrated_w"] - 1)
-    return Energy(points=points, recipes=recipes_by_energy(points))
+    return points, recipes_by_energy(points)
 
 
 def recipes_by_energy(points: pd.DataFrame) -> pd.DataFrame:
@@ -96,18 +91,19 @@ def recipes_by_energy(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _blocks(energy: Energy, writer: SectionWriter) -> Iterator[Block]:
-    if energy.points.empty:
+    points, recipes = energy
+    if points.empty:
         return
-    yield Prose(text=_explanation(energy))
+    yield Prose(text=_explanation(points, recipes))
     yield from writer.filled_table(
-        "energy-recipes", "Energy by recipe, the least first", energy.recipes, RECIPES, FILE
+        "energy-recipes", "Energy by recipe, the least first", recipes, RECIPES, FILE
     )
-    yield writer.table("energy-points", "Energy by point", energy.points, POINTS, FILE)
+    yield writer.table("energy-points", "Energy by point", points, POINTS, FILE)
 
 
-def _explanation(energy: Energy) -> str:
+def _explanation(points: pd.DataFrame, recipes: pd.DataFrame) -> str:
     sentences = []
-    rows = energy.recipes.to_dict("records")
+    rows = recipes.to_dict("records")
     compared = [r for r in rows if pd.notna(r["over_bf16"]) and BY_NAME[r["op"]].role == "study"]
     if compared:
         best = min(compared, key=lambda row: float(row["energy_j_per_flop"]))
@@ -121,11 +117,11 @@ def _explanation(energy: Energy) -> str:
         )
     sentences.append(
         f"Power is that of the board by NVML, not at the wall, at "
-        f"{count_of(len(energy.points), 'point')}: those that ran alone for a second, those of "
+        f"{count_of(len(points), 'point')}: those that ran alone for a second, those of "
         "groups at the power limit, and those whose energy counter was read. Other readings mix "
         "contenders. No clock was set, so the best clock is the best of those that the card chose."
     )
-    both = energy.points["counter_over_power"].dropna()
+    both = points["counter_over_power"].dropna()
     if len(both):
         sentences.append(
             f"Counter and integrated power differ by {percent(float(both.abs().max()))} at most, "
@@ -141,5 +137,5 @@ SECTION = Section(
     "recipe",
     energy_of_run,
     _blocks,
-    tables=lambda energy: filled_table(FILE, energy.points),
+    tables=lambda energy: filled_table(FILE, energy[0]),
 )

@@ -9,16 +9,13 @@ For each shape, world size, recipe and mode, with t of the slowest rank:
 mode: graph, captured; eager, launched by the host call by call (on a CPU: by the clock).
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from roofcal.core.records import Calibration
 from roofcal.core.visits.intervals import narrowest_hold
@@ -29,18 +26,9 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import SPEEDUP, ratio_of_times
 from roofcal.report.data.tidy import ok_rows, row_of_largest
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts, styles
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Block, absence, paragraphs
-from roofcal.report.kit.columns import (
-    HOLDS_COLUMN,
-    SIZES,
-    count,
-    fraction,
-    ratio,
-    seconds,
-    text,
-    texts,
-)
 from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, filled_table
@@ -66,49 +54,57 @@ _GROUP: Final = ["world_size", "recipe", "mode", "provider"]
 Row = Mapping[Hashable, Any]
 
 _OVERLAP: Final = (
-    ratio("ideal", "ideal"),
-    fraction("hidden", "hidden", digits=0),
-    fraction("over_product", "over product", signed=True),
+    col.ratio("ideal", "ideal"),
+    col.fraction("hidden", "hidden", digits=0),
+    col.fraction("over_product", "over product", signed=True),
 )
 OVERLAP: Final = (
-    count("world_size", "devices"),
-    text("recipe", "recipe"),
-    text("mode", "mode", about="graph: captured; eager: launched by the host call by call"),
-    *SIZES,
-    text("provider", "provider"),
-    seconds("median_s", "time", "slowest rank"),
-    seconds("sequence_s", "in sequence", "the library's all-gather, then its product"),
-    seconds("product_s", "product", "alone, all rows there before"),
-    seconds("gather_s", "gather", "alone"),
-    ratio("speedup", "speed-up"),
-    ratio("speedup_low", "low"),
-    ratio("speedup_high", "high"),
-    HOLDS_COLUMN,
+    col.count("world_size", "devices"),
+    col.text("recipe", "recipe"),
+    col.text("mode", "mode", about="graph: captured; eager: launched by the host call by call"),
+    *col.SIZES,
+    col.text("provider", "provider"),
+    col.seconds("median_s", "time", "slowest rank"),
+    col.seconds("sequence_s", "in sequence", "the library's all-gather, then its product"),
+    col.seconds("product_s", "product", "alone, all rows there before"),
+    col.seconds("gather_s", "gather", "alone"),
+    col.ratio("speedup", "speed-up"),
+    col.ratio("speedup_low", "low"),
+    col.ratio("speedup_high", "high"),
+    col.HOLDS_COLUMN,
     *_OVERLAP,
-    fraction("rank_spread", "ranks apart"),
-    seconds("predicted_s", "predicted", "calibrated model"),
-    fraction("predicted_hidden", "predicted hidden", digits=0),
+    col.fraction("rank_spread", "ranks apart"),
+    col.seconds("predicted_s", "predicted", "calibrated model"),
+    col.fraction("predicted_hidden", "predicted hidden", digits=0),
 )
 SUMMARY: Final = (
-    count("world_size", "devices"),
-    *texts("recipe", "mode", "provider"),
-    count("shapes", "shapes"),
-    ratio("speedup", "geometric mean"),
-    ratio("least", "least"),
-    ratio("most", "most"),
+    col.count("world_size", "devices"),
+    *col.texts("recipe", "mode", "provider"),
+    col.count("shapes", "shapes"),
+    col.ratio("speedup", "geometric mean"),
+    col.ratio("least", "least"),
+    col.ratio("most", "most"),
     *_OVERLAP,
 )
 RANKS: Final = (
-    count("world_size", "devices"),
-    text("provider", "provider"),
-    count("points", "points"),
-    fraction("median", "median"),
-    fraction("worst", "worst"),
+    col.count("world_size", "devices"),
+    col.text("provider", "provider"),
+    col.count("points", "points"),
+    col.fraction("median", "median"),
+    col.fraction("worst", "worst"),
 )
 _ROW_PX: Final = 21
 _COLOURS: Final = {spec.OURS: styles.BLUE, spec.TORCH: styles.VERMILLION}
 _LOWEST_HIDDEN: Final = -2.0  # eager calls of small shapes lie far below; the table has them
-_RATIOS: Final = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
+_RATIOS: Final = (0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
+_SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+_WHO: Final = charts.text_tips(shape="shape", recipe="recipe", provider="provider", mode="launched")
+_TIMES: Final = (
+    charts.Tip("median_s", "time", "si", "s"),
+    charts.Tip("sequence_s", "in sequence", "si", "s"),
+    charts.Tip("product_s", "product", "si", "s"),
+    charts.Tip("gather_s", "gather", "si", "s"),
+)
 
 
 def timed_rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -250,37 +246,64 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     rows = table[table["provider"].isin(FUSED)]
     if rows.empty:
         return None
-    sizes, recipes = _world_sizes(rows), drawing.in_recipe_order(rows["recipe"], OP)
     # by weights, then rows of A
     ordered = rows.assign(weight=rows["n"] * rows["k"]).sort_values(["weight", "n", "k", "m"])
-    shapes = {s: list(dict.fromkeys(_shapes(ordered[ordered["world_size"] == s]))) for s in sizes}
-    heights = [len(shapes[size]) + 2 for size in sizes]
-    with styles.look():
-        figure = styles.new_figure(90 + _ROW_PX * sum(heights))
-        grid = figure.subplots(
-            len(sizes), len(recipes), squeeze=False, sharex=True, height_ratios=heights
-        )
-        for line, size in zip(grid, sizes, strict=True):
-            for axes, recipe in zip(line, recipes, strict=True):
-                cells = rows[(rows["world_size"] == size) & (rows["recipe"] == recipe)]
-                _speedups(axes, cells, shapes[size], with_names=axes is line[0])
-                axes.set_title(f"{size} GPUs, {recipe}")
-        styles.label_edges(grid, "speed-up over NCCL and product", "")
-        present = [name for name in FUSED if name in set(rows["provider"])]
-        handles = [
-            styles.marker_dot(name, drawing.provider_marker(name), _COLOURS[name])
-            for name in present
-        ]
-        ideal = Line2D(
-            [], [], color=styles.INK, marker="|", linestyle="", markersize=11, label="ideal"
-        )
-        styles.legend(figure, [*handles, *_mode_handles(rows), ideal], 6, 1.4)
+    points = _points(ordered).assign(colour=list(ordered["provider"].map(_COLOURS)))
+    recipes = drawing.in_recipe_order(rows["recipe"], OP)
+    sizes = sorted(set(rows["world_size"]))
+    captured = points[points["mode"] == GRAPH]
+    ideal = (captured if len(captured) else points).drop_duplicates(["panel", "shape"])
+    chart = charts.Chart(
+        x=charts.Axis(
+            "speedup",
+            "speed-up over NCCL and product",
+            "ratio",
+            ticks=charts.ticks_around(points["speedup"], _RATIOS),
+        ),
+        y=charts.Axis("shape", "", "names", order=list(dict.fromkeys(points["shape"]))),
+        layers=[
+            charts.Layer("upright", table="equal"),
+            charts.Layer("dots", table="ideal", size=90),
+            charts.Layer("dots", size=42),
+        ],
+        tables={
+            "points": points,
+            "ideal": ideal.assign(
+                speedup=ideal["ideal"],
+                provider="ideal",
+                marker="|",
+                is_open=0,
+                colour=styles.INK,
+            ),
+            "equal": charts.line_at(1.0, "speedup", styles.MUTED),
+        },
+        panels=charts.facets(
+            charts.in_order(points, world_size=sizes, recipe=recipes),
+            "panel",
+            42,
+            width=380,
+            names="shape",
+            name_px=_ROW_PX,
+        ),
+        tips=(
+            *_WHO,
+            charts.Tip("speedup", "speed-up", "ratio", "", "speedup_low", "speedup_high"),
+            charts.Tip("ideal", "ideal", "ratio"),
+            *_TIMES,
+        ),
+        legend=[
+            *_provider_entries(rows, _COLOURS),
+            *_mode_entries(rows),
+            charts.LegendEntry("provider", "ideal", marker="|"),
+        ],
+        columns=len(recipes),
+    )
     best = row_of_largest(rows, "speedup")
     best_ideal = float(best["ideal"])
     beside = "" if isnan(best_ideal) else f", where the ideal is {times(best_ideal)}"
     return Picture(
         key="gathered_speedup",
-        drawn=figure,
+        chart=chart,
         op=OP,
         alt="Speed-up of fused all-gathers and products by shape, beside the ideal.",
         facts=f"{count_of(len(rows), 'ratio')}; the highest is {times(float(best['speedup']))} by "
@@ -289,57 +312,39 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     )
 
 
-def _world_sizes(rows: pd.DataFrame) -> list[int]:
-    return sorted({int(size) for size in rows["world_size"]})
+def _points(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows as dots draw them, in the colours of recipes: graphs are filled, eager calls open."""
+    recipes, sizes = rows["recipe"].astype(str), rows["world_size"].astype(str)
+    return rows.assign(
+        shape=[shape_text(shape) for shape in rows[["m", "n", "k"]].to_numpy()],
+        panel=sizes + " GPUs, " + recipes,
+        devices=sizes + " GPUs",
+        ranks=sizes + " ranks",
+        colour=recipes.map(drawing.recipe_colour),
+        marker=rows["provider"].astype(str).map(drawing.provider_marker),
+        is_open=(rows["mode"] != GRAPH).astype(int),
+    ).reset_index(drop=True)
 
 
-def _shapes(rows: pd.DataFrame) -> list[str]:
-    """The shape of each row."""
-    return [shape_text(sizes) for sizes in rows[["m", "n", "k"]].to_numpy()]
+def _provider_entries(rows: pd.DataFrame, colours: Mapping[str, str]) -> list[charts.LegendEntry]:
+    marks = {n: (colours.get(n, styles.INK), drawing.provider_marker(n)) for n in FUSED}
+    present = set(rows["provider"])
+    return charts.marked(
+        "provider", {name: mark for name, mark in marks.items() if name in present}
+    )
 
 
-def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[str], *, with_names: bool) -> None:
-    placed = rows.assign(place=[shapes.index(shape) for shape in _shapes(rows)])
-    axes.axvline(1, color=styles.MUTED, linewidth=0.9)
-    captured = placed[placed["mode"] == GRAPH]
-    ideal = (captured if len(captured) else placed).drop_duplicates("place")
-    axes.scatter(ideal["ideal"], ideal["place"], color=styles.INK, marker="|", s=150, linewidth=1.6)
-    for (provider, mode), dots in placed.groupby(["provider", "mode"], sort=False):
-        fill = _fill(_COLOURS[str(provider)], str(mode))
-        _scatter(axes, dots["speedup"], dots["place"], str(provider), fill)
-    axes.set_xscale("log")
-    styles.ratio_ticks(axes.xaxis, _RATIOS)
-    axes.set_yticks(range(len(shapes)), shapes if with_names else [""] * len(shapes))
-    axes.set_ylim(len(shapes) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
-
-
-def _scatter(
-    axes: Axes, x: pd.Series, y: pd.Series, provider: str, fill: Mapping[str, Any]
-) -> None:
-    axes.scatter(x, y, marker=drawing.provider_marker(provider), s=42, zorder=3, **fill)
-
-
-def _fill(colour: str, mode: str) -> dict[str, Any]:
-    """Markers of graphs are filled, those of eager calls open."""
-    if mode == GRAPH:
-        return {"facecolor": colour, "edgecolor": styles.PAPER, "linewidth": 0.6}
-    return {"facecolor": "none", "edgecolor": colour, "linewidth": 1.2}
-
-
-def _mode_handles(rows: pd.DataFrame) -> list[Line2D]:
+def _mode_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
     """What filled and open markers mean, if there are both."""
-    if len(set(rows["mode"])) < 2:
+    if rows["mode"].nunique() < 2:
         return []
-    return [
-        styles.marker_dot("graph", "o", styles.MUTED),
-        styles.marker_dot("eager", "o", styles.MUTED, filled=False),
-    ]
+    entry = charts.LegendEntry("mode", GRAPH, styles.MUTED, "o")
+    return [entry, replace(entry, value=EAGER, is_open=True)]
 
 
-def _recipe_handles(rows: pd.DataFrame) -> list[Line2D]:
+def _recipe_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
     recipes = drawing.in_recipe_order(rows["recipe"], OP)
-    return styles.colour_lines({name: drawing.recipe_colour(name) for name in recipes})
+    return charts.swatches("recipe", {name: drawing.recipe_colour(name) for name in recipes})
 
 
 def draw_hidden(table: pd.DataFrame) -> Picture | None:
@@ -347,37 +352,31 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
     rows = table[table["hidden"].notna()]
     if rows.empty:
         return None
-    rows = rows.assign(share=rows["gather_s"] / rows["product_s"])
-    sizes = _world_sizes(rows)
-    with styles.look():
-        figure = styles.new_figure(330)
-        panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
-        for axes, size in zip(panels, sizes, strict=True):
-            of_size = rows[rows["world_size"] == size]
-            for level in (0, 1):
-                axes.axhline(level, color=styles.MUTED, linewidth=0.9)
-            for (recipe, provider, mode), dots in of_size.groupby(
-                ["recipe", "provider", "mode"], sort=False
-            ):
-                fill = _fill(drawing.recipe_colour(str(recipe)), str(mode))
-                _scatter(axes, dots["share"], dots["hidden"], str(provider), fill)
-            axes.set_xscale("log")
-            styles.fixed_ticks(axes.xaxis, (0.1, 0.2, 0.5, 1, 2, 5, 10))
-            styles.show_ticks(axes.yaxis, lambda value: percent(value, 0))
-            axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-            if float(of_size["hidden"].min()) < _LOWEST_HIDDEN:
-                axes.set_ylim(bottom=_LOWEST_HIDDEN)
-            axes.set_title(f"{size} GPUs")
-            axes.set_xlabel("time of gather / of product")
-        panels[0].set_ylabel("of the shorter one hidden")
-        present = [name for name in FUSED if name in set(rows["provider"])]
-        markers = [styles.marker_dot(name, drawing.provider_marker(name)) for name in present]
-        styles.legend(figure, [*_recipe_handles(rows), *markers, *_mode_handles(rows)], 6, 1.4)
+    points = _points(rows.assign(share=rows["gather_s"] / rows["product_s"]))
+    points = points.sort_values("world_size", kind="stable")
+    levels = [charts.line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)]
+    chart = charts.Chart(
+        x=charts.Axis(
+            "share",
+            "time of gather / of product",
+            "ratio",
+            ticks=charts.ticks_around(points["share"], _SHARES),
+        ),
+        y=charts.Axis("hidden", "of the shorter one hidden", "percent"),
+        layers=[charts.Layer("level", table="levels"), charts.Layer("dots", size=42)],
+        tables={
+            "points": points[points["hidden"] >= _LOWEST_HIDDEN],
+            "levels": pd.concat(levels),
+        },
+        panels=charts.facets(points, "devices"),
+        tips=(*_WHO, charts.Tip("hidden", "hidden", "percent"), *_TIMES),
+        legend=[*_recipe_entries(rows), *_provider_entries(rows, {}), *_mode_entries(rows)],
+    )
     medians = rows.groupby("provider")["hidden"].median()
     shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
     facts = f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}."
     alt = "Share of the shorter of gather and product that is hidden."
-    return Picture(key="gathered_hidden", drawn=figure, op=OP, alt=alt, facts=facts)
+    return Picture(key="gathered_hidden", chart=chart, op=OP, alt=alt, facts=facts)
 
 
 def draw_ranks(frame: pd.DataFrame) -> Picture | None:
@@ -385,33 +384,23 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     rows = rows_with_ranks(frame)
     if rows.empty:
         return None
-    sizes = _world_sizes(rows)
-    declared = spec.OP.every_provider
-    names = [name for name in dict.fromkeys(declared) if name in set(rows["provider"])]
-    with styles.look():
-        figure = styles.new_figure(100 + 26 * len(names))
-        panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
-        for axes, size in zip(panels, sizes, strict=True):
-            for (recipe, mode), dots in rows[rows["world_size"] == size].groupby(
-                ["recipe", "mode"], sort=False
-            ):
-                axes.scatter(
-                    dots[RANK_SPREAD],
-                    [names.index(name) for name in dots["provider"]],
-                    s=34,
-                    **_fill(drawing.recipe_colour(str(recipe)), str(mode)),
-                )
-            axes.set_xlabel("slowest over fastest rank, less 1")
-            styles.show_ticks(axes.xaxis, lambda value: f"{100 * value:.3g} %", 5)
-            axes.set_title(f"{size} ranks")
-        panels[0].set_xlim(0, 1.08 * max(0.001, float(rows[RANK_SPREAD].max())))
-        panels[0].set_yticks(range(len(names)), names)
-        panels[0].set_ylim(len(names) - 0.4, -0.6)
-        styles.legend(figure, [*_recipe_handles(rows), *_mode_handles(rows)], 6, 1.4)
+    columns = [*_GROUP, "m", "n", "k", "median_s", "point_id", RANK_SPREAD]
+    points = _points(rows[columns]).sort_values("world_size", kind="stable").assign(marker="o")
+    present = set(rows["provider"])
+    names = [name for name in dict.fromkeys(spec.OP.every_provider) if name in present]
+    chart = charts.Chart(
+        x=charts.Axis(RANK_SPREAD, "slowest over fastest rank, less 1", "percent"),
+        y=charts.Axis("provider", "", "names", order=names),
+        layers=[charts.Layer("dots", size=42)],
+        tables={"points": points},
+        panels=charts.facets(points, "ranks", 150),
+        tips=(*_WHO, charts.Tip(RANK_SPREAD, "ranks apart", "percent"), _TIMES[0]),
+        legend=[*_recipe_entries(rows), *_mode_entries(rows)],
+    )
     worst = row_of_largest(rows, RANK_SPREAD)
     return Picture(
         key="gathered_ranks",
-        drawn=figure,
+        chart=chart,
         op=OP,
         alt="Slowest against fastest rank by provider and world size.",
         facts=f"{count_of(len(rows), 'point')}; ranks lie "

@@ -1,7 +1,6 @@
 """Links between devices: bandwidth by size as measured, and what was fitted to it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +14,7 @@ from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.points.roofs import constants_of
 from roofcal.report.data.drawing import TIME_TIP, provider_legend, provider_marker
 from roofcal.report.data.tidy import ok_rows, row_of_largest
-from roofcal.report.kit import styles
-from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.columns import count, number, texts
 from roofcal.report.kit.numbers import MICROSECONDS, binary, count_of, scaled
 from roofcal.report.kit.writer import Picture
@@ -102,29 +100,27 @@ def draw_links(
         if (fit := fit_of_curve(constants, str(recipe), str(provider), int(str(size)))) is not None
     ]
     sizes = rows.drop_duplicates("devices").sort_values("world_size")
-    legend = [
-        LegendEntry(field="devices", value=row["devices"], colour=row["colour"], marker="swatch")
-        for row in sizes.to_dict("records")
-    ]
+    legend = charts.swatches("devices", dict(zip(sizes["devices"], sizes["colour"], strict=True)))
     legend += provider_legend(rows["provider"])
     rate = spec.link_bytes_per_s if spec else None
     if rate is not None:
         label = f"datasheet, one way {scaled(rate, 'B/s')}"
-        entry = LegendEntry(field="devices", value="datasheet", label=label, colour=styles.MUTED)
-        legend.append(replace(entry, dash=DASH))
+        legend.append(
+            charts.LegendEntry("devices", "datasheet", styles.MUTED, "", charts.DASH, label)
+        )
     level = {"devices": "datasheet", "rate": rate, "dashed": 1, "colour": styles.MUTED}
     points = ["recipe", "provider", "devices", "size_bytes", "rate", "median_s", "ci95_low_s"]
     points += ["ci95_high_s", "point_id", "colour", "marker"]
     best = row_of_largest(rows, "rate")
     return Picture(
         key="links",
-        drawn=Chart(
-            x=Axis("size_bytes", "bytes of the vector", "bytes"),
-            y=Axis("rate", "bytes over a link / time", "linear", "B/s"),
+        chart=charts.Chart(
+            x=charts.Axis("size_bytes", "bytes of the vector", "bytes"),
+            y=charts.Axis("rate", "bytes over a link / time", "linear", "B/s"),
             layers=[
-                Layer(mark="level", table="levels", hidden=("devices",)),
-                Layer(mark="line", table="fits", detail="series"),
-                Layer(mark="dots"),
+                charts.Layer("level", table="levels"),
+                charts.Layer("line", table="fits", detail="series"),
+                charts.Layer("dots"),
             ],
             tables={
                 "points": rows[points],
@@ -132,15 +128,14 @@ def draw_links(
                 "levels": pd.DataFrame([level] if rate is not None else [], columns=[*level]),
             },
             panels=[
-                Panel(title=recipe.replace("_", " "), where={"recipe": recipe}, height=230)
+                charts.Panel(title=recipe.replace("_", " "), where={"recipe": recipe}, height=230)
                 for recipe in RECIPES
                 if recipe in set(rows["recipe"])
             ],
             tips=(
-                Tip(key="devices", label="on"),
-                Tip(key="provider", label="provider"),
-                Tip(key="size_bytes", label="vector", kind="si", unit="B"),
-                Tip(key="rate", label="over a link", kind="si", unit="B/s"),
+                *charts.text_tips(devices="on", provider="provider"),
+                charts.Tip("size_bytes", "vector", "si", "B"),
+                charts.Tip("rate", "over a link", "si", "B/s"),
                 TIME_TIP,
             ),
             legend=legend,

@@ -7,23 +7,19 @@ as points that were measured for their accuracy alone: all of them have the erro
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, get_args
 
-import numpy as np
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 
 from roofcal.core.records import Distribution
 from roofcal.ops.linear.spec import OP as LINEAR
 from roofcal.ops.linear.spec import OUTPUTS, RECIPES, SUMMED, recipe
 from roofcal.points.tables import sqnr_column
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import in_recipe_order, provider_marker, recipe_colour
-from roofcal.report.data.tidy import row_of_largest
-from roofcal.report.kit import styles
+from roofcal.report.data.tidy import row_of_largest, shape_texts
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence, paragraphs
 from roofcal.report.kit.columns import SIZES, count, decibels, ratio, text
-from roofcal.report.kit.numbers import TIMES, axis_text, count_of, times
+from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
 
@@ -73,18 +69,11 @@ SPEED: Final = (
     *_DECIBELS,
 )
 _ONE_LINE: Final = 3.0  # dB, half a bit: dots closer than this lie on one line
-# Few decibels: paper; many: blue. The number stands in every cell.
-_DECIBEL_MAP: Final = LinearSegmentedColormap.from_list(
-    "decibels", ["#f3efe9", "#9cc3df", "#3d83b8", "#0a5592"]
-)
-_RANGE_DB: Final = (15, 60)  # fp8 of 3 bits of mantissa: 28 dB; bf16: 55 dB
 _ROW_PX: Final = 24
-_LINE_PX: Final = 14
+_DOTS_PX: Final = 36  # of a row of dots
 _MARKS: Final = dict(
     zip(OUTPUTS, ((styles.BLUE, "o"), (styles.VERMILLION, "s"), (styles.GREEN, "^")), strict=True)
 )
-_APART: Final = 0.24  # of the dots of one recipe, in rows
-_BROKEN_FROM: Final = 34  # letters of a recipe
 
 
 def accuracy_rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -96,7 +85,7 @@ def accuracy_rows(frame: pd.DataFrame) -> pd.DataFrame:
         return frame.iloc[:0].assign(label=None, data=None, **dict.fromkeys(SQNR))
     rows = frame[(frame["status"] == "ok") & frame[list(SQNR)].notna().all(axis=1)]
     rows = rows[rows["distribution"].isin(DISTRIBUTIONS)]
-    order = in_recipe_order(rows["recipe"], OP)
+    order = drawing.in_recipe_order(rows["recipe"], OP)
     ranked = rows.assign(
         recipe_rank=[order.index(name) for name in rows["recipe"]],
         data_rank=[DISTRIBUTIONS.index(name) for name in rows["distribution"]],
@@ -234,40 +223,28 @@ def draw_matrix(rows: pd.DataFrame) -> Picture | None:
     """The lowest SQNR over all shapes, a panel per kind of data; None without rows."""
     if rows.empty:
         return None
-    row_names = _row_names(rows)
-    kinds, names = data_kinds(rows), list(dict.fromkeys(row_names))
-    with_names = rows.assign(name=row_names)
-    with styles.look():
-        figure = styles.new_figure(105 + _row_px(names) * len(names))
-        grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
-        for axes, kind in zip(grid, kinds, strict=True):
-            of_kind = with_names[with_names["data"] == kind]
-            values = of_kind.groupby("name")[list(SQNR)].min().reindex(names)
-            numbers = values.to_numpy(dtype=float)
-            sns.heatmap(
-                np.clip(numbers, *_RANGE_DB),
-                annot=numbers,
-                fmt=".1f",
-                annot_kws={"fontsize": 10},
-                cmap=_DECIBEL_MAP,
-                vmin=_RANGE_DB[0],
-                vmax=_RANGE_DB[1],
-                cbar=False,
-                yticklabels=list(values.index),
-                ax=axes,
-            )
-            axes.grid(visible=False)
-            axes.tick_params(length=0)
-            axes.set_yticklabels(list(values.index), rotation=0)
-            axes.set_xticklabels(OUTPUTS, rotation=45, ha="right", rotation_mode="anchor")
-            axes.set(xlabel="", ylabel="")
-            axes.set_title(kind)
+    named = rows.assign(name=_row_names(rows))
+    lowest = named.groupby(["data", "name"], sort=False)[list(SQNR)].min().reset_index()
+    cells = _by_output(lowest, ["data", "name"])
+    cells = cells.assign(
+        label=[f"{value:.1f}" for value in cells["sqnr"]],
+        **charts.cell_colours(cells["sqnr"], charts.DECIBELS),
+    )
+    names = list(dict.fromkeys(named["name"]))
+    chart = charts.Chart(
+        x=charts.Axis("output", "", "names", order=OUTPUTS),
+        y=charts.Axis("name", "", "names", order=names),
+        layers=[charts.Layer("cells", detail="label")],
+        tables={"points": cells},
+        panels=_panels(rows, 40 + _ROW_PX * len(names)),
+        tips=charts.text_tips(name="recipe", output="product", label="lowest, dB"),
+    )
     shapes = len(rows.drop_duplicates(["m", "n", "k"]))
     worst = row_of_largest(rows.assign(noise=-rows[list(SQNR)].min(axis=1)), "noise")
     column = min(SQNR, key=lambda name: float(worst[name]))
     return Picture(
         key="linear_accuracy",
-        drawn=figure,
+        chart=chart,
         op=OP,
         alt="SQNR in dB by recipe, kind of data and product.",
         facts=f"{count_of(len(rows), 'point')} of {count_of(shapes, 'shape')}; lowest: "
@@ -279,42 +256,47 @@ def draw_matrix(rows: pd.DataFrame) -> Picture | None:
 def _row_names(rows: pd.DataFrame) -> list[str]:
     """Recipe of each row, and its provider if the recipe has several."""
     several = rows.groupby("recipe")["provider"].transform("nunique") > 1
-    names = []
-    for label, provider, more in zip(rows["label"], rows["provider"], several, strict=True):
-        # a long one is broken at its products
-        is_long = len(label) >= _BROKEN_FROM
-        name = label.replace("+", "+\n").replace(", ", ",\n") if is_long else label
-        names.append(f"{name} ({provider})" if more else name)
-    return names
+    return [
+        f"{label} ({provider})" if more else str(label)
+        for label, provider, more in zip(rows["label"], rows["provider"], several, strict=True)
+    ]
 
 
-def _row_px(names: Sequence[str]) -> float:
-    """Height of a row that holds the name with the most lines."""
-    return max(_ROW_PX, _LINE_PX * (1 + max(name.count("\n") for name in names)))
+def _by_output(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """A row per output: `output`, and its decibels as `sqnr`."""
+    long = rows.rename(columns=dict(zip(SQNR, OUTPUTS, strict=True)))
+    return long.melt([*keys], list(OUTPUTS), "output", "sqnr")
+
+
+def _panels(rows: pd.DataFrame, height: int) -> list[charts.Panel]:
+    """One per kind of data."""
+    return [
+        charts.Panel(title=kind, where={"data": kind}, height=height) for kind in data_kinds(rows)
+    ]
 
 
 def draw_dots(rows: pd.DataFrame) -> Picture | None:
     """A dot per shape and product, a panel per kind of data; None without rows."""
     if rows.empty:
         return None
-    row_names = _row_names(rows)
-    kinds, names = data_kinds(rows), list(dict.fromkeys(row_names))
-    placed = rows.assign(place=[names.index(name) for name in row_names])
-    with styles.look():
-        figure = styles.new_figure(95 + 1.4 * _row_px(names) * len(names))
-        grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True, sharex=True)[0]
-        for axes, kind in zip(grid, kinds, strict=True):
-            _dots(axes, placed[placed["data"] == kind])
-            axes.set_title(kind)
-            axes.set_xlabel("SQNR")
-            for between in range(1, len(names)):
-                axes.axhline(between - 0.5, color=styles.GRID, linewidth=0.7, zorder=0)
-        grid[0].set_yticks(range(len(names)), names)
-        grid[0].set_ylim(len(names) - 0.5, -0.5)
-        handles = [
-            styles.marker_dot(name, marker, colour) for name, (colour, marker) in _MARKS.items()
-        ]
-        figure.legend(handles=handles, loc="outside upper left", ncols=3)
+    named = rows.assign(name=_row_names(rows), shape=shape_texts(rows))
+    names = list(dict.fromkeys(named["name"]))
+    points = _by_output(named, ["data", "name", "shape", "point_id"])
+    colours, markers = zip(*points["output"].map(_MARKS), strict=True)
+    places = points["output"].map(OUTPUTS.index)
+    points = points.assign(place=places, colour=list(colours), marker=list(markers))
+    chart = charts.Chart(
+        x=charts.Axis("sqnr", "SQNR", "plain", " dB"),
+        y=charts.Axis("name", "", "names", order=names, offset="place"),
+        layers=[charts.Layer("dots", size=34)],
+        tables={"points": points},
+        panels=_panels(rows, 40 + _DOTS_PX * len(names)),
+        tips=(
+            *charts.text_tips(name="recipe", output="product", shape="shape"),
+            charts.Tip("sqnr", "SQNR", "si", "dB"),
+        ),
+        legend=charts.marked("output", _MARKS),
+    )
     # How far the shapes of one recipe, kind of data and product lie apart at most
     keys = ["label", "provider", "data"]
     long = rows.melt([*keys], list(SQNR), "product", "sqnr")
@@ -322,23 +304,13 @@ def draw_dots(rows: pd.DataFrame) -> Picture | None:
     widest = row_of_largest(ends.assign(apart=ends["max"] - ends["min"]), "apart")
     return Picture(
         key="linear_accuracy_by_shape",
-        drawn=figure,
+        chart=chart,
         op=OP,
         alt="Dots of SQNR by recipe, kind of data and product, one per shape.",
         facts=f"{count_of(len(rows), 'point')}; shapes lie furthest apart in "
         f"{widest['product'].removesuffix('_sqnr_db')} of {widest['label']} on {widest['data']} "
         f"data: {widest['min']:.1f} to {widest['max']:.1f} dB.",
     )
-
-
-def _dots(axes: Axes, rows: pd.DataFrame) -> None:
-    for number, (output, column) in enumerate(zip(OUTPUTS, SQNR, strict=True)):
-        colour, marker = _MARKS[output]
-        places = rows["place"] + (number - 1) * _APART
-        styles.dots(axes, rows[column], places, colour, 34, edge=0.6, marker=marker)
-    styles.show_ticks(axes.xaxis, _decibel_text, 4)
-    axes.grid(visible=False, axis="y")
-    axes.tick_params(axis="y", length=0)
 
 
 def spread_db(table: pd.DataFrame, column: str) -> float:
@@ -369,42 +341,42 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
     panels = {o: c for o, c in zip(OUTPUTS, SQNR, strict=True) if spread_db(table, c) >= _ONE_LINE}
     if not panels:
         return None
-    with styles.look():
-        figure = styles.new_figure(330)
-        grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
-        for axes, (output, column) in zip(grid, panels.items(), strict=True):
-            axes.axvline(1, color=styles.MUTED, linewidth=0.8)
-            for (recipe_name, by), dots in table.groupby(["recipe", "provider"], sort=False):
-                colour, marker = recipe_colour(str(recipe_name)), provider_marker(str(by))
-                styles.dots(
-                    axes, dots["speedup"], dots[column], colour, 40, edge=0.6, marker=marker
-                )
-            styles.show_ticks(axes.xaxis, lambda value: f"{value:g}{TIMES}", 5)
-            styles.show_ticks(axes.yaxis, _decibel_text)
-            axes.set_title(output)
-            axes.set_xlabel("speed against bf16")
-        grid[0].set_ylabel("SQNR")
-        labels = dict(zip(table["recipe"], table["label"], strict=True))
-        handles = styles.colour_lines(
-            {label: recipe_colour(name) for name, label in labels.items()}
-        )
-        providers = dict.fromkeys(str(provider) for provider in table["provider"])
-        handles += [styles.marker_dot(name, provider_marker(name)) for name in providers]
-        styles.legend(figure, handles, 4, 1.4)
+    points = table.assign(
+        shape=[shape_text(sizes) for sizes in table[list(_AXES)].to_numpy()],
+        colour=[drawing.recipe_colour(str(name)) for name in table["recipe"]],
+        marker=[drawing.provider_marker(str(name)) for name in table["provider"]],
+    )
+    labels = dict(zip(table["recipe"], table["label"], strict=True))
+    chart = charts.Chart(
+        x=charts.Axis("speedup", "speed against bf16", "plain", TIMES),
+        y=charts.Axis("sqnr", "SQNR", "plain", " dB"),
+        layers=[charts.Layer("upright", table="equal"), charts.Layer("dots")],
+        tables={"points": points, "equal": charts.line_at(1.0, "speedup", styles.MUTED)},
+        panels=[
+            charts.Panel(title=name, fields={"sqnr": column}) for name, column in panels.items()
+        ],
+        tips=(
+            *charts.text_tips(shape="shape", label="recipe", provider="provider"),
+            charts.Tip("speedup", "speed-up", "ratio"),
+            charts.Tip("sqnr", "SQNR", "si", "dB"),
+        ),
+        legend=[
+            *charts.swatches(
+                "label", {label: drawing.recipe_colour(name) for name, label in labels.items()}
+            ),
+            *drawing.provider_legend(table["provider"]),
+        ],
+    )
     best = row_of_largest(table, "speedup")
     return Picture(
         key="linear_accuracy_and_speed",
-        drawn=figure,
+        chart=chart,
         op=OP,
         alt="SQNR of output and gradients against speed-up over bf16.",
         facts=f"{count_of(len(table), 'ratio')} on normal data; the fastest is {best['label']} by "
         f"{best['provider']} at {axis_text(best)}: {times(float(best['speedup']))} with "
         f"{best[list(SQNR)].min():.1f} dB in its worst output.",
     )
-
-
-def _decibel_text(value: float) -> str:
-    return f"{value:g}\N{NO-BREAK SPACE}dB"
 
 
 def _contents(analysis: Analysis) -> dict[str, pd.DataFrame] | None:

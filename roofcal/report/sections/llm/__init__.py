@@ -5,12 +5,11 @@ from typing import Final
 
 import pandas as pd
 
-from roofcal.report.data.derived import DerivedTable
 from roofcal.report.data.drawing import STEP_TIP, recipe_colour
+from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.columns import count, number, text, texts
 from roofcal.report.kit.numbers import count_of, scaled
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -88,37 +87,34 @@ def draw_llm(table: pd.DataFrame) -> Picture | None:
     )
     gpus = points.groupby("model", sort=True)["tensor_parallel"].first()
     low, high = _RATES[1:]
-    chart = Chart(
-        x=Axis("decode_step_s", "time per token of one request", unit="s"),
-        y=Axis("decode_tokens_per_s", "tokens/s of all requests"),
+    chart = charts.Chart(
+        x=charts.Axis("decode_step_s", "time per token of one request", unit="s"),
+        y=charts.Axis("decode_tokens_per_s", "tokens/s of all requests"),
         layers=[
-            Layer(mark="area", detail="recipe", low=low, high=high),
-            Layer(mark="line", detail="recipe"),
-            Layer(mark="dots", size=42),
+            charts.Layer("area", detail="recipe", low=low, high=high),
+            charts.Layer("line", detail="recipe"),
+            charts.Layer("dots", size=42),
         ],
         tables={"points": points},
         panels=[
-            Panel(
+            charts.Panel(
                 title=f"{model}, {count_of(int(count), 'GPU')}", where={"model": model}, height=230
             )
             for model, count in gpus.items()
         ],
         tips=(
-            Tip(key="recipe", label="recipe"),
-            Tip(key="batch", label="batch", kind="count"),
+            charts.Tip("recipe", "recipe"),
+            charts.Tip("batch", "batch", "count"),
             STEP_TIP,
-            Tip(key="decode_tokens_per_s", label="tokens/s", kind="count", low=low, high=high),
-            Tip(key="first_token_s", label="first token", kind="si", unit="s"),
-            Tip(key="decode_bound_by", label="bound by"),
+            charts.Tip("decode_tokens_per_s", "tokens/s", "count", low=low, high=high),
+            charts.Tip("first_token_s", "first token", "si", "s"),
+            charts.Tip("decode_bound_by", "bound by"),
         ),
-        legend=[
-            LegendEntry(field="recipe", value=recipe, colour=colour, marker="swatch")
-            for recipe, colour in colours.items()
-        ],
+        legend=charts.swatches("recipe", colours),
         columns=3,
     )
     alt = "Throughput against time per token, one panel per model."
-    return Picture(key="llm", drawn=chart, alt=alt, facts=_facts(rows), op="llm")
+    return Picture(key="llm", chart=chart, alt=alt, facts=_facts(rows), op="llm")
 
 
 def _drawn_rows(table: pd.DataFrame) -> pd.DataFrame:

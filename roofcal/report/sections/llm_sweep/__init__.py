@@ -1,9 +1,9 @@
 """How to cut language models over GPUs: every cut over tensor parallelism and pipeline stages."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from roofcal.ask.llm.deployment import Deployment, Workload
@@ -16,13 +16,13 @@ from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import STEP_TIP
+from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block
-from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.numbers import count_of, scaled, significant
 from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Section, filled_table
+from roofcal.report.section import Section, derived_file
 
 _COLOURS: Final = {  # of numbers of GPUs
     1: styles.BLUE,
@@ -31,12 +31,12 @@ _COLOURS: Final = {  # of numbers of GPUs
     8: styles.VERMILLION,
 }
 _TIPS: Final = (
-    Tip(key="tensor_parallel", label="tensor-parallel GPUs", kind="count"),
-    Tip(key="pipeline_parallel", label="pipeline stages", kind="count"),
-    Tip(key="batch", label="batch", kind="count"),
-    Tip(key="tokens_per_s_per_gpu", label="tokens/s and GPU", kind="count"),
+    charts.Tip("tensor_parallel", "tensor-parallel GPUs", "count"),
+    charts.Tip("pipeline_parallel", "pipeline stages", "count"),
+    charts.Tip("batch", "batch", "count"),
+    charts.Tip("tokens_per_s_per_gpu", "tokens/s and GPU", "count"),
     STEP_TIP,
-    Tip(key="first_token_s", label="first token", kind="si", unit="s"),
+    charts.Tip("first_token_s", "first token", "si", "s"),
 )
 FILE: Final = "llm_sweep.csv"
 PROMPT: Final = 2048
@@ -54,24 +54,24 @@ def draw_map(rows: pd.DataFrame) -> Picture:
     best = rows.groupby(["model", "pipeline_parallel", "tensor_parallel"])["tokens_per_s_per_gpu"]
     points = rows.loc[sorted(best.idxmax())].reset_index(drop=True)
     rate = points["tokens_per_s_per_gpu"]
+    typical = rate.groupby(points["model"]).transform("median")
     points = points.assign(
         label=[significant(value, 2) for value in rate],
-        ratio=rate / rate.groupby(points["model"]).transform("median"),
+        **charts.cell_colours(np.log2(rate / typical), charts.SLOWER_FASTER),
     )
-    chart = Chart(
-        x=Axis("tensor_parallel", "tensor-parallel GPUs", "names"),
-        y=Axis("pipeline_parallel", "stages", "names"),
-        layers=[Layer(mark="cells")],
+    chart = charts.Chart(
+        x=charts.Axis("tensor_parallel", "tensor-parallel GPUs", "names"),
+        y=charts.Axis("pipeline_parallel", "stages", "names"),
+        layers=[charts.Layer("cells", detail="label")],
         tables={"points": points},
-        panels=_panels(points, height=150),
+        panels=charts.facets(points, "model", 150),
         tips=_TIPS,
         columns=3,
-        zooms=False,
     )
     best_row = row_of_largest(rows, "tokens_per_s_per_gpu")
     return Picture(
         key="llm_map",
-        drawn=chart,
+        chart=chart,
         alt="Maps of throughput per GPU over tensor parallelism and pipeline stages, by model.",
         facts=f"{count_of(len(chart.panels), 'model')} in {rows['recipe'].iloc[0]}. "
         f"{_highest(best_row)}",
@@ -89,35 +89,30 @@ def draw_frontier(rows: pd.DataFrame) -> Picture:
         gpus=[count_of(int(count), "GPU") for count in gpus],
     )
     line = points[["model", "decode_step_s", "tokens_per_s_per_gpu"]]
-    chart = Chart(
-        x=Axis("decode_step_s", "time per token of one request", unit="s"),
-        y=Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
-        layers=[Layer(mark="line", table="line", size=1.2, hidden=()), Layer(mark="dots")],
+    chart = charts.Chart(
+        x=charts.Axis("decode_step_s", "time per token of one request", unit="s"),
+        y=charts.Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
+        layers=[charts.Layer("line", table="line", size=1.2), charts.Layer("dots")],
         tables={"points": points, "line": line.assign(colour=styles.MUTED, dashed=0)},
-        panels=_panels(points, height=230),
+        panels=charts.facets(points, "model", 230),
         tips=_TIPS,
-        legend=[
-            LegendEntry(field="gpus", value=count_of(count, "GPU"), colour=colour, marker="o")
-            for count, colour in _COLOURS.items()
-            if (gpus == count).any()
-        ],
+        legend=charts.swatches(
+            "gpus",
+            {count_of(n, "GPU"): colour for n, colour in _COLOURS.items() if (gpus == n).any()},
+            "o",
+        ),
         columns=3,
     )
     quickest = row_of_largest(best.assign(speed=1 / best["decode_step_s"]), "speed")
     step = scaled(float(quickest["decode_step_s"]), "s")
     return Picture(
         key="llm_frontier",
-        drawn=chart,
+        chart=chart,
         alt="Throughput per GPU against time per token over all cuts, one panel per model.",
         facts=f"Least time per token: {step} ({quickest['model']}, {_cut(quickest)}). "
         f"{_highest(row_of_largest(best, 'tokens_per_s_per_gpu'))}",
         op="llm",
     )
-
-
-def _panels(points: pd.DataFrame, height: int) -> list[Panel]:
-    models = sorted(set(points["model"]))
-    return [Panel(title=model, where={"model": model}, height=height) for model in models]
 
 
 def _highest(best: pd.Series) -> str:
@@ -131,20 +126,13 @@ def _cut(row: pd.Series) -> str:
     return f"tensor {row['tensor_parallel']}, pipeline {row['pipeline_parallel']}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
+def _contents(analysis: Analysis) -> DerivedTable:
     """The answers of all models by cut and batch, and the command that prints them."""
-
-    rows: pd.DataFrame
-    command: str
-
-
-def _contents(analysis: Analysis) -> Swept:
     sources = Sources(calibration=analysis.run.calibration, spec=analysis.spec)
     recipes = estimable_recipes(sources) if can_estimate(sources) else ()
     recipe = next((name for name in _RECIPES if name in recipes), None)
     if recipe is None:
-        return Swept(rows=pd.DataFrame(), command="")
+        return DerivedTable(name=FILE, rows=pd.DataFrame(), command="")
     rows = [
         row
         for model in load_models(paths.MODELS).values()
@@ -154,7 +142,8 @@ def _contents(analysis: Analysis) -> Swept:
         f"python -m roofcal llm --sweep --device {analysis.device} "
         f"--environment {analysis.environment_id} --recipe {recipe} --model NAME"
     )
-    return Swept(rows=pd.DataFrame(rows, columns=list(COLUMNS)), command=command)
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return DerivedTable(name=FILE, rows=table, command=command)
 
 
 def _rows_of_model(
@@ -193,7 +182,7 @@ def _rows_of_model(
         }
 
 
-def _blocks(swept: Swept, writer: SectionWriter) -> Iterator[Block]:
+def _blocks(swept: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
     if len(swept.rows):
         pictures = draw_map(swept.rows), draw_frontier(swept.rows)
         yield from writer.figures(*pictures, source=FILE, command=swept.command)
@@ -205,5 +194,5 @@ SECTION = Section(
     question="models",
     contents=_contents,
     blocks=_blocks,
-    tables=lambda swept: filled_table(FILE, swept.rows),
+    tables=derived_file,
 )

@@ -1,23 +1,16 @@
 """The same points timed by every method: what the way of timing does to a number."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import pandas as pd
 
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL
+from roofcal.report.data import tidy
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import TIME_COLUMNS, holds_of_ratios, ratio_of_times, times_of
-from roofcal.report.data.tidy import (
-    axes_of,
-    ok_rows,
-    shape_texts,
-    standard_protocol,
-    with_protocol,
-    with_shape,
-)
-from roofcal.report.kit import styles
+from roofcal.report.data.drawing import TIME_TIP
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, POWER, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent, times
@@ -50,20 +43,9 @@ _MARKS: Final = {
 _SPARE_MARK: Final = (styles.GREY, "P")
 _TICKS: Final = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0)
 _MOST_ROWS: Final = 40
+_DRAWN: Final = ("point", "protocol", "median_s", *_RATIOS, "point_id", "colour", "marker")
 _ALONE: Final = "alone, cold"
 _AIMS: Final = {0.5: 0.01, 0.95: 0.04}  # share of points -> most that turns may change of them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """What the section shows.
-
-    rows   of `method_panel`
-    burst  how its sessions timed bursts, a sentence; "" where none was timed
-    """
-
-    rows: pd.DataFrame
-    burst: str = ""
 
 
 def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
@@ -72,12 +54,12 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     One row per point of a shape and recipe that was timed in more than one way; `ratio` is empty
     if the graph/cold/normal point has no time.
     """
-    axes = axes_of(frame)
-    timed = ok_rows(frame)
+    axes = tidy.axes_of(frame)
+    timed = tidy.ok_rows(frame)
     keys = ["op", "provider", "recipe", *axes, "world_size"]
-    base = timed.loc[standard_protocol(timed), [*keys, "point_id", *TIME_COLUMNS]].drop_duplicates(
-        keys
-    )
+    base = timed.loc[
+        tidy.standard_protocol(timed), [*keys, "point_id", *TIME_COLUMNS]
+    ].drop_duplicates(keys)
     names_panel = timed["sweeps"].astype(str).str.contains(r"(?:^|;)panel", regex=True)
     is_in_panel = names_panel.astype(bool) & (timed["repeat"] == 0)
     rows = timed[is_in_panel].merge(base, on=keys, how="left", suffixes=("", "_graph"))
@@ -91,11 +73,11 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     return rows[columns].sort_values([*axes, "recipe", *PROTOCOL]).reset_index(drop=True)
 
 
-def _contents(analysis: Analysis) -> Panel:
-    """The panel of the op that has the longest one."""
+def _contents(analysis: Analysis) -> tuple[pd.DataFrame, str]:
+    """The panel of the op that has the longest one, and how its sessions timed bursts."""
     frames = [frame for frame in analysis.frames.values() if not frame.empty]
-    panels = [Panel(rows=method_panel(f), burst=_burst_text(analysis, f)) for f in frames]
-    return max(panels, key=lambda panel: len(panel.rows), default=Panel(rows=pd.DataFrame()))
+    panels = [(method_panel(frame), _burst_text(analysis, frame)) for frame in frames]
+    return max(panels, key=lambda panel: len(panel[0]), default=(pd.DataFrame(), ""))
 
 
 def _burst_text(analysis: Analysis, frame: pd.DataFrame) -> str:
@@ -112,59 +94,56 @@ def _burst_text(analysis: Analysis, frame: pd.DataFrame) -> str:
     return f"A burst took {' or '.join(lengths)}." if lengths else ""
 
 
-def _blocks(panel: Panel, writer: SectionWriter) -> Iterator[Block]:
-    if panel.rows.empty:
+def _blocks(panel: tuple[pd.DataFrame, str], writer: SectionWriter) -> Iterator[Block]:
+    if panel[0].empty:
         yield absence("This run has no method panel.")
         return
-    yield from writer.figures(draw_panel(panel))
-    rows = with_shape(with_protocol(panel.rows))
+    yield from writer.figures(draw_panel(*panel))
+    rows = tidy.with_shape(tidy.with_protocol(panel[0]))
     yield writer.table("panel", "The same points by every method", rows, COLUMNS, FILE)
 
 
-def draw_panel(panel: Panel) -> Picture | None:
+def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
     """The ratios of a method panel; None if no point was timed in two ways."""
-    rows = panel.rows[panel.rows["ratio"].notna()]
+    rows = panel[panel["ratio"].notna()]
     if rows.empty:
         return None
-    points = shape_texts(rows) + "  " + rows["recipe"].astype(str)
-    rows = with_protocol(rows.assign(point=points))
+    points = tidy.shape_texts(rows) + "  " + rows["recipe"].astype(str)
+    rows = tidy.with_protocol(rows.assign(point=points))
     if rows.groupby("point").size().max() < 2:
         return None
     shown = list(dict.fromkeys(rows["point"]))[:_MOST_ROWS]
-    with styles.look():
-        figure = styles.new_figure(110 + 24 * len(shown))
-        axes = figure.subplots()
-        axes.axvline(1, color=styles.MUTED, linewidth=0.9)
-        for protocol in _protocols(rows):
-            chosen = (rows["protocol"] == protocol) & rows["point"].isin(shown)
-            drawn = rows[chosen]
-            colour, marker = _MARKS.get(protocol, _SPARE_MARK)
-            axes.scatter(
-                drawn["ratio"],
-                [shown.index(point) for point in drawn["point"]],
-                color=colour,
-                marker=marker,
-                s=110 if marker == "|" else 34,
-                label=protocol,
-                zorder=3,
-                linewidth=1.6 if marker == "|" else 0,
-            )
-        axes.set_xscale("log")
-        low, high = min(0.9, float(rows["ratio"].min())), max(1.1, float(rows["ratio"].max()))
-        axes.set_xlim(low / 1.06, high * 1.06)
-        styles.ratio_ticks(axes.xaxis, _TICKS)
-        axes.set_yticks(range(len(shown)), shown)
-        axes.set_ylim(len(shown) - 0.4, -0.6)
-        axes.set_xlabel("time over that of graph replay, cold cache, normal data")
-        figure.legend(loc="outside upper left", ncols=6)
+    colours, markers = zip(
+        *(_MARKS.get(name, _SPARE_MARK) for name in rows["protocol"]), strict=True
+    )
+    drawn = rows.assign(colour=list(colours), marker=list(markers))[rows["point"].isin(shown)]
+    chart = charts.Chart(
+        x=charts.Axis(
+            "ratio",
+            "time over that of graph replay, cold cache, normal data",
+            "ratio",
+            ticks=charts.ticks_around([0.9, 1.1, *drawn["ratio"]], _TICKS),
+        ),
+        y=charts.Axis("point", "", "names", order=shown),
+        layers=[charts.Layer("upright", table="equal"), charts.Layer("dots")],
+        tables={"points": drawn[[*_DRAWN]], "equal": charts.line_at(1.0, "ratio", styles.MUTED)},
+        panels=[charts.Panel(height=60 + 20 * len(shown))],
+        tips=(
+            *charts.text_tips(point="point", protocol="timed by"),
+            charts.Tip("ratio", "to graph, cold", "ratio", "", *_RATIOS[1:]),
+            TIME_TIP,
+        ),
+        legend=charts.marked(
+            "protocol", {name: _MARKS.get(name, _SPARE_MARK) for name in _protocols(rows)}
+        ),
+        columns=1,
+    )
     return Picture(
         key="method_panel",
-        drawn=figure,
+        chart=chart,
         op=str(rows["op"].iloc[0]),
         alt="The same points timed by every method, as ratios to graph replay.",
-        facts=" ".join(
-            (f"{count_of(len(shown), 'point')} by every method.", *_facts(rows, panel.burst))
-        ),
+        facts=" ".join((f"{count_of(len(shown), 'point')} by every method.", *_facts(rows, burst))),
     )
 
 
@@ -224,6 +203,6 @@ SECTION = Section(
     _contents,
     _blocks,
     tables=lambda panel: filled_table(
-        FILE, with_shape(panel.rows) if len(panel.rows) else panel.rows
+        FILE, tidy.with_shape(panel[0]) if len(panel[0]) else panel[0]
     ),
 )

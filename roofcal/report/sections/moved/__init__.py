@@ -8,8 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.points.run import Run
-from roofcal.report.data.derived import ReportError
-from roofcal.report.data.provenance import is_outdated
+from roofcal.report.data.provenance import ReportError, is_outdated
 from roofcal.report.kit.blocks import Block, Column, Commands, paragraphs
 from roofcal.report.kit.columns import code, count, counts, fraction, seconds, text, wide
 from roofcal.report.kit.numbers import count_of, shape_text

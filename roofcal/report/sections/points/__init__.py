@@ -10,22 +10,8 @@ from roofcal.points.columns import Column as Quantity
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import half_width, readable_states
 from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Block, Column, absence
-from roofcal.report.kit.columns import (
-    CLOCK,
-    POWER,
-    STATES_COLUMN,
-    TBPS,
-    TFLOPS,
-    code,
-    count,
-    counts,
-    decibels,
-    fraction,
-    number,
-    seconds,
-    text,
-)
 from roofcal.report.kit.numbers import MICROSECONDS
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
@@ -37,15 +23,15 @@ def _column_of(quantity: Quantity) -> Column:
     """A column of the page, for a quantity that has a label."""
     key, label, about = quantity.name, quantity.label, quantity.note
     if quantity.kind == "text":
-        return text(key, label, about)
+        return col.text(key, label, about)
     if quantity.kind == "count":
-        return count(key, label, about)
+        return col.count(key, label, about)
     if quantity.unit == "relative":
         return Column(key=key, label=label, kind="number", show=_relative_text, about=about)
     if quantity.unit == "fraction":
-        return fraction(key, label, about=about)
+        return col.fraction(key, label, about=about)
     unit, factor, digits = _UNITS.get(quantity.unit, (quantity.unit, 1.0, 3))
-    return number(key, label, unit, factor, digits, about)
+    return col.number(key, label, unit, factor, digits, about)
 
 
 def _relative_text(value: float) -> str:
@@ -62,29 +48,29 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
     half_interval = "half the 95 % interval of the median"
     labelled = [quantity for quantity in (*RARE, *COLUMNS) if quantity.label]
     return [
-        text("recipe", "recipe"),
-        *counts(*axes),
-        text("provider", "provider"),
-        text("protocol", "timed by"),
-        text("regime", "regime"),
-        text("status", "status"),
-        seconds("median_s", "median"),
-        fraction("half_width", "\N{PLUS-MINUS SIGN}", about=half_interval),
-        STATES_COLUMN,
-        TFLOPS,
-        TBPS,
-        seconds("predicted_s", "predicted", about="calibrated model"),
-        fraction("relative_error", "error", signed=True),
-        text("bound_by", "bound by", about="largest part of the calibrated model's time"),
-        seconds("burst_median_s", "burst", about="median of the first turn, before settling"),
-        CLOCK,
-        POWER,
+        col.text("recipe", "recipe"),
+        *col.counts(*axes),
+        col.text("provider", "provider"),
+        col.text("protocol", "timed by"),
+        col.text("regime", "regime"),
+        col.text("status", "status"),
+        col.seconds("median_s", "median"),
+        col.fraction("half_width", "\N{PLUS-MINUS SIGN}", about=half_interval),
+        col.STATES_COLUMN,
+        col.TFLOPS,
+        col.TBPS,
+        col.seconds("predicted_s", "predicted", about="calibrated model"),
+        col.fraction("relative_error", "error", signed=True),
+        col.text("bound_by", "bound by", about="largest part of the calibrated model's time"),
+        col.seconds("burst_median_s", "burst", about="median of the first turn, before settling"),
+        col.CLOCK,
+        col.POWER,
         *map(_column_of, labelled),
-        *(decibels(name) for name in outputs),
-        count("samples", "samples"),
-        count(VISITS, "visits"),
-        text("sweeps", "sweeps"),
-        code("point_id", "point"),
+        *(col.decibels(name) for name in outputs),
+        col.count("samples", "samples"),
+        col.count(VISITS, "visits"),
+        col.text("sweeps", "sweeps"),
+        col.code("point_id", "point"),
     ]
 
 

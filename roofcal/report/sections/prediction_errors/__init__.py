@@ -1,48 +1,34 @@
 """Predictions of every op against what was measured."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
 from roofcal.core.environments import origin_environment
 from roofcal.points.columns import MODEL, interval_columns
+from roofcal.report.data import drawing, prediction_errors
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import (
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    chart_points,
-    point_legend,
-)
-from roofcal.report.data.prediction_errors import (
-    error_of,
-    judged,
-    regime_rank,
-    residuals,
-    with_model_labels,
-)
 from roofcal.report.data.regime_matrices import error_table
-from roofcal.report.data.tidy import models_in, with_shape
-from roofcal.report.kit import styles
+from roofcal.report.data.tidy import models_in, shape_texts, with_shape
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
 
 _MOST_STRIP_DOTS: Final = 300  # per regime and model
-_LETTERS: Final = 118  # of a line of text, over the whole width
 _BAND: Final = 0.1
+_BAND_ROWS: Final = pd.DataFrame({"band_low": [1 - _BAND], "band_high": [1 + _BAND], "one": [1.0]})
+_DOT_COLUMNS: Final = (
+    *("model", "recipe", "provider", "name", "ratio", "error", "model_s", "median_s"),
+    *("ci95_low_s", "ci95_high_s", "point_id", "colour", "marker"),
+)
 _RATIO_LOW: Final = 0.25
 _RATIO_HIGH: Final = 2.5
 _TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)  # ratios beyond sit on the edge
-_STRIP_WIDTH: Final = 0.78  # of the boxes of all models beside each other
 FILE: Final = "error_by_regime.csv"
 _MOST_WORST: Final = 20
 ERRORS: Final = (
@@ -92,7 +78,7 @@ def draw_measured_against_predicted(
 
     labels: what people read for a model whose name is long.
     """
-    errors = residuals(frame)
+    errors = prediction_errors.residuals(frame)
     if errors.empty:
         return None
     models = models_by_error(errors)
@@ -104,10 +90,10 @@ def draw_measured_against_predicted(
         f"{names[model]} {percent(float(shares[model]), 0)} of {count_of(sizes[model], 'point')}"
         for model in models
     ]
-    note = thinning_note(min(MOST_ROWS, max(sizes)), max(sizes))
+    note = thinning_note(min(charts.MOST_ROWS, max(sizes)), max(sizes))
     return Picture(
         key="measured_against_predicted",
-        drawn=_errors_chart(frame, errors, models, names),
+        chart=_errors_chart(frame, errors, models, names),
         op=op,
         alt=f"Predicted against measured time of {op}, one panel per model.",
         facts=f"Within 10 % of the measured time: {', '.join(within)}.{_providers_text(errors)}"
@@ -117,7 +103,7 @@ def draw_measured_against_predicted(
 
 def _errors_chart(
     frame: pd.DataFrame, errors: pd.DataFrame, models: Sequence[str], names: Mapping[str, str]
-) -> Chart:
+) -> charts.Chart:
     """Predicted over measured time against measured time.
 
     Args:
@@ -126,9 +112,9 @@ def _errors_chart(
         models: of the residuals, the least accurate first.
         names: what people read for each model.
     """
-    rows, columns = judged(frame), models_in(frame)
+    rows, columns = prediction_errors.judged(frame), models_in(frame)
     own: dict[str, pd.Series[float]] = {}
-    panels: list[Panel] = []
+    panels: list[charts.Panel] = []
     for model in reversed(models):
         place, seconds = len(panels), rows[columns[model]]
         low, high = (rows.get(name, seconds * float("nan")) for name in interval_columns(model))
@@ -137,27 +123,27 @@ def _errors_chart(
         fields = {name: f"{name}{place}" for name in shown}
         own |= {fields[name]: values for name, values in shown.items() if values.notna().any()}
         mape = percent(float(errors.loc[errors["model"] == model, "error"].abs().mean()))
-        panels.append(Panel(choice=f"{names[model]}: {mape}", fields=fields, height=340))
-    legend = point_legend(rows)
-    return Chart(
-        x=Axis("median_s", "measured time", unit="s"),
-        y=Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
+        panels.append(charts.Panel(choice=f"{names[model]}: {mape}", fields=fields, height=340))
+    legend = drawing.point_legend(rows)
+    return charts.Chart(
+        x=charts.Axis("median_s", "measured time", unit="s"),
+        y=charts.Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
         layers=[
-            Layer(mark="tolerance", table="band", low="band_low", high="band_high", detail="one"),
-            Layer(mark="dots"),
+            charts.Layer("tolerance", table="band", low="band_low", high="band_high", detail="one"),
+            charts.Layer("dots"),
         ],
         tables={
-            "points": chart_points(frame).join(pd.DataFrame(own)),
-            "band": pd.DataFrame({"band_low": [1 - _BAND], "band_high": [1 + _BAND], "one": [1.0]}),
+            "points": drawing.chart_points(frame).join(pd.DataFrame(own)),
+            "band": _BAND_ROWS,
         },
         panels=panels,
         tips=(
-            *HEAD_TIPS,
-            TIME_TIP,
-            Tip(key="predicted", label="predicted", kind="si", unit="s", low="low", high="high"),
-            Tip(key="error", label="error", kind="percent"),
-            Tip(key="bound_by", label="bound by"),
-            *TAIL_TIPS,
+            *drawing.HEAD_TIPS,
+            drawing.TIME_TIP,
+            charts.Tip("predicted", "predicted", "si", "s", low="low", high="high"),
+            charts.Tip("error", "error", "percent"),
+            charts.Tip("bound_by", "bound by"),
+            *drawing.TAIL_TIPS,
         ),
         legend=legend,
         is_shared=True,
@@ -171,59 +157,69 @@ def draw_error_by_regime(
 
     labels: what people read for a model whose name is long.
     """
-    errors = residuals(frame)
+    errors = prediction_errors.residuals(frame)
     if errors.empty:
         return None
-    regimes = sorted({str(r) for r in errors["regime"]}, key=regime_rank)
+    regimes = sorted({str(r) for r in errors["regime"]}, key=prediction_errors.regime_rank)
     models, best = models_by_error(errors), best_model(errors)
-    errors = errors.assign(ratio=(1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH))
-    with styles.look():
-        figure = styles.new_figure(400)
-        axes = figure.subplots()
-        axes.axhspan(1 - _BAND, 1 + _BAND, color=styles.GRID, linewidth=0)
-        axes.axhline(1, color=styles.MUTED, linewidth=0.8)
-        _strips(axes, errors, regimes, models)
-        sns.boxplot(
-            data=errors,
-            x="regime",
-            y="ratio",
-            hue="model",
-            order=regimes,
-            hue_order=models,
-            palette=styles.model_colours(models),
-            ax=axes,
-            width=_STRIP_WIDTH,
-            gap=0.25,
-            fill=False,
-            showfliers=False,
-            linewidth=1.2,
-            whis=(5, 95),
-            legend=False,
-        )
-        axes.set_yscale("log")
-        axes.set_ylim(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
-        styles.fixed_ticks(axes.yaxis, _TICKS)
-        counts = [int(((errors["regime"] == r) & (errors["model"] == best)).sum()) for r in regimes]
-        ticks = [
-            f"{name}\n{count_of(count, 'point')}"
-            for name, count in zip(regimes, counts, strict=True)
-        ]
-        axes.set_xticks(range(len(regimes)), ticks)
-        axes.grid(visible=False, axis="x")
-        axes.set(xlabel="", ylabel="predicted / measured")
-        names = {model: (labels or {}).get(model, model) for model in models}
-        columns = min(6, max(1, _LETTERS // (max(map(len, names.values())) + 4)))
-        colours = styles.model_colours(models)
-        handles = [Patch(edgecolor=colours[m], fill=False, label=names[m]) for m in models]
-        styles.legend(figure, handles, columns)
+    labels = labels or {}
+    colours, op = styles.model_colours(models), str(errors["op"].iloc[0])
+    counts = errors.loc[errors["model"] == best, "regime"].value_counts()
+    ticks = {name: f"{name}: {count_of(int(counts.get(name, 0)), 'point')}" for name in regimes}
+    drawn = errors.assign(
+        ratio=(1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH),
+        name=errors["regime"].map(ticks),
+        place=[models.index(model) for model in errors["model"]],
+        colour=errors["model"].map(colours),
+        marker="o",
+    )
+    groups = [group for _, group in drawn.groupby(["regime", "model"], sort=False)]
+    dots = pd.concat([_spread(thinned(group, _MOST_STRIP_DOTS)) for group in groups])
+    boxes = pd.DataFrame([_box(group) for group in groups])
+    chart = charts.Chart(
+        x=charts.Axis("name", "", "names", order=list(ticks.values()), offset="place"),
+        y=charts.Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
+        layers=[
+            charts.Layer("tolerance", table="band", low="band_low", high="band_high", detail="one"),
+            charts.Layer("interval", table="boxes", low="p5", high="p95"),
+            charts.Layer("interval", table="boxes", low="p25", high="p75", size=12),
+            charts.Layer("dots", size=9),
+            charts.Layer("dots", table="medians", size=90),
+        ],
+        tables={
+            "points": dots,
+            "boxes": boxes,
+            "medians": boxes.assign(colour=styles.INK),
+            "band": _BAND_ROWS,
+        },
+        panels=[charts.Panel(height=360)],
+        tips=(
+            *drawing.HEAD_TIPS,
+            charts.Tip("model", "model"),
+            drawing.TIME_TIP,
+            charts.Tip("model_s", "predicted", "si", "s"),
+            charts.Tip("error", "error", "percent"),
+        ),
+        legend=[
+            charts.LegendEntry(
+                "model",
+                model,
+                label=labels.get(model, model),
+                colour=colours[model],
+                marker="swatch",
+            )
+            for model in models
+        ],
+        columns=1,
+    )
     outside = int((~(1 + errors["error"]).between(_RATIO_LOW, _RATIO_HIGH)).sum())
     edge = f" {count_of(outside, 'ratio')} beyond the axis sit on its edge." if outside else ""
     rows = errors[errors["model"] == best]
     mean = rows["error"].abs().groupby(rows["regime"]).mean()
     return Picture(
         key="error_by_regime",
-        drawn=figure,
-        op=str(errors["op"].iloc[0]),
+        chart=chart,
+        op=op,
         alt="Predicted over measured time by regime and model.",
         facts=f"The model with the least error is {best}; its MAPE is highest in regime "
         f"{mean.idxmax()}, {percent(float(mean.max()))}.{_providers_text(errors)}{edge}",
@@ -236,21 +232,25 @@ def _providers_text(errors: pd.DataFrame) -> str:
     return f" Drawn together: {', '.join(names)}." if len(names) > 1 else ""
 
 
-def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
-    """Every point beside its box; seaborn's stripplot would jitter at random, a page must not."""
-    width, colours = _STRIP_WIDTH / len(models), styles.model_colours(models)
-    for number, model in enumerate(models):
-        for place, regime in enumerate(regimes):
-            rows = errors[(errors["model"] == model) & (errors["regime"] == regime)]
-            ratio = thinned(rows, _MOST_STRIP_DOTS)["ratio"].to_numpy(dtype=float)
-            jitter = (np.arange(len(ratio)) * 0.618034) % 1 - 0.5  # golden section: spreads evenly
-            centre = place + (number - (len(models) - 1) / 2) * width
-            x = centre + jitter * width * 0.6
-            styles.dots(axes, x, ratio, colours[model], 6, alpha=0.45)
+def _spread(rows: pd.DataFrame) -> pd.DataFrame:
+    """The dots of a box, set apart evenly: a page must not change at random."""
+    jitter = (np.arange(len(rows)) * 0.618034) % 1 - 0.5  # golden section
+    shown = rows[[*_DOT_COLUMNS]].assign(place=rows["place"] + 0.6 * jitter)
+    return shown.assign(shape=shape_texts(rows))
+
+
+def _box(rows: pd.DataFrame) -> dict[str, Any]:
+    """The quantiles that a box stands for; its median is a dash."""
+    ends = {f"p{percent}": rows["ratio"].quantile(percent / 100) for percent in (5, 25, 75, 95)}
+    first = {name: rows[name].iloc[0] for name in ("name", "place", "model", "colour")}
+    return {**first, **ends, "ratio": rows["ratio"].median(), "marker": "_"}
 
 
 def _answer(analysis: Analysis) -> Answer:
-    rows = {op: error_of(analysis.errors, MODEL, op=op) for op in analysis.predicted_ops}
+    rows = {
+        op: prediction_errors.error_of(analysis.errors, MODEL, op=op)
+        for op in analysis.predicted_ops
+    }
     op, row = next(((op, row) for op, row in rows.items() if row is not None), ("", None))
     if row is None:
         reason = "the calibrated model predicted no point of this run."
@@ -266,7 +266,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     if analysis.errors.empty:
         yield absence("Nothing was predicted in this run.")
         return
-    labelled = with_model_labels(analysis.errors, analysis.labels)
+    labelled = prediction_errors.with_model_labels(analysis.errors, analysis.labels)
     for op in analysis.studies:
         frame = analysis.frames[op]
         yield from writer.figures(
@@ -278,7 +278,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
             yield error_table(errors, op, id=f"{writer.anchor}-regimes-{op}")
             name = f"Error of {op} by model, regime, recipe and provider"
             yield writer.table(f"errors-{op}", name, errors, ERRORS, FILE)
-        rows = judged(analysis.frames[op])
+        rows = prediction_errors.judged(analysis.frames[op])
         rows = rows[rows["relative_error"].notna()]
         order = rows["relative_error"].abs().sort_values(ascending=False, kind="stable").index
         if len(rows):

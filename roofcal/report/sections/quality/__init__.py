@@ -2,28 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
-import seaborn as sns
-from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS
 from roofcal.core.visits.states import STATE_FACTOR
 from roofcal.fitting.panel_factors import PanelFactor
 from roofcal.points.columns import INTERVAL_HOLDS, STATES
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import (
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    op_colour,
-    point_legend,
-    styled_points,
-)
 from roofcal.report.data.quality import (
     STATES_TABLE,
     STATES_TITLE,
@@ -36,77 +25,68 @@ from roofcal.report.data.quality import (
     waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_protocol
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, Panel, Tip
-from roofcal.report.kit.columns import (
-    HOLDS_COLUMN,
-    STATES_COLUMN,
-    code,
-    count,
-    fraction,
-    number,
-    ratio,
-    seconds,
-    text,
-    texts,
-)
-from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled, tick_text
+from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
+from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
 from roofcal.report.section import Answer, CsvTable, Section, filled_table, whole_run
 
-_MOST_READINGS: Final = 500  # per op and panel
-_READINGS: Final = (
-    ("sm_clock_hz", "SM clock", "Hz"),
-    ("power_w", "power", "W"),
-    ("temperature_c", "temperature", "\N{DEGREE SIGN}C"),
+_MOST_READINGS: Final = 150  # per op and panel
+_READINGS: Final = (  # column, name, its unit, unit of the figure, factor
+    ("sm_clock_hz", "SM clock", "Hz", "MHz", 1e-6),
+    ("power_w", "power", "W", "W", 1.0),
+    ("temperature_c", "temperature", "\N{DEGREE SIGN}C", "\N{DEGREE SIGN}C", 1.0),
 )
+_SENTINEL: Final = "sentinel, % from its median"
+_DRAWN: Final = ("op", "panel", "minute", "value", "series")
 FILE: Final = "quality.csv"
 PANEL_FILE: Final = "panel.csv"
 PANEL: Final = (
-    text("kind", "kind of work"),
-    code("card", "card"),
-    code("session_id", "session", about="empty: the card, over its sessions"),
-    ratio("factor", "time over the mean card", digits=3),
-    ratio("low", "95 % from", digits=3),
-    ratio("high", "to", digits=3),
-    HOLDS_COLUMN,
-    count("sentinels", "sentinels"),
+    col.text("kind", "kind of work"),
+    col.code("card", "card"),
+    col.code("session_id", "session", about="empty: the card, over its sessions"),
+    col.ratio("factor", "time over the mean card", digits=3),
+    col.ratio("low", "95 % from", digits=3),
+    col.ratio("high", "to", digits=3),
+    col.HOLDS_COLUMN,
+    col.count("sentinels", "sentinels"),
 )
 POINTS_WITH_STATES: Final = (
-    *texts("op", "provider", "recipe", "shape"),
-    text("protocol", "timed by"),
-    STATES_COLUMN,
-    seconds("median_s", "published"),
-    seconds("ci95_low_s", "95 % from"),
-    seconds("ci95_high_s", "to"),
-    fraction("spread", "apart", about="slowest over fastest state, minus 1"),
-    HOLDS_COLUMN,
+    *col.texts("op", "provider", "recipe", "shape"),
+    col.text("protocol", "timed by"),
+    col.STATES_COLUMN,
+    col.seconds("median_s", "published"),
+    col.seconds("ci95_low_s", "95 % from"),
+    col.seconds("ci95_high_s", "to"),
+    col.fraction("spread", "apart", about="slowest over fastest state, minus 1"),
+    col.HOLDS_COLUMN,
 )
 _MOST_STATES: Final = 20  # points with several states that are shown
 _MOSTLY_EMPTY: Final = 0.3  # of the axis of time is covered: a figure would be mostly empty
 COLUMNS: Final = (
-    text("op", "op"),
-    count("points", "points"),
-    count("ok", "with a time"),
-    number("wall_s", "wall time", "s", 1),
-    fraction("busy_fraction", "busy", digits=0),
-    number("points_per_minute", "points/min", "", 1),
-    count("samples", "samples, median"),
-    fraction("half_width_fraction", "interval, median", digits=2),
-    fraction("narrow_fraction", "known to 1 %", digits=0),
-    fraction("throttled_fraction", "clocked down", digits=0),
-    fraction("drift_fraction", "sentinel drift", digits=2),
+    col.text("op", "op"),
+    col.count("points", "points"),
+    col.count("ok", "with a time"),
+    col.number("wall_s", "wall time", "s", 1),
+    col.fraction("busy_fraction", "busy", digits=0),
+    col.number("points_per_minute", "points/min", "", 1),
+    col.count("samples", "samples, median"),
+    col.fraction("half_width_fraction", "interval, median", digits=2),
+    col.fraction("narrow_fraction", "known to 1 %", digits=0),
+    col.fraction("throttled_fraction", "clocked down", digits=0),
+    col.fraction("drift_fraction", "sentinel drift", digits=2),
 )
 WAITING_FILE: Final = "waiting.csv"
 WAITING: Final = (
-    text("op", "op"),
-    number("wall_s", "wall time", "s", 1),
-    fraction("busy_fraction", "busy", digits=0),
-    fraction("starting_fraction", "starting", digits=0),
-    fraction("compiling_fraction", "compiling", digits=0),
-    fraction("preparing_fraction", "preparing", digits=0),
-    number("between_s", "idle before it", "s", 0),
+    col.text("op", "op"),
+    col.number("wall_s", "wall time", "s", 1),
+    col.fraction("busy_fraction", "busy", digits=0),
+    col.fraction("starting_fraction", "starting", digits=0),
+    col.fraction("compiling_fraction", "compiling", digits=0),
+    col.fraction("preparing_fraction", "preparing", digits=0),
+    col.number("between_s", "idle before it", "s", 0),
 )
 
 
@@ -128,27 +108,46 @@ def draw_session(
         if len(rows) > 1
     }
     readings = [r for r in _READINGS if any(rows[r[0]].notna().any() for rows in timed.values())]
-    panels = (1 if drift else 0) + len(readings)
-    if not panels:
+    rows = [
+        *(
+            repetitions.assign(
+                op=op, panel=_SENTINEL, value=100 * (repetitions["ratio"] - 1), series=f"{op} {n}"
+            )
+            for op, of_op in drift.items()
+            for n, (_, repetitions) in enumerate(by_sentinel(of_op))
+        ),
+        *(
+            shown.assign(op=op, panel=f"{name}, {shown_unit}", value=factor * shown[column])
+            for column, name, _, shown_unit, factor in readings
+            for op, of_op in timed.items()
+            for shown in [thinned(of_op[of_op[column].notna()], _MOST_READINGS)]
+        ),
+    ]
+    if not rows:
         return None
-    with styles.look():
-        figure = styles.new_figure(50 + 125 * panels + (30 if panels == 1 else 0))
-        stack = list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])
-        if drift:
-            _sentinel(stack[0], drift)
-        for axes, (column, name, unit) in zip(stack[1 if drift else 0 :], readings, strict=True):
-            for op, rows in timed.items():
-                shown = thinned(rows[rows[column].notna()], _MOST_READINGS)
-                axes.scatter(shown["minute"], shown[column], s=5, color=op_colour(op), linewidth=0)
-            axes.set(xlabel="", ylabel=name)
-            axes.yaxis.set_major_locator(MaxNLocator(4))
-            styles.show_ticks(axes.yaxis, partial(tick_text, unit=unit))
-        stack[-1].set_xlabel("minutes since the first session began")
-        ops = [op for op in timed if len(timed[op])] if readings else list(drift)
-        styles.legend(figure, [Patch(color=op_colour(op), label=op) for op in ops], 6, 0.8)
-        figure.align_ylabels()
+    drawn = pd.concat([one[[c for c in _DRAWN if c in one]] for one in rows], ignore_index=True)
+    points = drawn.assign(colour=drawn["op"].map(drawing.op_colour), marker="o")
+    chart = charts.Chart(
+        x=charts.Axis("minute", "minutes since the first session began", "plain"),
+        y=charts.Axis("value", "", "plain"),
+        layers=[
+            charts.Layer("line", table="sentinels", detail="series", size=1),
+            charts.Layer("dots", size=14),
+        ],
+        tables={"points": points, "sentinels": points[points["panel"] == _SENTINEL]},
+        panels=charts.facets(points, "panel", 110),
+        tips=(
+            *charts.text_tips(op="op", panel="of"),
+            charts.Tip("value", "value", "si"),
+            charts.Tip("minute", "minute", "si"),
+        ),
+        legend=charts.swatches(
+            "op", {op: drawing.op_colour(op) for op in dict.fromkeys(points["op"])}
+        ),
+        columns=1,
+    )
     facts = []
-    for column, name, unit in _READINGS:
+    for column, name, unit, *_ in _READINGS:
         parts = [rows[column].dropna() for rows in timed.values()]
         values = pd.concat(parts) if parts else pd.Series(dtype=float)
         if len(values):
@@ -156,31 +155,11 @@ def draw_session(
             facts.append(f"{name[0].upper()}{name[1:]} from {low} to {high}.")
     return Picture(
         key="session",
-        drawn=figure,
+        chart=chart,
         op=max(timed, key=lambda op: len(timed[op])),
         alt="State of the device over the session.",
         facts=" ".join([*_drift_facts(drift), *facts]),
     )
-
-
-def _sentinel(axes: Any, drift: Mapping[str, pd.DataFrame]) -> None:
-    axes.axhline(0, color=styles.MUTED, linewidth=0.8)
-    for op, rows in drift.items():
-        for _, repetitions in by_sentinel(rows):
-            sns.lineplot(
-                data=repetitions.assign(percent=100 * (repetitions["ratio"] - 1)),
-                x="minute",
-                y="percent",
-                ax=axes,
-                color=op_colour(op),
-                marker="o",
-                markersize=4,
-                markeredgewidth=0,
-                errorbar=None,
-                linewidth=1,
-            )
-    axes.set(xlabel="", ylabel="sentinel, %")
-    styles.show_ticks(axes.yaxis, lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}"), 4)
 
 
 def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -208,27 +187,27 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
         return None
     rows = rows.assign(slower=rows["median_s"] / rows["burst_median_s"] - 1)
     op = str(rows["op"].iloc[0])
-    drawn = thinned(rows, MOST_ROWS)
+    drawn = thinned(rows, charts.MOST_ROWS)
     burst = drawn[["slower", "burst_median_s"]]
     return Picture(
         key="burst_against_settled",
-        drawn=Chart(
-            x=Axis("median_s", "settled time", unit="s"),
-            y=Axis("slower", "settled over burst", "percent"),
-            layers=[Layer(mark="level", table="equal", hidden=()), Layer(mark="dots", size=36)],
+        chart=charts.Chart(
+            x=charts.Axis("median_s", "settled time", unit="s"),
+            y=charts.Axis("slower", "settled over burst", "percent"),
+            layers=[charts.Layer("level", table="equal"), charts.Layer("dots", size=36)],
             tables={
-                "points": styled_points(drawn).join(burst),
-                "equal": pd.DataFrame({"slower": [0.0], "dashed": [0], "colour": [styles.MUTED]}),
+                "points": drawing.styled_points(drawn).join(burst),
+                "equal": charts.line_at(0.0, "slower", MUTED),
             },
-            panels=[Panel()],
+            panels=[charts.Panel()],
             tips=(
-                *HEAD_TIPS,
-                TIME_TIP,
-                Tip(key="burst_median_s", label="first turn", kind="si", unit="s"),
-                Tip(key="slower", label="settled over burst", kind="percent"),
-                *TAIL_TIPS,
+                *drawing.HEAD_TIPS,
+                drawing.TIME_TIP,
+                charts.Tip("burst_median_s", "first turn", "si", "s"),
+                charts.Tip("slower", "settled over burst", "percent"),
+                *drawing.TAIL_TIPS,
             ),
-            legend=point_legend(drawn),
+            legend=drawing.point_legend(drawn),
             columns=1,
         ),
         op=op,

@@ -11,18 +11,9 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
 from roofcal.points.roofs import COPY, ceilings, constants_of, stream_rates
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import FastestProduct
-from roofcal.report.data.drawing import (
-    BYTES_TIP,
-    FLOPS_TIP,
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    chart_points,
-    point_legend,
-    recipe_colour,
-)
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
@@ -122,30 +113,30 @@ def draw_roofline(
     above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
     columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
     roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
-    legend = point_legend(rows)
+    legend = drawing.point_legend(rows)
     if (roofs["recipe"] == _DATASHEET).any():
-        legend.append(LegendEntry(field="recipe", value=_DATASHEET, colour=MUTED, dash=DASH))
+        legend.append(LegendEntry("recipe", _DATASHEET, colour=MUTED, dash=DASH))
     return Picture(
         key="roofline",
-        drawn=Chart(
+        chart=Chart(
             x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
             y=Axis("achieved_flops_per_s", "FLOP/s"),
             layers=[
-                Layer(mark="line", table="roofs", detail="recipe", hidden=("recipe",)),
-                Layer(mark="dots"),
+                Layer("line", table="roofs", detail="recipe"),
+                Layer("dots"),
             ],
-            tables={"points": chart_points(frame).join(columns), "roofs": roofs},
+            tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
             panels=[
                 Panel(title=_title(dtype, spec), where={"math_dtype": dtype})
                 for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
             ],
             tips=(
-                *HEAD_TIPS,
-                TIME_TIP,
-                FLOPS_TIP,
-                BYTES_TIP,
-                Tip(key="above", label="above its roof"),
-                *TAIL_TIPS,
+                *drawing.HEAD_TIPS,
+                drawing.TIME_TIP,
+                drawing.FLOPS_TIP,
+                drawing.BYTES_TIP,
+                Tip("above", "above its roof"),
+                *drawing.TAIL_TIPS,
             ),
             legend=legend,
             is_shared=True,
@@ -196,7 +187,7 @@ def _roofs(
         for recipe in dict.fromkeys(map(str, of_dtype["recipe"])):
             if slope and recipe in peaks:
                 for corner in corners(peaks[recipe], slope):
-                    yield dtype, recipe, recipe_colour(recipe), 0, *corner
+                    yield dtype, recipe, drawing.recipe_colour(recipe), 0, *corner
 
 
 def factors_above_roof(rows: pd.DataFrame, calibration: Calibration | None) -> "pd.Series[float]":

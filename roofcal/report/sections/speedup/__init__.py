@@ -3,23 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_by_regime, best_text, products_alone_text
-from roofcal.report.data.drawing import (
-    HEAD_TIPS,
-    TAIL_TIPS,
-    TIME_TIP,
-    in_recipe_order,
-    styled_points,
-)
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.tidy import row_of_largest, standard_rows
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Block, Column, absence
-from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.columns import HOLDS_COLUMN, count, counts, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -36,11 +31,11 @@ _CELL_PX: Final = 36  # width of a cell
 _RECIPE_PX: Final = 115  # width of a cell above the name of a recipe
 _LABELS_PX: Final = 150
 _TIPS: Final = (
-    *HEAD_TIPS,
-    Tip(key="ratio", label="speed-up", kind="ratio", low="speedup_low", high="speedup_high"),
-    TIME_TIP,
-    Tip(key="baseline_s", label="baseline", kind="si", unit="s"),
-    *TAIL_TIPS,
+    *drawing.HEAD_TIPS,
+    charts.Tip("ratio", "speed-up", "ratio", low="speedup_low", high="speedup_high"),
+    drawing.TIME_TIP,
+    charts.Tip("baseline_s", "baseline", "si", "s"),
+    *drawing.TAIL_TIPS,
 )
 FILE: Final = "speedups.csv"
 
@@ -75,9 +70,9 @@ def _cubes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture |
     if table.empty:
         return None
     recipes = _recipes(table)
-    x, y = Axis("m", "m = n = k", "names"), Axis("recipe", "", "names", order=recipes)
+    x, y = charts.Axis("m", "m = n = k", "names"), charts.Axis("recipe", "", "names", order=recipes)
     width = _LABELS_PX + _CELL_PX * table["m"].nunique()
-    panel = Panel(height=_ROW_PX * (len(recipes) + 2), width=width)
+    panel = charts.Panel(height=_ROW_PX * (len(recipes) + 2), width=width)
     chart = _map(x, y, _cells_of(table, frame), [panel])
     return _picture("speedup_cubes", chart, table, baseline)
 
@@ -97,10 +92,14 @@ def _grid(table: pd.DataFrame, baseline: str, key: str, frame: pd.DataFrame) -> 
     cells = cells[cells["weight"].isin(kept)]
     sizes = sorted(set(cells["m"]))
     by_size = len(sizes) <= _FEW_SIZES
-    x = Axis("recipe", "", "names", order=recipes) if by_size else Axis("m", "m", "names")
+    x = (
+        charts.Axis("recipe", "", "names", order=recipes)
+        if by_size
+        else charts.Axis("m", "m", "names")
+    )
     tab, tabs, cell_px = ("m", sizes, _RECIPE_PX) if by_size else ("recipe", recipes, _CELL_PX)
     panels = [
-        Panel(
+        charts.Panel(
             choice=f"m = {value:,}" if by_size else str(value),
             where={tab: value},
             height=_ROW_PX * (cells.loc[cells[tab] == value, "weight"].nunique() + 2),
@@ -108,7 +107,7 @@ def _grid(table: pd.DataFrame, baseline: str, key: str, frame: pd.DataFrame) -> 
         )
         for value in tabs
     ]
-    chart = _map(x, Axis("weight", f"n {TIMES} k", "names", order=kept), cells, panels)
+    chart = _map(x, charts.Axis("weight", f"n {TIMES} k", "names", order=kept), cells, panels)
     weight_count, token_count = len(_weights(table)), table["m"].nunique()
     note = ""
     if (len(kept), len(tokens)) != (weight_count, token_count):
@@ -127,24 +126,25 @@ def _shapes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture 
     shapes = list(dict.fromkeys(shape_text(sizes) for sizes in ordered[_SIZES].to_numpy()))
     kept = _thinned(shapes)
     cells = _cells_of(table, frame)
-    x = Axis("recipe", "", "names", order=recipes)
-    y = Axis("shape", f"m {TIMES} n {TIMES} k", "names", order=kept)
+    x = charts.Axis("recipe", "", "names", order=recipes)
+    y = charts.Axis("shape", f"m {TIMES} n {TIMES} k", "names", order=kept)
     height, width = _ROW_PX * (len(kept) + 2), _LABELS_PX + _RECIPE_PX * len(recipes)
-    panel = Panel(height=height, width=width)
+    panel = charts.Panel(height=height, width=width)
     chart = _map(x, y, cells[cells["shape"].isin(kept)], [panel])
     note = "" if len(kept) == len(shapes) else f" {len(kept)} of {len(shapes)} shapes are drawn."
     return _picture("speedup_by_shape", chart, table, baseline, note)
 
 
-def _map(x: Axis, y: Axis, cells: pd.DataFrame, panels: Sequence[Panel]) -> Chart:
-    return Chart(
+def _map(
+    x: charts.Axis, y: charts.Axis, cells: pd.DataFrame, panels: Sequence[charts.Panel]
+) -> charts.Chart:
+    return charts.Chart(
         x=x,
         y=y,
-        layers=[Layer(mark="cells")],
+        layers=[charts.Layer("cells", detail="label")],
         tables={"points": cells},
         panels=panels,
         tips=_TIPS,
-        zooms=False,
     )
 
 
@@ -153,22 +153,25 @@ def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     best = table.sort_values("speedup", ascending=False, kind="stable")
     best = best.drop_duplicates(["recipe", *_SIZES]).sort_index()
     rows = standard_rows(frame)
-    points = styled_points(rows).assign(**{axis: rows[axis] for axis in _SIZES})
+    points = drawing.styled_points(rows).assign(**{axis: rows[axis] for axis in _SIZES})
     measured = points.drop_duplicates(_KEYS).set_index(_KEYS)
     found = measured.loc[pd.MultiIndex.from_frame(best[_KEYS])].reset_index().set_index(best.index)
     return found.assign(
         ratio=best["speedup"],
         label=[f"{value:.2f}" for value in best["speedup"]],
+        **charts.cell_colours(np.log2(best["speedup"]), charts.SLOWER_FASTER),
         **{name: best[name] for name in ("speedup_low", "speedup_high", "baseline_s")},
     )
 
 
-def _picture(key: str, chart: Chart, table: pd.DataFrame, baseline: str, note: str = "") -> Picture:
+def _picture(
+    key: str, chart: charts.Chart, table: pd.DataFrame, baseline: str, note: str = ""
+) -> Picture:
     best = row_of_largest(table, "speedup")
     slower = int((table["speedup_high"] < 1).sum())
     return Picture(
         key=key,
-        drawn=chart,
+        chart=chart,
         op=str(table["op"].iloc[0]),
         alt=f"Heat map of the speed-up against {baseline}.",
         facts=f"{count_of(len(table), 'ratio')} to {baseline}; median "
@@ -179,7 +182,7 @@ def _picture(key: str, chart: Chart, table: pd.DataFrame, baseline: str, note: s
 
 
 def _recipes(table: pd.DataFrame) -> list[str]:
-    return in_recipe_order(table["recipe"], str(table["op"].iloc[0]))
+    return drawing.in_recipe_order(table["recipe"], str(table["op"].iloc[0]))
 
 
 def _weight_texts(table: pd.DataFrame) -> list[str]:

@@ -152,7 +152,7 @@ def test_report_and_claims_say_the_same_number(
     claimed = own_number(entry, entry.test, evidence, entry.points, {})
 
     assert device_line(analysed)["bf16"] == rate.value
-    assert headline_numbers(analysed)[0].value.startswith("700")
+    assert headline_numbers(analysed)[0][1].startswith("700")
     ends = (rate.value, rate.ci95_low, rate.ci95_high)
     assert (claimed.value, claimed.low, claimed.high) == pytest.approx([e / 1e12 for e in ends])
 

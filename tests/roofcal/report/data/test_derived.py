@@ -1,12 +1,11 @@
 """CSV files beside the records: read, empty where there are none, named where they are damaged."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from roofcal.points.run import load_run
-from roofcal.report.data.derived import ReportError, derived_table, read_derived
+from roofcal.report.data.provenance import ReportError, derived_table, read_derived
 from roofcal.report.sections import breakeven, llm
 from tests.roofcal.report.synthetic import outdate, whole_run
 
@@ -49,43 +48,6 @@ def test_a_damaged_file_is_named_with_the_way_out(
 
 
 HEADERS = {s: ",".join((*s.LABELS, *s.NUMBERS)) + "\n" for s in (breakeven, llm)}
-
-
-@pytest.mark.parametrize("section", HEADERS)
-def test_a_section_has_no_rows_without_a_file_or_with_a_header_alone(
-    section: Any, tmp_path: Path
-) -> None:
-    path = tmp_path / section.FILE
-    assert read_derived(path, section.LABELS, section.NUMBERS).empty
-    path.write_text(HEADERS[section])
-    assert read_derived(path, section.LABELS, section.NUMBERS).empty
-
-
-@pytest.mark.parametrize(
-    ("section", "text", "says"),
-    [
-        (breakeven, "recipe,pass\n", r"breakeven\.csv: column casts, class, m, n, .* is missing"),
-        (breakeven, "", r"breakeven\.csv: is no CSV file"),
-        (
-            breakeven,
-            HEADERS[breakeven] + "fp8,forward,none,slower,x,1,1,1,1,1,1,1,1\n",
-            r"breakeven\.csv: column m holds",
-        ),
-        (llm, "model,recipe\n", r"llm\.csv: column fits, tensor_parallel, .* is missing"),
-        (llm, "", r"llm\.csv: is no CSV file"),
-        (
-            llm,
-            HEADERS[llm] + "x,bf16,yes,two" + ",1" * len(llm.NUMBERS[1:]) + "\n",
-            r"llm\.csv: column tensor_p",
-        ),
-    ],
-)
-def test_a_damaged_file_of_a_section_is_named(
-    section: Any, text: str, says: str, tmp_path: Path
-) -> None:
-    (tmp_path / section.FILE).write_text(text)
-    with pytest.raises(ReportError, match=rf"{says}.* run `make study` again"):
-        read_derived(tmp_path / section.FILE, section.LABELS, section.NUMBERS)
 
 
 def test_rows_that_follow_from_outdated_constants_are_left_out(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.report.data.derived import ReportError
+from roofcal.report.data.provenance import ReportError
 from roofcal.report.data.table_files import as_json, as_latex, as_markdown, table_text, tidy_table
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import product, true_seconds

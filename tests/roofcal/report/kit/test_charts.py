@@ -3,20 +3,31 @@
 import json
 from dataclasses import replace
 from typing import Any
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 
-from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.charts import (
+    SLOWER_FASTER,
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+    Panel,
+    Tip,
+    cell_colours,
+    ticks_around,
+)
 from roofcal.report.kit.styles import BLUE
-from roofcal.report.kit.vega import page_charts
+from roofcal.report.kit.vega import chart_svg, page_charts
 from tests.roofcal.report.pages import unpack
 
 HOSTILE = "</script><img src=x onerror=alert(1)> {expr: datum} =1+1"
 
 
 def chart(names: tuple[str, ...] = ("bf16", HOSTILE), rows: int = 4) -> Chart:
-    legend = [LegendEntry(field="recipe", value=name, colour=BLUE, marker="s") for name in names]
+    legend = [LegendEntry("recipe", name, colour=BLUE, marker="s") for name in names]
     points = pd.DataFrame(
         {
             "x": [1.23456789e-5 * (n + 1) for n in range(rows)],
@@ -29,10 +40,10 @@ def chart(names: tuple[str, ...] = ("bf16", HOSTILE), rows: int = 4) -> Chart:
     return Chart(
         x=Axis("x", "time", unit="s"),
         y=Axis("y", "time", unit="s"),
-        layers=[Layer(mark="dots")],
+        layers=[Layer("dots")],
         tables={"points": points},
         panels=[Panel(title="all")],
-        tips=[Tip(key="x", label="time", kind="si", unit="s")],
+        tips=[Tip("x", "time", "si", "s")],
         legend=legend,
     )
 
@@ -90,3 +101,75 @@ def test_equal_charts_give_equal_bytes() -> None:
 
 def test_a_page_without_charts_carries_nothing() -> None:
     assert page_charts([]) == ("", "")
+
+
+# --- print ---------------------------------------------------------------------------------------
+
+
+def texts_of(svg: str) -> list[str]:
+    return [node.text or "" for node in ElementTree.fromstring(svg).iter() if node.text]
+
+
+def test_a_file_has_every_panel_with_its_rows_its_title_and_the_legend() -> None:
+    points = chart().tables["points"].assign(side=["left", "left", "left", "right"])
+    panels = [Panel(title=f"the {side}", where={"side": side}) for side in ("left", "right")]
+    svg = chart_svg(replace(chart(), tables={"points": points}, panels=panels), "says <more>")
+    assert {"the left", "the right", "bf16", HOSTILE} <= set(texts_of(svg))
+    assert svg.count(f'fill="{BLUE}"') == 4 + 2  # and two entries of the legend
+    assert ElementTree.fromstring(svg).get("aria-label") == "says <more>"
+    assert svg == chart_svg(
+        replace(chart(), tables={"points": points}, panels=panels), "says <more>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("axis", "values", "shown"),
+    [
+        (Axis("x", "", unit="s"), (1e-6, 1e-3), {"1\N{MICRO SIGN}s", "10\N{MICRO SIGN}s", "1ms"}),
+        (Axis("x", "", "bytes"), (2**10, 2**20), {"1 KiB", "1 MiB"}),
+        (Axis("x", "", "count"), (1, 4096), {"1", "1,024"}),
+        (Axis("x", "", "percent"), (0, 0.1), {"+4%", "+10%"}),
+        (Axis("x", "", "plain", " dB"), (20, 60), {"30 dB", "50 dB"}),
+        (Axis("x", "", "ratio", ticks=(0.5, 1, 2)), (0.1, 7), {"0.5", "1", "2"}),
+        (Axis("x", "", "names"), (1, 1024), {"1", "1,024"}),
+    ],
+)
+def test_axes_are_written_for_people(
+    axis: Axis, values: tuple[float, float], shown: set[str]
+) -> None:
+    points = chart().tables["points"].assign(x=[*values, *values])
+    texts = texts_of(chart_svg(replace(chart(), x=axis, tables={"points": points}), ""))
+    assert shown <= {text.replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}") for text in texts}
+
+
+def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell() -> None:
+    cells = pd.DataFrame(
+        {"m": [1, 1024] * 2, "recipe": ["a", "a", "b", "b"], "label": list("wxyz")}
+    )
+    cells = cells.assign(**cell_colours([-1, 0, 0.25, 1], SLOWER_FASTER))
+    drawn = Chart(
+        x=Axis("m", "m", "names"),
+        y=Axis("recipe", "", "names", order=["b", "a"]),
+        layers=[Layer("cells", detail="label"), Layer("hatched", table="some")],
+        tables={"points": cells, "some": cells[:1]},
+        panels=[Panel(height=80)],
+        tips=(),
+    )
+    assert not drawn.zooms
+    texts = texts_of(chart_svg(drawn, ""))
+    assert texts.index("b") < texts.index("a")
+    assert {"1", "1,024", *"wxyz"} <= set(texts)
+    assert list(cells["colour"]) == ["#a63d00", "#f3efe9", "#aecadc", "#0a5592"]
+    assert list(cells["ink"]) == ["#ffffff", "#111111", "#111111", "#ffffff"]
+
+
+def test_entries_of_the_legend_stay_within_the_width() -> None:
+    names = [f"fp8_blockwise_1x{number} by a provider" for number in range(30)]
+    legend = [LegendEntry("recipe", name, marker="swatch") for name in names]
+    svg = ElementTree.fromstring(chart_svg(replace(chart(), legend=legend), ""))
+    assert float(svg.get("width", "inf")) < 1100
+
+
+def test_ticks_reach_around_the_values_that_they_are_for() -> None:
+    assert ticks_around([0.9, 2.5], (0.5, 1, 2, 3, 5)) == [0.5, 1, 2, 3]
+    assert ticks_around([0.1, 99], (0.5, 1, 2)) == [0.5, 1, 2]

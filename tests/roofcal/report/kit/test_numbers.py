@@ -83,12 +83,6 @@ def test_what_is_missing() -> None:
     ]
 
 
-def test_ticks_have_no_idle_zeros() -> None:
-    assert numbers.tick_text(5e12, "B/s") == "5\N{NO-BREAK SPACE}TB/s"
-    assert numbers.tick_text(1400e12, "flop/s") == "1,400\N{NO-BREAK SPACE}TFLOP/s"
-    assert numbers.tick_text(64, "") == "64"
-
-
 def test_shapes_are_written_with_and_without_their_axes() -> None:
     assert numbers.shape_text((16, 3584)) == "16 \N{MULTIPLICATION SIGN} 3,584"
     assert numbers.axis_text({"m": 16, "n": 3584, "k": 8192}) == "m = 16, n = 3,584, k = 8,192"

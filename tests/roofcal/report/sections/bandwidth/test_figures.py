@@ -1,13 +1,9 @@
 """Bandwidth against size, of streams and casts."""
 
-import itertools
-
-import pandas as pd
-
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.bandwidth import draw_casts, draw_streams
-from tests.roofcal.report.drawn import charted, drawn
+from tests.roofcal.report.drawn import charted
 
 
 def test_cold_and_hot_stand_beside_each_other(analysis: Analysis, h200: DeviceSpec) -> None:
@@ -42,33 +38,6 @@ def test_casts_have_a_panel_per_provider(analysis: Analysis) -> None:
     chart = charted(draw_casts(analysis.frames["cast"], None, None))
     assert [panel.title for panel in chart.panels] == ["torch_compile", "torch_eager"]
     assert [layer.mark for layer in chart.layers] == ["level", "dots"]
-
-
-def test_many_recipes_and_sizes_stand_apart(analysis: Analysis) -> None:
-    """Names in the legend stay within the figure, and sizes do not run into each other."""
-    frame = analysis.frames["cast"]
-    parts = [
-        frame.assign(
-            recipe=f"fp8_blockwise_1x{number}",
-            dram_bytes=frame["dram_bytes"] * 4.0 ** (number - 5),
-            provider=provider,
-        )
-        for number in range(10)
-        for provider in ("torch_compile", "torch_eager", "triton")
-    ]
-    figure = drawn(draw_casts(pd.concat(parts), None, None)).figure
-    figure.draw_without_rendering()
-    (legend,) = figure.legends
-    assert legend.get_window_extent().x1 <= figure.bbox.x1
-    for axes in figure.axes:
-        low, high = axes.get_xlim()
-        shown = [
-            label.get_window_extent()
-            for at, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
-            if low <= at <= high
-        ]
-        assert len(shown) >= 3
-        assert all(one.x1 < other.x0 for one, other in itertools.pairwise(shown))
 
 
 def test_products_and_empty_frames_have_no_bandwidth_figure(analysis: Analysis) -> None:

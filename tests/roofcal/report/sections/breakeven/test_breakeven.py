@@ -7,15 +7,11 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.derived import read_derived
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.writer import Picture
 from roofcal.report.sections.breakeven import (
     COLUMNS,
-    FILE,
-    LABELS,
-    NUMBERS,
     draw_breakeven,
     smallest_m,
 )
@@ -68,11 +64,6 @@ def write_map(folder: Path) -> None:
 def mapped(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """The made-up run with a map."""
     return analysis_with(write_map, folder, h200, tmp_path_factory.mktemp("mapped"))
-
-
-def test_what_was_written_is_read(tmp_path: Path) -> None:
-    write_map(tmp_path)
-    pd.testing.assert_frame_equal(read_derived(tmp_path / FILE, LABELS, NUMBERS), made_up_map())
 
 
 def test_each_weight_has_one_answer() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.sections.energy import Energy, _explanation, energy_of_run, recipes_by_energy
+from roofcal.report.sections.energy import _explanation, energy_of_run, recipes_by_energy
 from tests.roofcal.ask.published_run import PUBLISHED
 from tests.roofcal.report.narrow import narrow_run
 
@@ -34,19 +34,19 @@ def test_recipes_stand_by_their_energy_and_over_bf16_of_equal_shapes() -> None:
     assert recipes["recipe"].tolist() == ["fp8_axiswise", "bf16"]
     assert recipes["over_bf16"].tolist() == pytest.approx([0.65, 1.0])
     assert recipes["energy_j_per_flop"].iloc[0] == 1.0 / 1024
-    text = _explanation(Energy(points=points, recipes=recipes))
+    text = _explanation(points, recipes)
     assert text.startswith("The least energy is that of fp8_axiswise in gemm")
     assert "not at the wall" in text
 
 
 def test_counter_and_integrated_power_are_compared() -> None:
     points = pd.DataFrame([point("bf16", 2.0, counter_over_power=-0.02)])
-    text = _explanation(Energy(points=points, recipes=recipes_by_energy(points)))
+    text = _explanation(points, recipes_by_energy(points))
     assert "differ by 2.0" in text
 
 
 def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(tmp_path: Path) -> None:
-    points = energy_of_run(analyse(load_run(narrow_run().write(tmp_path)), None)).points
+    points, _ = energy_of_run(analyse(load_run(narrow_run().write(tmp_path)), None))
     assert set(points["energy_by"]) == {"power limit"}
     expected = points["board_w"] * points["median_s"]
     assert points["energy_j"].tolist() == pytest.approx(expected.tolist())
@@ -56,12 +56,12 @@ def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(tmp_path:
 @pytest.mark.slow
 def test_published_products_at_the_power_limit_have_energy() -> None:
     run = load_run(PUBLISHED.folder)
-    energy = energy_of_run(analyse(run, None))
-    products = energy.points[energy.points["op"] == "gemm"]
+    points, recipes = energy_of_run(analyse(run, None))
+    products = points[points["op"] == "gemm"]
     assert len(products) > 70
     # The others share their group's long turns and run at the full clock.
     assert products["board_w"].between(665, 735).mean() > 0.95
     assert (products["energy_low_j"] <= products["energy_j"]).all()
-    fastest = energy.recipes[energy.recipes["op"] == "gemm"].iloc[0]
+    fastest = recipes[recipes["op"] == "gemm"].iloc[0]
     assert "fp8" in fastest["recipe"]
     assert 0.4e-12 < fastest["energy_j_per_flop"] < 1e-12

@@ -10,7 +10,7 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.all_gather_matmul.spec import BOUNDS
 from roofcal.points.run import load_run
-from roofcal.report.chapter import ChapterBuilder
+from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections import gathered as section
@@ -191,7 +191,7 @@ def test_a_gpu_has_every_figure_and_table(gathers: Analysis) -> None:
 
 
 def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
-    chapter = ChapterBuilder(gathers).chapter("x", 0, has_files=False)
+    chapter = Chapter(gathers, "x")
     tables = {b.id: b for s in chapter.sections for b in s.blocks if isinstance(b, Table)}
     for name in ("points-all_gather_matmul", "speedups-all_gather_matmul"):
         assert "world_size" in [column.key for column in tables[f"x-{name}"].columns]

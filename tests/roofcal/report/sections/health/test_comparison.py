@@ -12,7 +12,7 @@ from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Environment, Measurement, Session
 from roofcal.core.statistics import BETWEEN_CARDS, FEWEST_SAMPLES
 from roofcal.points.run import Run, load_run
-from roofcal.report.sections.health.comparison import (
+from roofcal.report.sections.health import (
     Health,
     health_of_run,
     judge_kinds,

@@ -7,11 +7,10 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.derived import read_derived
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.writer import Picture
-from roofcal.report.sections.llm import COLUMNS, FILE, LABELS, NUMBERS, draw_llm, one_row_per_cut
+from roofcal.report.sections.llm import COLUMNS, draw_llm, one_row_per_cut
 from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
 from tests.roofcal.report.drawn import charted, drawn
 
@@ -76,13 +75,6 @@ def _row(model: str, recipe: str, tensor: int, pipeline: int) -> dict[str, objec
 def estimated(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """The made-up run with estimates."""
     return analysis_with(write_estimates, folder, h200, tmp_path_factory.mktemp("estimated"))
-
-
-def test_what_was_written_is_read(tmp_path: Path) -> None:
-    write_estimates(tmp_path)
-    pd.testing.assert_frame_equal(
-        read_derived(tmp_path / FILE, LABELS, NUMBERS), made_up_estimates()
-    )
 
 
 def test_each_cut_is_one_row_with_its_largest_batch() -> None:

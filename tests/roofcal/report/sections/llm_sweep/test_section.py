@@ -9,8 +9,9 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.kit.blocks import FigureBlock
-from roofcal.report.sections.llm_sweep import FILE, SECTION, Swept, draw_frontier, draw_map
+from roofcal.report.sections.llm_sweep import FILE, SECTION, draw_frontier, draw_map
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.drawn import charted
@@ -23,12 +24,12 @@ def published(h200: DeviceSpec) -> Analysis:
 
 
 @pytest.fixture(scope="module")
-def swept(published: Analysis) -> Swept:
-    contents: Swept = SECTION.contents(published)
+def swept(published: Analysis) -> DerivedTable:
+    contents: DerivedTable = SECTION.contents(published)
     return contents
 
 
-def test_every_model_has_its_cuts_of_one_host(swept: Swept) -> None:
+def test_every_model_has_its_cuts_of_one_host(swept: DerivedTable) -> None:
     models = {path.stem for path in (ROOT / "config/models").glob("*.yaml")}
     assert set(swept.rows["model"]) == models
     gpus = swept.rows["tensor_parallel"] * swept.rows["pipeline_parallel"]
@@ -37,13 +38,13 @@ def test_every_model_has_its_cuts_of_one_host(swept: Swept) -> None:
     assert len(small.groupby(["tensor_parallel", "pipeline_parallel"])) == 10
 
 
-def test_rows_on_the_frontier_rise_in_both(swept: Swept) -> None:
+def test_rows_on_the_frontier_rise_in_both(swept: DerivedTable) -> None:
     for _, rows in swept.rows[swept.rows["frontier"] == "yes"].groupby("model"):
         ordered = rows.sort_values("decode_step_s")
         assert ordered["tokens_per_s_per_gpu"].is_monotonic_increasing
 
 
-def test_the_map_shows_the_best_batch_of_every_cut(swept: Swept) -> None:
+def test_the_map_shows_the_best_batch_of_every_cut(swept: DerivedTable) -> None:
     picture = draw_map(swept.rows)
     cells = charted(picture).tables["points"]
     small = cells[cells["model"] == "llama3-8b"]
@@ -53,7 +54,7 @@ def test_the_map_shows_the_best_batch_of_every_cut(swept: Swept) -> None:
     assert "7 models" in picture.facts.replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_the_curve_draws_the_frontier_alone(swept: Swept) -> None:
+def test_the_curve_draws_the_frontier_alone(swept: DerivedTable) -> None:
     chart = charted(draw_frontier(swept.rows))
     drawn = sum(len(chart.rows_of("points", panel)) for panel in chart.panels)
     assert drawn == (swept.rows["frontier"] == "yes").sum()

@@ -10,14 +10,14 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.tidy import protocol_name
 from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.numbers import TIMES
-from roofcal.report.sections.method_panel import SECTION, Panel, draw_panel, method_panel
+from roofcal.report.sections.method_panel import SECTION, draw_panel, method_panel
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.drawn import drawn
 from tests.roofcal.report.synthetic import MadeUpRun, product, telemetry
 
 
 def test_the_panel_holds_each_method_against_graph_replay(analysis: Analysis) -> None:
-    panel = SECTION.contents(analysis).rows
+    panel, _ = SECTION.contents(analysis)
     ratios = {protocol_name(row): row["ratio"] for row in panel.to_dict("records")}
 
     assert ratios == pytest.approx(
@@ -46,18 +46,14 @@ def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) ->
 def test_a_run_without_a_panel_says_so(bare: Path) -> None:
     blocks = blocks_of(analyse(load_run(bare), None), "method-panel")
     assert blocks == [Prose(text="This run has no method panel.", quiet=True)]
-    assert SECTION.contents(analyse(load_run(bare), None)).rows.empty
-
-
-def panel_of(analysis: Analysis) -> Panel:
-    return SECTION.contents(analysis)
+    assert SECTION.contents(analyse(load_run(bare), None))[0].empty
 
 
 def test_one_method_is_no_panel(analysis: Analysis) -> None:
-    assert "wall, cold 3.00" in drawn(draw_panel(panel_of(analysis))).facts
-    rows = panel_of(analysis).rows
-    assert draw_panel(Panel(rows=rows[rows["method"] == "wall"])) is None
-    assert draw_panel(Panel(rows=rows.assign(ratio=float("nan")))) is None
+    rows, _ = SECTION.contents(analysis)
+    assert "wall, cold 3.00" in drawn(draw_panel(rows)).facts
+    assert draw_panel(rows[rows["method"] == "wall"]) is None
+    assert draw_panel(rows.assign(ratio=float("nan"))) is None
 
 
 def facts_of_turns(folder: Path, full_clock: Telemetry, at_limit: Telemetry) -> str:
@@ -69,7 +65,7 @@ def facts_of_turns(folder: Path, full_clock: Telemetry, at_limit: Telemetry) -> 
         for method, factor in factors.items():
             point = product(*(size,) * 3, protocol=Protocol(method=method), sweeps=("panel_turns",))
             run.measure(point, seconds=1e-4 * factor, telemetry=readings)
-    picture = draw_panel(panel_of(analyse(load_run(run.write(folder)), None)))
+    picture = draw_panel(*SECTION.contents(analyse(load_run(run.write(folder)), None)))
     return drawn(picture).facts.replace(TIMES, "x").replace("\N{NO-BREAK SPACE}", " ")
 
 

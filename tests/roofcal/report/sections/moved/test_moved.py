@@ -10,7 +10,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.paths import RunFolder
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.derived import ReportError
+from roofcal.report.data.provenance import ReportError
 from roofcal.report.sections.moved import (
     SECTION,
     comparison_tables,

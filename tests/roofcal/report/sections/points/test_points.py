@@ -34,13 +34,6 @@ def test_every_column_of_the_points_exists(analysis: Analysis, op: str) -> None:
     assert keys - set(frame.columns) == {"peak_bytes"}  # which no record made up here knows
 
 
-def test_outputs_have_columns_where_they_are_told_apart() -> None:
-    usual = {column.key for column in point_columns(["m"])}
-    (more,) = (c for c in point_columns(["m"], ["output_sqnr_db"]) if c.key not in usual)
-    assert (more.key, more.label, more.unit) == ("output_sqnr_db", "output", "dB")
-    assert (more.show(28.54), more.show(float("inf"))) == ("28.5", "exact")
-
-
 def test_people_get_protocol_and_interval(analysis: Analysis) -> None:
     points = readable_points(analysis.frames["gemm"])
     assert {"graph, cold", "wall, cold", "graph, cold, zeros"} <= set(points["protocol"])
@@ -53,7 +46,7 @@ def test_all_points_of_all_ops_are_listed(analysis: Analysis) -> None:
 
 
 def test_every_column_of_the_tables_exists(analysis: Analysis) -> None:
-    panel = method_panel.SECTION.contents(analysis).rows
+    panel, _ = method_panel.SECTION.contents(analysis)
     tables = {
         prediction_errors.ERRORS: analysis.errors,
         quality.COLUMNS: analysis.quality,
