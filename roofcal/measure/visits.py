@@ -15,8 +15,7 @@ from statistics import stdev
 from roofcal.core.records import VISITED_ONCE, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.core.timing_protocol import Timing
-from roofcal.core.visits.order import is_sentinel
-from roofcal.core.visits.rows import VisitKey, merged_visits
+from roofcal.core.visits.rows import VisitKey, is_sentinel, merged_visits
 
 TOO_FEW = "too few devices"
 _WORTH_RESUMING = 0.1  # of the time of further visits

@@ -34,14 +34,13 @@ from typing import IO, Any
 import torch
 
 from roofcal.core.jsonl import decode, encode
-from roofcal.core.machine.freed_memory import give_freed_memory_back, keep_freed_memory
+from roofcal.core.machine.cores import give_freed_memory_back, keep_freed_memory
 from roofcal.core.machine.nvml import Sensor
 from roofcal.core.records import Measurement, PlanPoint, Status
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import (
     CheckedPoint,
     Contender,
-    Earlier,
     IncorrectError,
     data_seed,
     prepare,
@@ -192,7 +191,7 @@ class Worker:
         self._send_event(at=point.point_id)
         start = time.perf_counter()
         try:
-            earlier = Earlier(self._checked.get(point.point_id), self._exact)
+            earlier = (self._checked.get(point.point_id), self._exact)
             contender = prepare(
                 point, self._device, self._seed, self._cache_bytes, self._team, earlier
             )

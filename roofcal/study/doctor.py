@@ -18,13 +18,15 @@ import numpy as np
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.jsonl import write_records
 from roofcal.core.machine.cores import (
+    BUSY_CPU,
+    BUSY_HOST,
     allowed_cores,
+    busy_share,
     cpu_quota,
     quota_periods,
     throttled_share,
     usable_cores,
 )
-from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
 from roofcal.core.machine.locks import lock_name, try_lock
 from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.paths import RunFolder, run_folders

@@ -10,7 +10,7 @@ import pytest
 from roofcal.core.csv_files import CsvError
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Environment
-from roofcal.core.visits.order import is_sentinel
+from roofcal.core.visits.rows import is_sentinel
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.study.config import load_study
