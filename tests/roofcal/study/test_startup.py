@@ -82,10 +82,11 @@ def test_probes_that_are_measured_beside_the_ops_named_are_said(
     study = load_study(ROOT / "config", {"ops": ["gemm", "probe_copy"]})
     runs = current_runs(study)
     assert [set(run.ops) for run in runs] == [{"gemm", "probe_math", "probe_copy", "probe_launch"}]
-    said = study_notes(study, runs, is_dry_run=True)
-    assert said[0].endswith("because it calibrates them: probe_launch, probe_math")
+    said = study_notes(study, runs, ["a run is left out"], is_dry_run=True)
+    assert said[:1] == ["a run is left out"]
+    assert said[1].endswith("because it calibrates them: probe_launch, probe_math")
     whole = load_study(ROOT / "config")
-    assert "calibrates" not in study_notes(whole, current_runs(whole), is_dry_run=True)[0]
+    assert "calibrates" not in study_notes(whole, current_runs(whole), [], is_dry_run=True)[0]
 
 
 def test_what_is_measured_is_not_announced_again(run: Run) -> None:
