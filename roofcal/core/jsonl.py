@@ -68,8 +68,8 @@ def decode(line: str | bytes, where: str = "record") -> Record:
     schema, a missing or misspelt field, a value that cannot be (NaN, a negative time), and fields
     that contradict each other.
     """
-    if isinstance(line, bytes) and (record := _decoded_at_once(line)) is not None:
-        return record
+    if isinstance(line, bytes) and (at_once := _decoded_at_once(line)) is not None:
+        return at_once
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
         body = _with_printable_texts(parse_json(text))

@@ -115,7 +115,7 @@ def test_the_environment_id_names_versions_and_depends_on_every_field() -> None:
     assert newer.environment_id.startswith("driver580-torch2-")
     assert ENVIRONMENT.environment_id == "torch2-339292fb", "ids from before CPU quotas hold"
     for change in ({"python": "3.12"}, {"cpu_quota_cores": 1.5}):
-        assert replace(ENVIRONMENT, **change).environment_id != ENVIRONMENT.environment_id  # type: ignore[arg-type]
+        assert replace(ENVIRONMENT, **change).environment_id != ENVIRONMENT.environment_id
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.gz"])

@@ -124,7 +124,7 @@ def test_the_data_follow_the_shape_and_the_seed_of_the_study_whoever_the_contend
     assert torch.equal(plain["a"].bfloat16(), rounded["a"])
     assert torch.equal(plain["b"].bfloat16(), rounded["b"])
     base = data_seed(point("fp32"), 7)
-    same = {"provider": "another", "protocol": Protocol(cache="hot"), "repeat": 3}
+    same: dict[str, Any] = {"provider": "another", "protocol": Protocol(cache="hot"), "repeat": 3}
     assert base == data_seed(point("fp32", **same), 7)
     assert base == data_seed(point("fp32", op="probe_gemm"), 7)
     assert base == data_seed(point("fp8_tensorwise", shape={"k": 8, "n": 8, "m": 8}), 7)
