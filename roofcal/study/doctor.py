@@ -71,7 +71,17 @@ def examine(devices_folder: Path, published: Path) -> Iterator[str]:
     yield from _machine_lines()
     yield from _steadiness_lines(environments)
     yield "A study here"
-    yield from _study_lines(environments, published)
+    for environment in environments:
+        if environment.vendor == "cpu":
+            yield "  measures this CPU: bf16, fp32, int8 and fp8 products, casts, memory streams"
+            yield "  cannot measure GPU kernels: the report shows published ones instead"
+        else:
+            yield f"  measures {environment.device} with every op of config/sweeps"
+    runs = run_folders(published)
+    for run in runs:
+        yield f"  shows what is published of {run.device} ({run.environment_id})"
+    if not runs:
+        yield f"  nothing is published under {published} to show"
     if problem is not None:
         yield f"  is refused: {problem}"
         raise problem
@@ -187,20 +197,6 @@ def _steadiness_lines(environments: list[Environment]) -> Iterator[str]:
         unsteady = f"; beyond {DISTURBED:.0%} no number of a study can be trusted: stop other work"
         yield f"  {moved}{unsteady if drift > DISTURBED else ''}"
         yield "  not checked: drifts of minutes; the sentinels of a session say so"
-
-
-def _study_lines(environments: list[Environment], published: Path) -> Iterator[str]:
-    for environment in environments:
-        if environment.vendor == "cpu":
-            yield "  measures this CPU: bf16, fp32, int8 and fp8 products, casts, memory streams"
-            yield "  cannot measure GPU kernels: the report shows published ones instead"
-        else:
-            yield f"  measures {environment.device} with every op of config/sweeps"
-    runs = run_folders(published)
-    for run in runs:
-        yield f"  shows what is published of {run.device} ({run.environment_id})"
-    if not runs:
-        yield f"  nothing is published under {published} to show"
 
 
 def write_environments(devices_folder: Path, results: Path) -> list[Path]:
