@@ -37,7 +37,9 @@ class Journal:
             return
         self.records, errors = salvage_records(self.path)
         # The next line would be glued to one without an end.
-        is_cut_off = self._size() > 0 and not self.path.read_bytes().endswith(b"\n")
+        with self.path.open("rb") as stream:
+            stream.seek(max(0, self._size() - 1))
+            is_cut_off = stream.read() not in (b"\n", b"")
         if errors or is_cut_off:
             # The damaged file is kept under another name, and its good lines are written anew.
             numbers = chain([""], count(2))

@@ -106,9 +106,7 @@ def measure(job: Job) -> list[Measurement]:
             is_cpu = environment.vendor == "cpu"
             # On a GPU before this session has processes of its own: they import with all cores.
             busy = None if is_cpu else busy_share()
-            start = time.perf_counter()
-            with _devices(environment, needed, crew) as uuids:
-                waited_s = crew.since - start
+            with _devices(environment, needed, crew) as (uuids, waited_s):
                 # Where the file system has no locks, another session on this journal may have
                 # measured while this one waited for the device.
                 journal.read_again()
@@ -166,8 +164,12 @@ def _utc_now() -> str:
 
 
 @contextmanager
-def _devices(environment: Environment, count: int, crew: Crew) -> Iterator[str | None]:
-    """Free devices of the environment's kind, locked and given to the crew; yields their uuids.
+def _devices(
+    environment: Environment, count: int, crew: Crew
+) -> Iterator[tuple[str | None, float]]:
+    """Free devices of the environment's kind, locked and given to the crew.
+
+    Yields their uuids with commas, None for the CPU, and the seconds until they were free.
 
     A CPU has one lock however many processes share it. Where the only card of its kind is still
     being measured, the worker imports meanwhile: torch takes five seconds, in which the card would
@@ -175,6 +177,7 @@ def _devices(environment: Environment, count: int, crew: Crew) -> Iterator[str |
     """
     is_cpu = environment.vendor == "cpu"
     names = ["cpu"] if is_cpu else matching_gpus(environment)
+    start = time.perf_counter()
     inherited = crew.import_ahead(names[0]) if not is_cpu and len(names) == count == 1 else None
     try:
         locks = wait_for_locks(names, 1 if is_cpu else count, _tell, inherited)
@@ -184,7 +187,8 @@ def _devices(environment: Environment, count: int, crew: Crew) -> Iterator[str |
         raise
     try:
         crew.take(locks)
-        yield None if is_cpu else ",".join(lock.name for lock in locks)
+        uuids = None if is_cpu else ",".join(lock.name for lock in locks)
+        yield uuids, crew.since - start
     finally:
         crew.stop()
         for lock in locks:

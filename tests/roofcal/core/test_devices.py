@@ -17,6 +17,7 @@ from roofcal.core.devices import (
 )
 from roofcal.core.yaml_files import ConfigError
 from tests.paths import ROOT
+from tests.roofcal.models.runs import WAVE
 
 FOLDER = ROOT / "config" / "devices"
 SPECS = load_devices(FOLDER)
@@ -283,3 +284,62 @@ def test_mistakes_of_all_files_are_reported_together_and_no_name_stands_in_two(
     with pytest.raises(ConfigError, match=said):
         load_devices(tmp_path)
     assert load_devices(tmp_path / "none") == {}
+
+
+# --- section `wave` -------------------------------------------------------------------------------
+
+DESCRIBED = [
+    *("amd-mi300x", "amd-mi325x", "amd-mi355x"),
+    *("nvidia-b200", "nvidia-b300", "nvidia-gb200", "nvidia-h200"),
+]
+
+
+def test_the_devices_asked_for_are_described_and_get_their_memory_and_cache() -> None:
+    assert [name for name, spec in SPECS.items() if spec.wave is not None] == DESCRIBED
+    assert WAVE.stream_bytes_per_s == pytest.approx(2e12)
+    assert WAVE.l2_bytes_per_clock_and_unit == pytest.approx(80)
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_description_agrees_with_the_datasheet_and_has_sources(name: str) -> None:
+    spec, device = SPECS[name], SPECS[name].wave
+    assert device is not None
+    for same in ("compute_units", "dram_bytes_per_s", "dram_bytes", "link_bytes_per_s"):
+        assert getattr(device, same) == getattr(spec, same), same
+    for dtype, per_clock in device.matrix_flops_per_clock.items():
+        peak = per_clock * device.clock_hz * device.compute_units
+        assert peak == pytest.approx(spec.peak_flops_per_s[dtype], rel=1e-3), dtype
+    assert all(len(source) > 20 for source in spec.wave_sources.values())
+    assert len(spec.wave_sources) == 22
+
+
+def test_units_of_a_description_become_si() -> None:
+    device = SPECS["nvidia-h200"].wave
+    assert device is not None
+    assert (device.clock_hz, device.lds_bytes) == (1.83e9, 228 * 1024)
+    assert (device.launch_s, device.link_latency_s) == (2e-6, pytest.approx(3.6e-6))
+    assert device.tiles[0] == (64, 16)
+    assert device.softmax_per_clock["exponential"] == 16
+
+
+def test_all_mistakes_of_a_description_are_named_at_once(tmp_path: Path) -> None:
+    def spoil(raw: dict[str, Any]) -> None:
+        wave = raw["wave"]
+        wave["clock_mzh"] = wave.pop("clock_mhz")
+        wave["lds_kib"]["value"] = "132"
+        wave["matrix_fraction"]["value"] = 1.5
+        del wave["softmax_per_clock"]["value"]["sum"]
+        wave["launch_us"]["source"] = "torchoa"
+
+    said = "\n".join(errors_of(tmp_path, spoil))
+    for message in (
+        "wave.clock_mzh: unknown key; did you mean 'clock_mhz'?",
+        "wave.clock_mhz: missing, and required",
+        "wave.lds_kib.value: Input should be a valid integer (got '132')",
+        "wave.matrix_fraction.value: Input should be less than or equal to 1",
+        "wave.softmax_per_clock.value.sum: missing, and required",
+        "wave.launch_us.source: no source 'torchoa'; did you mean 'torchao'?",
+    ):
+        assert message in said
+    without_link = errors_of(tmp_path, lambda raw: raw["values"].pop("link_gb_per_s"))
+    assert "values.link_gb_per_s: missing, and section `wave` needs it" in without_link
