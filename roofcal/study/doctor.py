@@ -148,24 +148,19 @@ def _machine_lines() -> Iterator[str]:
     if quota is not None:
         yield f"  the CPU quota of the container is {quota:g} cores: {usable_cores()} measure a CPU"
     yield f"  {free / GB:.1f} GB free in {Path.cwd()}{short}"
-    yield from _cache_lines()
-    yield f"  locks: sockets {lock_name('<device>')}, listed by `ss -x`"
-
-
-def _cache_lines() -> Iterator[str]:
-    """A line where Snakemake and Triton cannot keep their caches below HOME."""
-    home = Path.home()
-    caches = {"XDG_CACHE_HOME": home / ".cache", "TRITON_HOME": home / ".triton"}
-    missing = []
-    for name, folder in caches.items():
+    # Snakemake and Triton keep caches below HOME.
+    home, missing = Path.home(), []
+    for name, cache in {"XDG_CACHE_HOME": ".cache", "TRITON_HOME": ".triton"}.items():
         # A folder can be written, or made where it is not there.
-        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        places = (home / cache, *(home / cache).parents)
+        there = next(place for place in places if os.path.lexists(place))
         is_writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
         if not os.environ.get(name) and not is_writable:
             missing.append(f"{name}=FOLDER")
     if missing:
         cure = " and ".join(missing)
         yield f"  no caches can be kept in {home}: `make` keeps them here; without it set {cure}"
+    yield f"  locks: sockets {lock_name('<device>')}, listed by `ss -x`"
 
 
 def _steadiness_lines(environments: list[Environment]) -> Iterator[str]:
