@@ -24,7 +24,7 @@ from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
-from roofcal.core.visits.order import is_sentinel
+from roofcal.core.visits.rows import is_sentinel
 from roofcal.measure.session import Job, measure
 from roofcal.points.power import counted_power, integrated_power
 from roofcal.study.config import Study, load_study

@@ -7,7 +7,7 @@ from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment
 from roofcal.core.visits.disturbances import drift_texts, largest_drift, load_texts
-from roofcal.core.visits.order import is_sentinel
+from roofcal.core.visits.rows import is_sentinel
 from roofcal.fitting.probes import CalibrationError, Probe
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column

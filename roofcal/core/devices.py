@@ -144,23 +144,16 @@ def match_device(
     spec = next((spec for spec in specs.values() if name in spec.names), None)
     if spec is None:
         return None, f"no file of config/devices lists the name '{name}'"
-    differences = _card_differences(spec, compute_units, memory_clock_hz, memory_bus_bits)
-    if differences:
-        return None, f"this '{name}' is not {spec.device}: it has {' and '.join(differences)}"
-    return spec, ""
-
-
-def _card_differences(
-    spec: DeviceSpec, compute_units: int, clock_hz: float | None, bus_bits: int | None
-) -> list[str]:
     differences = []
     if compute_units != spec.compute_units:
         differences.append(f"{compute_units} compute units instead of {spec.compute_units}")
-    bandwidth = _driver_bandwidth(spec.vendor, clock_hz, bus_bits)
+    bandwidth = _driver_bandwidth(spec.vendor, memory_clock_hz, memory_bus_bits)
     if bandwidth is not None and not _is_close(bandwidth, spec.dram_bytes_per_s):
         ours, theirs = bandwidth / GB, spec.dram_bytes_per_s / GB
         differences.append(f"memory of {ours:.0f} GB/s by clock and bus instead of {theirs:.0f}")
-    return differences
+    if differences:
+        return None, f"this '{name}' is not {spec.device}: it has {' and '.join(differences)}"
+    return spec, ""
 
 
 def _driver_bandwidth(vendor: str, clock_hz: float | None, bus_bits: float | None) -> float | None:
@@ -219,22 +212,12 @@ def _spec_of_file(file: DeviceFile) -> DeviceSpec:
         power_limit_w=values["power_limit_w"],
         sources=citations(file.values, file.sources),
     )
-    if file.wave is None:
+    if file.wave is None or link is None:  # a wave without a link is reported by _contradictions
         return spec
+    same = ("device", "compute_units", "dram_bytes", "dram_bytes_per_s", "link_bytes_per_s")
+    of_spec = {name: getattr(spec, name) for name in same}
     return replace(
-        spec, wave=_wave_device(spec, file.wave), wave_sources=citations(file.wave, file.sources)
-    )
-
-
-def _wave_device(spec: DeviceSpec, section: WaveSection) -> WaveDevice | None:
-    """The description for the wave model; None without a link, which _contradictions reports."""
-    if spec.link_bytes_per_s is None:
-        return None
-    return WaveDevice(
-        device=spec.device,
-        compute_units=spec.compute_units,
-        dram_bytes=spec.dram_bytes,
-        dram_bytes_per_s=spec.dram_bytes_per_s,
-        link_bytes_per_s=spec.link_bytes_per_s,
-        **si_fields(section),
+        spec,
+        wave=WaveDevice(**of_spec, **si_fields(file.wave)),
+        wave_sources=citations(file.wave, file.sources),
     )

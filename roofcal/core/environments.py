@@ -36,25 +36,24 @@ def short_names(environment_ids: Iterable[str]) -> dict[str, str]:
     """
     ids = list(dict.fromkeys(environment_ids))
     names: dict[str, str] = {}
-    for form in (_first_numbers, _whole_versions, _versions_and_hash):
+
+    def first_numbers(environment_id: str) -> str:
+        """'driver 580, torch 2.11'."""
+        return re.sub(r"(driver \d+|torch \d+\.\d+)[^,]*", r"\1", _whole_versions(environment_id))
+
+    def versions_and_hash(environment_id: str) -> str:
+        return f"{_whole_versions(environment_id)} ({environment_id.rpartition('-')[2]})"
+
+    for form in (first_numbers, _whole_versions, versions_and_hash):
         count = Counter(map(form, ids))
         names |= {name: form(name) for name in ids if name not in names and count[form(name)] == 1}
     return names
-
-
-def _first_numbers(environment_id: str) -> str:
-    """'driver 580, torch 2.11'."""
-    return re.sub(r"(driver \d+|torch \d+\.\d+)[^,]*", r"\1", _whole_versions(environment_id))
 
 
 def _whole_versions(environment_id: str) -> str:
     """'driver 580.159.04, torch 2.11.0+cu130'; the id itself where it names neither."""
     versions = re.findall(r"(?:^|-)(driver|torch)(\d[^-]*)", environment_id)
     return ", ".join(map(" ".join, versions)) or environment_id
-
-
-def _versions_and_hash(environment_id: str) -> str:
-    return f"{_whole_versions(environment_id)} ({environment_id.rpartition('-')[2]})"
 
 
 def transferred_model(environment_id: str) -> str:

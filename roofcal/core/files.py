@@ -229,18 +229,12 @@ def parse_yaml(text: str) -> Any:
 @lru_cache(maxsize=128)  # config/ has some 70 files
 def _pickled_yaml(text: str) -> bytes:
     """The value pickled, because whoever parses a text may change what it gets."""
-    return pickle.dumps(_parsed_yaml(text))
-
-
-def _parsed_yaml(text: str) -> Any:
     loader = _Loader(text)
     try:
         root = loader.get_single_node()
-        if root is None:
-            return None
-        if _expanded_nodes(root, {}) > MOST_YAML_NODES:
+        if root is not None and _expanded_nodes(root, {}) > MOST_YAML_NODES:
             raise yaml.YAMLError(f"has more than {MOST_YAML_NODES} entries, aliases written out")
-        return loader.construct_document(root)
+        return pickle.dumps(None if root is None else loader.construct_document(root))
     except ValueError as error:  # a date such as 2024-13-01, an integer of 5000 digits
         raise yaml.YAMLError(str(error)) from None
     finally:

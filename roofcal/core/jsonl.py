@@ -23,18 +23,14 @@ from roofcal.core.records import PlanPoint, Record, contradiction
 # and its equations.
 SCHEMA_VERSION: Final = 3
 _READABLE: Final = (1, 2, SCHEMA_VERSION)
-_OF_VISITS: Final = ("visit", "visits", "unsettled_samples")
+_NEWER: Final = frozenset((
+    *("visit", "visits", "unsettled_samples", "energy_windows", "peak_bytes"),
+    *("busy_share", "other_processes", "throttled_share", "cpu_quota_cores"),
+    *("waited_s", "starting_s", "compiling_s"),
+    *("probe_spans", "equations", "disturbances"),
+))  # fmt: skip
 # Not written where empty, so that records without them stay as they were.
-_OF_LOAD: Final = ("busy_share", "other_processes", "throttled_share", "cpu_quota_cores")
-_OF_WAITING: Final = ("waited_s", "starting_s", "compiling_s")
-_OF_ENERGY: Final = ("energy_windows",)
-_OF_MEMORY: Final = ("peak_bytes",)
-_OF_FIT: Final = ("probe_spans", "equations", "disturbances")
-_OF_RANKS: Final = ("fastest_rank_s", "rank_medians_s")
-_NEWER: Final = (
-    *_OF_VISITS, *_OF_LOAD, *_OF_WAITING, *_OF_ENERGY, *_OF_MEMORY, *_OF_FIT,
-)  # fmt: skip
-_OPTIONAL: Final = ("output_errors", *_OF_RANKS, *_NEWER)
+_OPTIONAL: Final = _NEWER | {"output_errors", "fastest_rank_s", "rank_medians_s"}
 _HEAD: Final = re.compile(rb'\{"record":"(\w+)","schema_version":(\d),')  # as encode writes it
 _MOST_SHOWN: Final = 200  # characters of a bad value in a message
 _MOST_BAD_LINES: Final = 10_000  # after so many, a file is no records file
@@ -57,7 +53,7 @@ def encode(record: Record) -> str:
     """One JSON line (without the newline) of a record."""
     every = ((f.name, getattr(record, f.name)) for f in fields(record))
     body = {name: value for name, value in every if value or name not in _OPTIONAL}
-    version = SCHEMA_VERSION if body.keys() & set(_NEWER) else 2
+    version = SCHEMA_VERSION if body.keys() & _NEWER else 2
     head = {"record": type(record).__name__, "schema_version": version}
     return json.dumps(head | body, default=asdict, separators=(",", ":"))
 
@@ -72,8 +68,8 @@ def decode(line: str | bytes, where: str = "record") -> Record:
     schema, a missing or misspelt field, a value that cannot be (NaN, a negative time), and fields
     that contradict each other.
     """
-    if isinstance(line, bytes) and (record := _decoded_at_once(line)) is not None:
-        return record
+    if isinstance(line, bytes) and (at_once := _decoded_at_once(line)) is not None:
+        return at_once
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
         body = _with_printable_texts(parse_json(text))
@@ -87,9 +83,15 @@ def decode(line: str | bytes, where: str = "record") -> Record:
             f"{where}: records of schema version {_shortened(repr(version))}, this roofcal reads "
             f"{SCHEMA_VERSION} and older; use the roofcal commit that wrote them, or a newer one"
         )
-    record = _validated(kind, body, where)
-    problem = contradiction(record)
-    if problem:
+    try:
+        record: Record = _type_adapter(kind.__name__).validate_python(body)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        key = _shortened(".".join(str(part) for part in first["loc"]))
+        raise RecordsError(f"{where}: {kind.__name__}.{key}: {first['msg']}") from None
+    except (OverflowError, RecursionError) as error:
+        raise RecordsError(f"{where}: {kind.__name__}: {error}") from None
+    if problem := contradiction(record):
         raise RecordsError(f"{where}: {kind.__name__}.{problem}")
     return record
 
@@ -124,18 +126,6 @@ def _with_printable_texts(value: Any) -> Any:
     if isinstance(value, dict):
         return {printable(key): _with_printable_texts(item) for key, item in value.items()}
     return value
-
-
-def _validated(kind: type[Any], body: Any, where: str) -> Record:
-    try:
-        record: Record = _type_adapter(kind.__name__).validate_python(body)
-    except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        key = _shortened(".".join(str(part) for part in first["loc"]))
-        raise RecordsError(f"{where}: {kind.__name__}.{key}: {first['msg']}") from None
-    except (OverflowError, RecursionError) as error:
-        raise RecordsError(f"{where}: {kind.__name__}: {error}") from None
-    return record
 
 
 def _shortened(text: str) -> str:

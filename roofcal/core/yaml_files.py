@@ -205,13 +205,13 @@ def _key_hint(kind: type[Any], keys: Sequence[str]) -> str:
     if elsewhere:
         where = f"below {elsewhere[0]}" if elsewhere[0] else "at the top of the file"
         return f" here; it belongs {where}"
-    own = [allowed for where, allowed in allowed_at.items() if _is_place(place, where)]
+    own = [
+        allowed
+        for where, allowed in allowed_at.items()
+        if len(place) == len(where)
+        and all(step in (key, "<name>") for key, step in zip(place, where, strict=True))
+    ]
     return did_you_mean_or_all(name, set().union(*(own or allowed_at.values())))
-
-
-def _is_place(place: Sequence[str], pattern: Sequence[str]) -> bool:
-    steps = zip(place, pattern, strict=False)
-    return len(place) == len(pattern) and all(step in (key, "<name>") for key, step in steps)
 
 
 def _allowed_keys(schema: dict[str, Any]) -> dict[tuple[str, ...], set[str]]:

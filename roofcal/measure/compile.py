@@ -47,7 +47,7 @@ from triton.runtime.jit import JITFunction
 
 from kernels.common.operators import kernels_on_fakes
 from roofcal.core.jsonl import read_records, read_single_record
-from roofcal.core.machine.locks import HOST_CLOCK, is_locked, wait_for_locks
+from roofcal.core.machine.locks import HOST_CLOCK, is_locked, lock_held
 from roofcal.core.records import Environment, PlanPoint
 from roofcal.measure.failures import reason_of
 from roofcal.measure.session import matching_gpus
@@ -218,12 +218,9 @@ def compile_only() -> list[str]:
         name = f"{self.__module__}.{self.__qualname__}"
         digest = hashlib.sha256(f"{name} {key}".encode()).hexdigest()
         # Of two processes that need a kernel the second one waits, and finds it in the cache.
-        (lock,) = wait_for_locks([f"kernel/{digest}"], 1, lambda _: None)
-        try:
+        with lock_held(f"kernel/{digest}", lambda _: None):
             kernel = compile_kernel(self, key, *arguments)
             driver.active.launcher_cls(kernel.src, kernel.metadata)
-        finally:
-            lock.release()
         compiled.append(name)
         return kernel
 

@@ -3,10 +3,9 @@
 import hashlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -65,7 +64,7 @@ class IncorrectError(Exception):
         self.relative_error = relative_error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CheckedPoint:
     """What the first visit of a point shows, and later visits of one process take over.
 
@@ -78,11 +77,11 @@ class CheckedPoint:
     bytes_per_copy: int
     relative_error: float
     quantisation_error: float | None
-    output_errors: Mapping[str, float] | None
+    output_errors: Mapping[str, float] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Contender:
+class Contender(CheckedPoint):
     """What timing needs of a point, and what it collects.
 
     copies   sets of inputs at different addresses
@@ -95,12 +94,7 @@ class Contender:
     """
 
     point: PlanPoint
-    call: Callable[[Inputs], Any]
     copies: list[Inputs]
-    bytes_per_copy: int
-    relative_error: float
-    quantisation_error: float | None
-    output_errors: Mapping[str, float] | None = None
     kernel_names: tuple[str, ...] = ()
     calls_per_sample: int = 1
     peak_bytes: int | None = None
@@ -115,7 +109,7 @@ class Contender:
 
     @property
     def checked(self) -> CheckedPoint:
-        """What the next visit of its point need not find out again."""
+        """What the next visit of its point need not find out again, without the copies."""
         return CheckedPoint(**{name: getattr(self, name) for name in CheckedPoint.__slots__})
 
     @property
@@ -140,25 +134,13 @@ class Contender:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """What a process computed before, and a contender need not compute again.
-
-    checked  of an earlier visit of the same point, whose output was right
-    exact    the outputs of contenders that have the same data
-    """
-
-    checked: CheckedPoint | None = None
-    exact: ExactOutputs = field(default_factory=ExactOutputs)
-
-
 def prepare(
     point: PlanPoint,
     device: torch.device,
     seed: int,
     cache_bytes: int,
     team: SingleRank = SINGLE_RANK,
-    earlier: Earlier | None = None,
+    earlier: tuple[CheckedPoint | None, ExactOutputs] | None = None,
 ) -> Contender:
     """The contender of a point: inputs are made, its output is checked, inputs are copied.
 
@@ -168,7 +150,8 @@ def prepare(
         seed: of the study; equal seeds give equal data.
         cache_bytes: size of the last-level cache, see copy_count.
         team: the ranks that share the point. Each has data of its own; the largest error counts.
-        earlier: what this process computed before; what is computed now is kept in `exact`.
+        earlier: what an earlier visit of the same point by this process showed, and what outputs
+            of contenders with the same data are compared with, which is kept there.
 
     Raises:
         Unsupported: the provider refuses the point.
@@ -176,20 +159,23 @@ def prepare(
         RankError: some ranks failed and others did not.
         Exception: what a provider raises, torch.OutOfMemoryError among it.
     """
-    earlier = earlier or Earlier()
-    checked = earlier.checked
+    checked, exact = earlier or (None, ExactOutputs())
     bench = load_bench(point.op)
     timed = point.protocol.method != "accuracy"
     generator = torch.Generator(device=device).manual_seed(data_seed(point, seed) + team.rank)
+    distribution = point.protocol.distribution
     with team.failing_together():
-        inputs = bench.make_inputs(
-            point.recipe, point.shape, generator, point.protocol.distribution
-        )
+        inputs = bench.make_inputs(point.recipe, point.shape, generator, distribution)
         call = checked.call if checked else bench.build(point.provider, point.recipe, point.shape)
         own = arranged_inputs(bench, point.provider, point.recipe, inputs)
+
+    def drawn() -> Inputs:
+        """The operands before they were quantised: those of the contender in bf16."""
+        generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
+        return bench.make_inputs("bf16", point.shape, generator, distribution)
+
     if checked is None:
-        drawn = partial(_drawn, point, device, seed)
-        checked = _checked(point, team, call, (inputs, own), drawn, earlier.exact)
+        checked = _checked(point, team, call, (inputs, own), drawn, exact)
     del inputs
     size = checked.bytes_per_copy
     count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1
@@ -244,13 +230,6 @@ def _checked(
     )
 
 
-def _drawn(point: PlanPoint, device: torch.device, seed: int) -> Inputs:
-    """The operands of a point before they were quantised: those of the contender in bf16."""
-    generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
-    bench = load_bench(point.op)
-    return bench.make_inputs("bf16", point.shape, generator, point.protocol.distribution)
-
-
 def copy_count(bytes_per_copy: int, cache_bytes: int) -> int:
     """How many copies of the inputs and outputs rotate.
 
@@ -270,15 +249,14 @@ def data_seed(point: PlanPoint, seed: int) -> int:
 
 def distinct_bytes(value: Any) -> int:
     """Bytes of all tensors in a nest of containers; an output that is an input counts once."""
-    storages = (tensor.untyped_storage() for tensor in _tensors(value))
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _tensors(list(value.values()))
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _tensors(item)
+    nest, bytes_at = [value], dict[int, int]()
+    while nest:
+        match nest.pop():
+            case torch.Tensor() as tensor:
+                storage = tensor.untyped_storage()
+                bytes_at[storage.data_ptr()] = storage.nbytes()
+            case Mapping() as mapping:
+                nest += mapping.values()
+            case tuple() | list() as items:
+                nest += items
+    return sum(bytes_at.values())

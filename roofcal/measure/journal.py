@@ -9,8 +9,8 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import count
+from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 
 from roofcal.core.jsonl import append_record, salvage_records, write_records
@@ -36,22 +36,25 @@ class Journal:
         if self._size() == self._size_read:
             return
         self.records, errors = salvage_records(self.path)
-        if errors or not _ends_with_newline(self.path):
-            self._set_aside([str(error) for error in errors])
+        # The next line would be glued to one without an end.
+        with self.path.open("rb") as stream:
+            stream.seek(max(0, self._size() - 1))
+            is_cut_off = stream.read() not in (b"\n", b"")
+        if errors or is_cut_off:
+            # The damaged file is kept under another name, and its good lines are written anew.
+            numbers = chain([""], count(2))
+            names = (self.path.with_suffix(f".damaged{number}.jsonl") for number in numbers)
+            damaged = next(path for path in names if not path.exists())
+            self.path.replace(damaged)
+            write_records(self.path, self.records)
+            said = [str(error) for error in errors] or [f"{self.path}: the last line has no end"]
+            self._tell("\n".join(said))
+            self._tell(f"kept {len(self.records)} good lines; the damaged file is {damaged}")
         self._size_read = self._size()
 
     def _size(self) -> int:
         """Bytes of the file, 0 without one."""
         return self.path.stat().st_size if self.path.is_file() else 0
-
-    def _set_aside(self, errors: list[str]) -> None:
-        """Keep a damaged file under another name, and write its good lines anew."""
-        damaged = next(path for path in _damaged_names(self.path) if not path.exists())
-        self.path.replace(damaged)
-        write_records(self.path, self.records)
-        errors = errors or [f"{self.path}: the last line has no end"]
-        self._tell("\n".join(errors))
-        self._tell(f"kept {len(self.records)} good lines; the damaged file is {damaged}")
 
     @property
     def sessions(self) -> dict[str, Session]:
@@ -104,8 +107,10 @@ def _locked_descriptor(lock_file: Path, journal: Path, tell: Callable[[str], Non
         descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_file_at(descriptor, lock_file):
-                return descriptor
+            # Else who held it has removed it, and another file may be in its place.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), lock_file.stat()):
+                    return descriptor
         except BlockingIOError:
             if not has_told:
                 tell(f"waiting: another session measures into {journal}")
@@ -118,25 +123,3 @@ def _locked_descriptor(lock_file: Path, journal: Path, tell: Callable[[str], Non
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _is_file_at(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _damaged_names(path: Path) -> Iterator[Path]:
-    yield path.with_suffix(".damaged.jsonl")
-    yield from (path.with_suffix(f".damaged{number}.jsonl") for number in count(2))
-
-
-def _ends_with_newline(path: Path) -> bool:
-    """Whether the last line ends: the next one would be glued to it otherwise."""
-    with path.open("rb") as stream:
-        stream.seek(0, os.SEEK_END)
-        if stream.tell() == 0:
-            return True
-        stream.seek(-1, os.SEEK_END)
-        return stream.read() == b"\n"

@@ -1,7 +1,6 @@
 """Where a whole study stands, seen from the op that is being measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +11,6 @@ from roofcal.ops.spec import Backend
 from roofcal.ops.visit_times import SESSION_S, plan_seconds
 
 _TRUSTED_S: Final = 120.0  # of this session: its pace weighs half against the known times
-
-
-@dataclass(frozen=True, slots=True)
-class _OpSize:
-    """What the points of an op take: how many visits, and seconds as visit_times knows them."""
-
-    visits: int
-    seconds: float
 
 
 class StudyProgress:
@@ -40,20 +31,12 @@ class StudyProgress:
         """
         self._run, self._op = RunFolder.at(folder), points[0].op
         self._visits, self._backend, self._here = visits, backend, here
-        self._own = self._size_of(points)
-        self._sizes: dict[str, _OpSize] = {}
+        # Op -> visits of its points, and the seconds that they take as visit_times knows them.
+        self._sizes = {self._op: self._size_of(points)}
 
-    def _size_of(self, points: Sequence[PlanPoint]) -> _OpSize:
+    def _size_of(self, points: Sequence[PlanPoint]) -> tuple[int, float]:
         seconds = plan_seconds(points, self._backend, self._here, self._visits)
-        return _OpSize(self._visits * len(points), seconds)
-
-    def _others(self) -> dict[str, _OpSize]:
-        """The sizes of the other ops that are planned by now."""
-        for op in self._run.planned_ops():
-            if op != self._op and op not in self._sizes:
-                points = read_records(self._run.plan_file(op), PlanPoint)
-                self._sizes[op] = self._size_of(points)
-        return self._sizes
+        return self._visits * len(points), seconds
 
     def text(self, done: int, total: int, seconds: float, timed_s: float) -> str:
         """Visits done and time left of the whole study, and the share that the device is busy.
@@ -69,15 +52,20 @@ class StudyProgress:
         """
         if not done or seconds <= 0:
             return "study: starting"
+        for op in self._run.planned_ops():  # those that are planned by now
+            if op not in self._sizes:
+                points = read_records(self._run.plan_file(op), PlanPoint)
+                self._sizes[op] = self._size_of(points)
         finished = to_come = 0
         left_s = 0.0
-        for op, size in self._others().items():
-            if self._run.measurements_file(op).is_file():
-                finished += size.visits
+        for op, (visits, known_s) in self._sizes.items():
+            if op == self._op:
+                own_s = known_s / visits
+            elif self._run.measurements_file(op).is_file():
+                finished += visits
             else:
-                to_come += size.visits
-                left_s += size.seconds + SESSION_S[self._backend]
-        own_s = self._own.seconds / self._own.visits
+                to_come += visits
+                left_s += known_s + SESSION_S[self._backend]
         pace = (seconds + _TRUSTED_S) / (SESSION_S[self._backend] + own_s * done + _TRUSTED_S)
         left_s = pace * (left_s + own_s * (total - done))
         return (

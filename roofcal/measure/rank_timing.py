@@ -16,7 +16,7 @@ import torch
 
 from roofcal.measure.contender import Contender
 from roofcal.measure.failures import reason_of, status_of
-from roofcal.measure.ranks import SingleRank, slowest_and_fastest
+from roofcal.measure.ranks import SingleRank
 from roofcal.measure.timing import (
     MOST_NODES,
     MOST_QUEUED,
@@ -80,7 +80,8 @@ class SharedTimer:
         start = time.perf_counter()
         own = self._own.take(count, while_busy)
         self._estimate = self._ranks.broadcast((time.perf_counter() - start) / count)
-        return (*slowest_and_fastest(self._ranks, own), own)
+        by_sample = list(zip(*self._ranks.all_gather(list(own)), strict=True))
+        return [max(times) for times in by_sample], [min(times) for times in by_sample], own
 
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
         """See Timer."""

@@ -6,7 +6,7 @@ often something runs; otherwise one rank would wait in a collective that another
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -115,11 +115,3 @@ class Ranks(SingleRank):
             raise own
         status, reason = outcomes[failed[0]]
         raise RankError(status, f"rank {failed[0]}: {reason}") from own
-
-
-def slowest_and_fastest(
-    team: SingleRank, samples: Sequence[float]
-) -> tuple[list[float], list[float]]:
-    """(slowest, fastest) rank's time of each sample; all ranks have taken equally many."""
-    by_sample = list(zip(*team.all_gather(list(samples)), strict=True))
-    return [max(times) for times in by_sample], [min(times) for times in by_sample]

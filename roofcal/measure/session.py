@@ -10,7 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,14 +20,18 @@ from tqdm import tqdm
 
 from roofcal.core.jsonl import read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit, checkout_is_dirty
-from roofcal.core.machine.cores import quota_periods, throttled_share
-from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
-from roofcal.core.machine.locks import HOST_CLOCK, wait_for_locks
+from roofcal.core.machine.cores import (
+    BUSY_CPU,
+    BUSY_HOST,
+    busy_share,
+    quota_periods,
+    throttled_share,
+)
+from roofcal.core.machine.locks import HOST_CLOCK, lock_held, wait_for_locks
 from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.visits.disturbances import throttled_text
-from roofcal.core.visits.order import groups_of, shuffled_groups
-from roofcal.core.visits.rows import reusable_visits
+from roofcal.core.visits.rows import groups_of, reusable_visits, shuffled_groups
 from roofcal.measure.journal import Journal, lock_journal
 from roofcal.measure.progress import StudyProgress
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
@@ -102,22 +106,22 @@ def measure(job: Job) -> list[Measurement]:
             is_cpu = environment.vendor == "cpu"
             # On a GPU before this session has processes of its own: they import with all cores.
             busy = None if is_cpu else busy_share()
-            with _devices(environment, needed, crew) as devices:
+            with _devices(environment, needed, crew) as (uuids, waited_s):
                 # Where the file system has no locks, another session on this journal may have
                 # measured while this one waited for the device.
                 journal.read_again()
                 visits = visits_in(journal)
                 if is_cpu:
                     busy = busy_share()
-                elif devices.waited_s > _HANDOVER_S:
+                elif waited_s > _HANDOVER_S:
                     busy = None  # it was the session before that kept the cores busy
                 session = replace(
                     session,
                     started_utc=_utc_now(),
-                    device_uuid=devices.uuids,
-                    waited_s=devices.waited_s,
+                    device_uuid=uuids,
+                    waited_s=waited_s,
                     busy_share=busy,
-                    other_processes=_other_processes(devices.uuids),
+                    other_processes=_other_processes(uuids),
                 )
                 _warn_of_load(busy, is_cpu=is_cpu)
                 _run(visits, session, crew, journal, here)
@@ -159,21 +163,13 @@ def _utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Devices:
-    """The devices of a session.
-
-    uuids     with commas; None for the CPU
-    waited_s  seconds until they were free
-    """
-
-    uuids: str | None
-    waited_s: float
-
-
 @contextmanager
-def _devices(environment: Environment, count: int, crew: Crew) -> Iterator[_Devices]:
+def _devices(
+    environment: Environment, count: int, crew: Crew
+) -> Iterator[tuple[str | None, float]]:
     """Free devices of the environment's kind, locked and given to the crew.
+
+    Yields their uuids with commas, None for the CPU, and the seconds until they were free.
 
     A CPU has one lock however many processes share it. Where the only card of its kind is still
     being measured, the worker imports meanwhile: torch takes five seconds, in which the card would
@@ -192,7 +188,7 @@ def _devices(environment: Environment, count: int, crew: Crew) -> Iterator[_Devi
     try:
         crew.take(locks)
         uuids = None if is_cpu else ",".join(lock.name for lock in locks)
-        yield _Devices(uuids=uuids, waited_s=crew.since - start)
+        yield uuids, crew.since - start
     finally:
         crew.stop()
         for lock in locks:
@@ -203,19 +199,6 @@ def _warn_of_load(busy: float | None, *, is_cpu: bool) -> None:
     """Say so where other processes keep so many cores busy that it disturbs measuring."""
     if busy is not None and busy > (BUSY_CPU if is_cpu else BUSY_HOST):
         _tell(f"others keep {busy:.0%} of the cores busy, which disturbs every number: stop them")
-
-
-def _busy_since(at_start: float | None) -> float | None:
-    """The larger share of the cores that others kept busy, at the start of a session and now.
-
-    Ask when its workers have ended, and on a CPU alone: beside the last points on a GPU, fits of
-    the same study keep the cores busy.
-    """
-    at_end = busy_share()
-    if at_end is None or at_end <= (at_start or 0.0):
-        return at_start
-    _warn_of_load(at_end, is_cpu=True)
-    return at_end
 
 
 def _other_processes(uuids: str | None) -> int | None:
@@ -292,7 +275,7 @@ def _run(
     if not (to_visit := visits.to_visit()):
         return
     journal.append(session)
-    timed, periods = 0.0, quota_periods()
+    timed, periods, is_cpu = 0.0, quota_periods(), crew.environment.vendor == "cpu"
     study = StudyProgress(
         journal.path.parents[1],
         visits.points,
@@ -313,8 +296,13 @@ def _run(
             crew.start(min(to_visit[0].world_size, here))
             seed = int(session.timing.get("seed", 0))
             for members in _groups_in_turn(visits, seed):
-                with _compilers_paused(members[0], crew.environment):
-                    if members[0].world_size <= here:
+                # The clock of the host depends on how busy the cores are: meanwhile nothing is
+                # compiled ahead. On a CPU that is never done.
+                first = members[0]
+                by_host = first.protocol.method == "wall" or first.op == "probe_launch"
+                pause = by_host and not is_cpu
+                with lock_held(HOST_CLOCK, _tell) if pause else nullcontext():
+                    if first.world_size <= here:
                         measured = crew.run_group(members)
                     else:
                         measured = (
@@ -330,39 +318,29 @@ def _run(
                         about = study.text(done, total, time.perf_counter() - crew.since, timed)
                         bar.set_postfix_str(about, refresh=False)
                 bar.total = bar.n + len(visits.missing())
-            if crew.environment.vendor == "cpu":
+            if is_cpu:
+                # On a CPU alone: beside the last points on a GPU, fits of the same study keep the
+                # cores busy. Its own workers have ended.
                 crew.stop()
-                session = replace(session, busy_share=_busy_since(session.busy_share))
+                at_end = busy_share() or 0.0
+                if at_end > (session.busy_share or 0.0):
+                    _warn_of_load(at_end, is_cpu=True)
+                    session = replace(session, busy_share=at_end)
         finally:
             crew.stop()
             throttled = throttled_share(periods)
-            if crew.environment.vendor == "cpu" and (share := throttled or 0.0) > BUSY_CPU:
+            if is_cpu and (share := throttled or 0.0) > BUSY_CPU:
                 _tell(throttled_text(share))
-            ended = replace(
-                session,
-                finished_utc=_utc_now(),
-                wall_s=time.perf_counter() - crew.since,
-                timed_s=timed,
-                starting_s=crew.starting_s,
-                throttled_share=throttled,
+            journal.append(
+                replace(
+                    session,
+                    finished_utc=_utc_now(),
+                    wall_s=time.perf_counter() - crew.since,
+                    timed_s=timed,
+                    starting_s=crew.starting_s,
+                    throttled_share=throttled,
+                )
             )
-            journal.append(ended)
-
-
-@contextmanager
-def _compilers_paused(point: PlanPoint, environment: Environment) -> Iterator[None]:
-    """Within it nothing is compiled ahead, if the host times the point by its own clock.
-
-    That time would depend on how busy the cores are. On a CPU nothing is compiled ahead.
-    """
-    is_host_timed = point.protocol.method == "wall" or point.op == "probe_launch"
-    needs_lock = is_host_timed and environment.vendor != "cpu"
-    locks = wait_for_locks([HOST_CLOCK], 1, _tell) if needs_lock else []
-    try:
-        yield
-    finally:
-        for lock in locks:
-            lock.release()
 
 
 def _groups_in_turn(visits: Visits, seed: int) -> Iterator[list[PlanPoint]]:

@@ -10,14 +10,14 @@ import json
 import socket
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from roofcal.core.jsonl import RecordsError, decode, encode
 from roofcal.core.machine.locks import Lock, lock_socket
-from roofcal.core.records import Environment, Measurement, PlanPoint, Session, Status
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.timing_protocol import Timing
-from roofcal.measure.workers import RankGroup, WorkerProcess
+from roofcal.measure.workers import Fault, RankGroup, WorkerProcess
 
 START_S = 180.0  # importing torch and creating a context on a cold file system
 _Workers = WorkerProcess | RankGroup
@@ -68,7 +68,7 @@ class Crew:
         if self._is_waiting and world_size == 1:
             assert isinstance(self._worker, WorkerProcess)
             if self._worker.is_running():
-                self._worker.begin(self._setup_of_one())
+                self._worker.begin(self._setups(1)[0])
                 self._is_waiting = False
             else:
                 self.stop()
@@ -91,15 +91,21 @@ class Crew:
             worker = self._ready_worker(points[0].world_size)
             if worker is None:
                 reason = self._start_failures[points[0].world_size]
-                yield from (self._fault(p, _End(fault=reason)) for p in waiting.values())
+                yield from (self._failed(point, Fault(reason=reason)) for point in waiting.values())
                 return
-            end = yield from self._drain(worker, waiting)
-            if end.fault is not None:
-                self.stop()
-            guilty = _guilty_point(end, waiting, was_excused)
-            if guilty is not None:
-                yield self._fault(waiting.pop(guilty), end)
-            was_excused = end.last is None
+            fault = yield from self._drain(worker, waiting)
+            if fault is None:
+                return
+            self.stop()
+            # A worker that had reported its last point before it died (a lost CUDA context) made
+            # progress: the rest is tried again. One that named no point may have died while it was
+            # idle: that is excused once.
+            guilty = fault.last
+            if guilty is None and was_excused:
+                guilty = next(iter(waiting), None)
+            if guilty is not None and guilty in waiting:
+                yield self._failed(waiting.pop(guilty), fault)
+            was_excused = fault.last is None
 
     def _ready_worker(self, world_size: int) -> _Workers | None:
         """The workers for a world size, started where need be; None if its ranks do not start."""
@@ -129,87 +135,81 @@ class Crew:
         )
 
     def _new_worker(self, world_size: int) -> _Workers:
-        cpu = self.environment.vendor == "cpu"
-        if world_size == 1:
-            setup = self._setup_of_one()
-            descriptors = [lock.descriptor for lock in self._locks]
-            worker = WorkerProcess(self._session.op, setup["visible"], descriptors)
-            worker.begin(setup)
-            return worker
-        uuids = [None if cpu else lock.name for lock in self._locks][:world_size]
+        setups = self._setups(world_size)
+        if world_size > 1:
+            return RankGroup(setups, self._locks)
+        descriptors = [lock.descriptor for lock in self._locks]
+        worker = WorkerProcess(self._session.op, setups[0]["visible"], descriptors)
+        worker.begin(setups[0])
+        return worker
+
+    def _setups(self, world_size: int) -> list[dict[str, Any]]:
+        """The set-up of each rank: its device, whose sensor it reads, and which devices it sees."""
+        is_cpu = self.environment.vendor == "cpu"
+        uuids = [None if is_cpu else lock.name for lock in self._locks][:world_size]
         uuids += [None] * (world_size - len(uuids))
-        visible = None if cpu else ",".join(map(str, uuids))
-        setups = [
-            self._setup("cpu" if cpu else f"cuda:{rank}", uuid, visible)
+        return [
+            {
+                "torch_device": "cpu" if is_cpu else f"cuda:{rank}",
+                "uuid": uuid,
+                "visible": None if is_cpu else ",".join(map(str, uuids)),
+                "timing": self._timing.model_dump(),
+                "seed": self._session.timing.get("seed", 0),
+                "environment_id": self._session.environment_id,
+                "session_id": self._session.session_id,
+                "cache_bytes": self.environment.last_level_cache_bytes,
+                "threads": self.environment.threads,
+                "epoch": self._epoch,
+                "op": self._session.op,
+            }
             for rank, uuid in enumerate(uuids)
         ]
-        return RankGroup(setups, self._locks)
-
-    def _setup_of_one(self) -> dict[str, Any]:
-        """The set-up of the worker of a single device."""
-        if self.environment.vendor == "cpu":
-            return self._setup("cpu", None, None)
-        uuid = self._locks[0].name
-        return self._setup("cuda:0", uuid, uuid)
-
-    def _setup(self, device: str, uuid: str | None, visible: str | None) -> dict[str, Any]:
-        """The set-up of a worker: its device, whose sensor it reads, and which devices it sees."""
-        return {
-            "torch_device": device,
-            "uuid": uuid,
-            "visible": visible,
-            "timing": self._timing.model_dump(),
-            "seed": self._session.timing.get("seed", 0),
-            "environment_id": self._session.environment_id,
-            "session_id": self._session.session_id,
-            "cache_bytes": self.environment.last_level_cache_bytes,
-            "threads": self.environment.threads,
-            "epoch": self._epoch,
-            "op": self._session.op,
-        }
 
     def _drain(
         self, worker: _Workers, waiting: dict[str, PlanPoint]
-    ) -> Generator[Measurement, None, "_End"]:
-        """Yields measurements and takes their points out of `waiting`; returns how it ended."""
+    ) -> Generator[Measurement, None, Fault | None]:
+        """Yields measurements and takes their points out of `waiting`.
+
+        Returns why it ended before all were measured, with the point that the worker named last;
+        None where every point was measured.
+        """
         worker.send(json.dumps([encode(point) for point in waiting.values()]))
         last: str | None = None
         while (event := worker.next_event(self._timing.point_timeout_s)) is not None:
             if "done" in event:
                 reason = f"the worker returned without a word on {len(waiting)} points"
-                return _End(last=next(iter(waiting), None), fault=reason if waiting else None)
+                return Fault(reason=reason, last=next(iter(waiting))) if waiting else None
             if "fatal" in event:
-                return _End(last=last, status=event["status"], fault=event["fatal"])
+                return Fault(status=event["status"], reason=event["fatal"], last=last)
             last = event.get("at", last)
             if "measurement" in event:
                 try:
                     measurement = decode(event["measurement"], "worker")
                 except RecordsError as refused:  # costs its point, not the session
                     refused_id = json.loads(event["measurement"]).get("point_id")
-                    return _End(last=refused_id, fault=str(refused))
+                    return Fault(reason=str(refused), last=refused_id)
                 assert isinstance(measurement, Measurement)
                 waiting.pop(measurement.point_id, None)
                 yield measurement
         fault = worker.fault(self._timing.point_timeout_s)
-        if isinstance(worker, RankGroup):  # `last` is rank 0's; another rank may be at fault
-            last = fault.last
-        return _End(last=last, status=fault.status, fault=fault.reason)
+        # Of several ranks `last` is rank 0's, and another one may be at fault.
+        return fault if isinstance(worker, RankGroup) else replace(fault, last=last)
 
     def refuse(self, point: PlanPoint, reason: str) -> Measurement:
         """The row of a point that this machine cannot measure."""
-        return self._row(point, _End(status="unsupported", fault=reason))
+        return self._row(point, Fault(status="unsupported", reason=reason))
 
-    def _fault(self, point: PlanPoint, end: "_End") -> Measurement:
-        self._tell(f"{point.op}: {point.recipe} {dict(point.shape)} {end.status}: {end.fault}")
-        return self._row(point, end)
+    def _failed(self, point: PlanPoint, fault: Fault) -> Measurement:
+        self._tell(f"{point.op}: {point.recipe} {dict(point.shape)} {fault.status}: {fault.reason}")
+        return self._row(point, fault)
 
-    def _row(self, point: PlanPoint, end: "_End") -> Measurement:
+    def _row(self, point: PlanPoint, fault: Fault) -> Measurement:
         return Measurement(
             point_id=point.point_id,
             environment_id=self._session.environment_id,
             session_id=self._session.session_id,
-            status=end.status,
-            reason=end.fault,
+            status=fault.status,
+            reason=fault.reason,
             started_s=time.time() - self._epoch,
         )
 
@@ -224,29 +224,3 @@ class Crew:
 def timing_of(values: Mapping[str, Any]) -> Timing:
     """The timing protocol of a session, without the seed; raises ValueError for a bad key."""
     return Timing.model_validate({key: v for key, v in values.items() if key != "seed"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _End:
-    """How a group ended: `fault` is None where every point was measured.
-
-    last  id of the point that the worker named last
-    """
-
-    last: str | None = None
-    status: Status = "failed"
-    fault: str | None = None
-
-
-def _guilty_point(end: _End, waiting: Mapping[str, PlanPoint], was_excused: bool) -> str | None:
-    """The point that gets the fault of a worker as its result; None where no point is to blame.
-
-    A worker that had reported its last point before it died (a lost CUDA context) made progress:
-    the rest is tried again. A worker that named no point may have died while it was idle: that is
-    excused once.
-    """
-    if end.fault is None or (end.last is None and not was_excused):
-        return None
-    if end.last is None:
-        return next(iter(waiting), None)
-    return end.last if end.last in waiting else None

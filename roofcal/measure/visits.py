@@ -15,8 +15,7 @@ from statistics import stdev
 from roofcal.core.records import VISITED_ONCE, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.core.timing_protocol import Timing
-from roofcal.core.visits.order import is_sentinel
-from roofcal.core.visits.rows import VisitKey, merged_visits
+from roofcal.core.visits.rows import VisitKey, is_sentinel, merged_visits
 
 TOO_FEW = "too few devices"
 _WORTH_RESUMING = 0.1  # of the time of further visits
@@ -40,20 +39,17 @@ class Visits:
         self.timing, self._here = timing, here
         self._lines = dict(lines)
 
-    def of_point(self, point: PlanPoint) -> list[Measurement]:
+    def of_point(self, point: PlanPoint | Measurement) -> list[Measurement]:
         """The visits of a point, in the order of their numbers."""
-        return self._lines_of(point.point_id)
-
-    def _lines_of(self, point_id: str) -> list[Measurement]:
-        keys = takewhile(self._lines.__contains__, ((point_id, number) for number in count()))
-        return [self._lines[key] for key in keys]
+        keys = ((point.point_id, number) for number in count())
+        return [self._lines[key] for key in takewhile(self._lines.__contains__, keys)]
 
     def add(self, measurement: Measurement) -> Measurement:
         """Note a visit that was just made; return its line, with its number.
 
         A visit of a point whose first visit failed replaces that one: no second visit is added.
         """
-        lines = self._lines_of(measurement.point_id)
+        lines = self.of_point(measurement)
         number = len(lines) if lines and lines[0].status == "ok" else 0
         line = replace(measurement, visit=number)
         self._lines[line.point_id, number] = line

@@ -34,14 +34,13 @@ from typing import IO, Any
 import torch
 
 from roofcal.core.jsonl import decode, encode
-from roofcal.core.machine.freed_memory import give_freed_memory_back, keep_freed_memory
+from roofcal.core.machine.cores import give_freed_memory_back, keep_freed_memory
 from roofcal.core.machine.nvml import Sensor
 from roofcal.core.records import Measurement, PlanPoint, Status
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import (
     CheckedPoint,
     Contender,
-    Earlier,
     IncorrectError,
     data_seed,
     prepare,
@@ -192,7 +191,7 @@ class Worker:
         self._send_event(at=point.point_id)
         start = time.perf_counter()
         try:
-            earlier = Earlier(self._checked.get(point.point_id), self._exact)
+            earlier = (self._checked.get(point.point_id), self._exact)
             contender = prepare(
                 point, self._device, self._seed, self._cache_bytes, self._team, earlier
             )
@@ -201,7 +200,13 @@ class Worker:
             if point.protocol.method == "accuracy":
                 self._report(contender, start)
                 return None
-            return contender, self._timer(contender)
+            sample_s, flush = self._timing.sample_s, 4 * self._cache_bytes
+            if self._team.world_size == 1:
+                return contender, make_timer(contender, self._device, sample_s, flush)
+            with self._team.failing_together():
+                return contender, make_rank_timer(
+                    contender, self._device, sample_s, flush, self._team
+                )
         except IncorrectError as wrong:
             self._fail(point, "incorrect", str(wrong), start, wrong.relative_error)
         except Exception as error:  # noqa: BLE001 (any failure of a provider is a row, not an end)
@@ -214,13 +219,6 @@ class Worker:
                 if is_broken(error):  # its context of CUDA is lost: the session starts a new worker
                     os._exit(3)
         return None
-
-    def _timer(self, contender: Contender) -> Timer:
-        sample_s, flush = self._timing.sample_s, 4 * self._cache_bytes
-        if self._team.world_size == 1:
-            return make_timer(contender, self._device, sample_s, flush)
-        with self._team.failing_together():
-            return make_rank_timer(contender, self._device, sample_s, flush, self._team)
 
     def _fail(
         self,
@@ -304,11 +302,22 @@ def _rounded(seconds: Sequence[float]) -> tuple[float, ...]:
 
 
 def main() -> None:
-    """Entry of the process: argv[1] names supervisor and op as JSON, argv[2] the pipe of events."""
+    """Entry of the process: argv[1] names supervisor and op as JSON, argv[2] the pipe of events.
+
+    Linux kills it when its parent ends, however that ends. What measuring the op needs is imported
+    at once; torch.compile only while the device is not free anyway.
+    """
     start = json.loads(sys.argv[1])
-    _die_with(start["supervisor_pid"])
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != start["supervisor_pid"]:
+        sys.exit("the supervisor of this worker is gone")
     with os.fdopen(int(sys.argv[2]), "w") as events:
-        _import_ahead(start["op"])
+        with suppress(Exception):  # a bench that cannot be imported fails each of its points
+            load_bench(start["op"])
+        has_device = select.select([sys.stdin], [], [], 0)[0]
+        if not has_device:
+            import_module("torch._inductor.compile_fx")  # 2 to 4 s, else in the first compiled one
         if not (line := sys.stdin.readline()):
             return  # the session ends before the device is free
         setup = json.loads(line)
@@ -316,18 +325,6 @@ def main() -> None:
             _run_rank(setup, events)
         else:
             Worker(setup, events).run(sys.stdin)
-
-
-def _import_ahead(op: str) -> None:
-    """Import what measuring an op needs; torch.compile only while the device is not free anyway.
-
-    A bench that cannot be imported is the failure of each of its points, which are rows.
-    """
-    with suppress(Exception):
-        load_bench(op)
-    has_device = select.select([sys.stdin], [], [], 0)[0]
-    if not has_device:
-        import_module("torch._inductor.compile_fx")  # 2 to 4 s, else in the first compiled point
 
 
 def _run_rank(setup: Mapping[str, Any], events: IO[str]) -> None:
@@ -341,14 +338,6 @@ def _run_rank(setup: Mapping[str, Any], events: IO[str]) -> None:
             events.write(json.dumps(fatal | {"now_s": time.monotonic()}) + "\n")
             raise
         worker.run(sys.stdin)
-
-
-def _die_with(supervisor: int) -> None:
-    """Have Linux kill this process when its parent ends, however that ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != supervisor:
-        sys.exit("the supervisor of this worker is gone")
 
 
 if __name__ == "__main__":

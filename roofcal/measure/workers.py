@@ -36,10 +36,10 @@ _EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large pro
 class Fault:
     """Why a worker sends no more events.
 
-    last  of several ranks: the id of the point that the rank at fault was working on
+    last  the id of the point that the worker, or the rank at fault, named last
     """
 
-    status: Status
+    status: Status = "failed"
     reason: str
     last: str | None = None
 
@@ -133,7 +133,7 @@ class WorkerProcess:
         if self.open and self.is_running():
             reason = f"no sign of life for {timeout:g} s; the worker was killed"
             return Fault(status="timeout", reason=reason)
-        return Fault(status="failed", reason=self.describe_end(_EXIT_S))
+        return Fault(reason=self.describe_end(_EXIT_S))
 
     def describe_end(self, seconds: float) -> str:
         """How it ended, in words. A worker that does not end in so many seconds is killed."""
@@ -289,7 +289,7 @@ class RankGroup:
             if rank in reported or (worker.open and worker.is_running()):
                 continue
             reason = worker.describe_end(_GRACE_S)
-            return self._with_rank(rank, Fault(status="failed", reason=reason))
+            return self._with_rank(rank, Fault(reason=reason))
         return None
 
     def _reported_fault(self, timeout: float) -> Fault | None:

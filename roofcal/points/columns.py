@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from roofcal.core.environments import CALIBRATED
 from roofcal.core.records import TIMELESS, Prediction
-from roofcal.core.visits.states import VisitState, states_of_visits
+from roofcal.core.visits.rows import VisitState, states_of_visits
 from roofcal.ops.spec import OpSpec
 from roofcal.points.power import counted_power, integrated_power
 from roofcal.points.roofs import datasheet_seconds

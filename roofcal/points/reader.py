@@ -29,8 +29,7 @@ from roofcal.core.visits.intervals import (
     sentinel_medians,
     visit_times,
 )
-from roofcal.core.visits.order import is_sentinel
-from roofcal.core.visits.rows import merged_visits, reusable_visits, split_visits
+from roofcal.core.visits.rows import is_sentinel, merged_visits, reusable_visits, split_visits
 from roofcal.core.work import Work
 from roofcal.ops import BY_NAME
 from roofcal.ops.plan_points import point_problem, regimes

@@ -8,7 +8,7 @@ import pandas as pd
 
 from roofcal.core.visits.disturbances import DISTURBED, drift_texts, load_texts, width_texts
 from roofcal.core.visits.intervals import HOLDS, MEANINGS
-from roofcal.core.visits.states import STATE_FACTOR
+from roofcal.core.visits.rows import STATE_FACTOR
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import worst_factor
 from roofcal.report.data.op_pages import headline_op

@@ -21,7 +21,7 @@ from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.units import MEGA, format_bytes
 from roofcal.core.yaml_files import ConfigError, read_yaml
 from roofcal.study.config import Study
-from roofcal.study.runs import measuring_cores
+from roofcal.study.runs import planned_run
 
 _PLUGIN: Final = "snakemake_executor_plugin_slurm"
 _INSTALL: Final = "python -m pip install --no-deps -r requirements/slurm.txt"
@@ -111,23 +111,16 @@ def preflight(profile: Path, study: Study, nodes: Sequence[Node]) -> Iterator[tu
 
 def _largest_job(study: Study) -> tuple[int, int]:
     """(cores, MB of memory) of the job of a listed and recorded device that asks for most."""
-    sizes = [
-        size
-        for op in study.ops
-        for sweep in study.op_slice(op, "cuda")["sweeps"].values()
-        for size in sweep.get("world_sizes", ())
-        if size <= study.file.gpus_per_node
-    ]
-    per_gpu, memory = study.file.measuring_cores, study.file.measuring_memory_mb
-    cores, gpus = [1], [1]
+    cores, memory = [1], [study.file.measuring_memory_mb]
     for name in study.devices if study.devices != "auto" else ():
-        file = RunFolder.at(RESULTS / name).environment_file
-        if file.is_file():
-            environment = read_single_record(file, Environment)
-            of_job = 1 if environment.vendor == "cpu" else max(sizes, default=1)
-            gpus.append(of_job)
-            cores.append(measuring_cores(per_gpu, environment) * of_job)
-    return max(cores), memory * max(gpus)
+        folder = RunFolder.at(RESULTS / name)
+        if folder.environment_file.is_file():
+            environment = read_single_record(folder.environment_file, Environment)
+            run = planned_run(study, folder.folder, environment, 0)
+            gpus = max((n for op in run.ops for n in run.world_sizes_by_job(op)), default=0)
+            cores.append(run.cores(gpus))
+            memory.append(run.memory_mb(gpus))
+    return max(cores), max(memory)
 
 
 def _fit(what: str, most: str, *, is_enough: bool) -> tuple[str, bool]:
@@ -187,7 +180,17 @@ def fleet_nodes(entries: Sequence[str]) -> list[str]:
         return [socket.gethostname()]
     nodes: list[str] = []
     for entry in entries:
-        nodes += _expanded(entry) if set("[,") & set(entry) else [entry]
+        if not set("[,") & set(entry):
+            nodes.append(entry)
+            continue
+        where = f"config/config.yaml: fleet_nodes: {entry!r}"
+        if shutil.which("scontrol") is None:
+            raise ClusterError(f"{where}: scontrol, which expands it, is not here; list every node")
+        command = ["scontrol", "show", "hostnames", entry]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        if done.returncode or not done.stdout.split():
+            raise ClusterError(f"{where}: scontrol: {done.stderr.strip() or 'names no node'}")
+        nodes += done.stdout.split()
     bad = [node for node in nodes if not is_name(node)]
     if bad:
         raise ClusterError(
@@ -195,17 +198,6 @@ def fleet_nodes(entries: Sequence[str]) -> list[str]:
             "folder, with letters, digits and . _ + - alone"
         )
     return list(dict.fromkeys(nodes))
-
-
-def _expanded(entry: str) -> list[str]:
-    where = f"config/config.yaml: fleet_nodes: {entry!r}"
-    if shutil.which("scontrol") is None:
-        raise ClusterError(f"{where}: scontrol, which expands it, is not here; list every node")
-    command = ["scontrol", "show", "hostnames", entry]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    if done.returncode or not done.stdout.split():
-        raise ClusterError(f"{where}: scontrol: {done.stderr.strip() or 'names no node'}")
-    return done.stdout.split()
 
 
 def join_measurements(plan: Path, parts: Sequence[Path], out: Path) -> None:

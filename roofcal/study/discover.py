@@ -49,7 +49,18 @@ def discover(devices_folder: Path) -> list[Environment]:
         return [_cpu_environment()]
     _check_torch_build(gpus[0], installed_software())
     specs = load_devices(devices_folder)
-    environments = [_gpu_environment(gpu, device_id(gpu, specs)) for gpu in gpus]
+    same = ("compute_units", "memory_clock_hz", "memory_bus_bits", "memory_bytes", "power_limit_w")
+    environments = [
+        Environment(
+            device=device_id(gpu, specs),
+            vendor="nvidia",
+            device_name=gpu.name,
+            python=platform.python_version(),
+            **{name: getattr(gpu, name) for name in (*same, "ecc", "mig", "driver")},
+            **asdict(installed_software()),
+        )
+        for gpu in gpus
+    ]
     return list({e.environment_id: e for e in environments}.values())
 
 
@@ -111,13 +122,8 @@ def device_id(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> str:
 
 def match_gpu(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> tuple[DeviceSpec | None, str]:
     """The datasheet of a card, or why it has none, as match_device returns them."""
-    return match_device(
-        specs,
-        name=gpu.name,
-        compute_units=gpu.compute_units,
-        memory_clock_hz=gpu.memory_clock_hz,
-        memory_bus_bits=gpu.memory_bus_bits,
-    )
+    names = ("name", "compute_units", "memory_clock_hz", "memory_bus_bits")
+    return match_device(specs, **{name: getattr(gpu, name) for name in names})
 
 
 def slug(name: str) -> str:
@@ -139,31 +145,19 @@ class Software:
 
 def installed_software() -> Software:
     """Versions by the metadata of installed packages; raises DiscoverError without torch."""
-    torch_version, cuda = _torch_versions()
+    spec = util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise DiscoverError("torch is not installed in this environment; `make env` installs it")
+    # Its version with the suffix of its build, and its CUDA: from torch/version.py, not imported.
+    text = (Path(spec.origin).parent / "version.py").read_text()
+    version = re.search(r"^__version__\s*=\s*'([^']+)'", text, re.MULTILINE)
+    cuda = re.search(r"^cuda\b.*=\s*'([^']+)'", text, re.MULTILINE)
     return Software(
-        torch=torch_version,
-        cuda=cuda,
+        torch=version.group(1) if version else metadata.version("torch"),
+        cuda=cuda.group(1) if cuda else None,
         triton=_version("triton"),
         cublas=_version("nvidia-cublas", "nvidia-cublas-cu12"),
         nccl=_version("nvidia-nccl-cu13", "nvidia-nccl-cu12"),
-    )
-
-
-def _gpu_environment(gpu: Gpu, device: str) -> Environment:
-    return Environment(
-        device=device,
-        vendor="nvidia",
-        device_name=gpu.name,
-        compute_units=gpu.compute_units,
-        memory_clock_hz=gpu.memory_clock_hz,
-        memory_bus_bits=gpu.memory_bus_bits,
-        memory_bytes=gpu.memory_bytes,
-        power_limit_w=gpu.power_limit_w,
-        ecc=gpu.ecc,
-        mig=gpu.mig,
-        driver=gpu.driver,
-        python=platform.python_version(),
-        **asdict(installed_software()),
     )
 
 
@@ -200,18 +194,6 @@ def last_level_cache_bytes(folder: Path) -> int | None:
     units = {"K": 1 << 10, "M": 1 << 20}
     counts = [int(size[:-1]) * units[size[-1]] for size in sizes if size[-1:] in units]
     return max(counts, default=None)
-
-
-def _torch_versions() -> tuple[str, str | None]:
-    """(torch version with its build suffix, CUDA version) from torch/version.py, not imported."""
-    spec = util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        raise DiscoverError("torch is not installed in this environment; `make env` installs it")
-    text = (Path(spec.origin).parent / "version.py").read_text()
-    version = re.search(r"^__version__\s*=\s*'([^']+)'", text, re.MULTILINE)
-    cuda = re.search(r"^cuda\b.*=\s*'([^']+)'", text, re.MULTILINE)
-    installed = version.group(1) if version else metadata.version("torch")
-    return installed, cuda.group(1) if cuda else None
 
 
 def _version(*distributions: str) -> str | None:

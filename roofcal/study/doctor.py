@@ -18,13 +18,15 @@ import numpy as np
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.jsonl import write_records
 from roofcal.core.machine.cores import (
+    BUSY_CPU,
+    BUSY_HOST,
     allowed_cores,
+    busy_share,
     cpu_quota,
     quota_periods,
     throttled_share,
     usable_cores,
 )
-from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
 from roofcal.core.machine.locks import lock_name, try_lock
 from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.paths import RunFolder, run_folders
@@ -69,7 +71,17 @@ def examine(devices_folder: Path, published: Path) -> Iterator[str]:
     yield from _machine_lines()
     yield from _steadiness_lines(environments)
     yield "A study here"
-    yield from _study_lines(environments, published)
+    for environment in environments:
+        if environment.vendor == "cpu":
+            yield "  measures this CPU: bf16, fp32, int8 and fp8 products, casts, memory streams"
+            yield "  cannot measure GPU kernels: the report shows published ones instead"
+        else:
+            yield f"  measures {environment.device} with every op of config/sweeps"
+    runs = run_folders(published)
+    for run in runs:
+        yield f"  shows what is published of {run.device} ({run.environment_id})"
+    if not runs:
+        yield f"  nothing is published under {published} to show"
     if problem is not None:
         yield f"  is refused: {problem}"
         raise problem
@@ -136,24 +148,19 @@ def _machine_lines() -> Iterator[str]:
     if quota is not None:
         yield f"  the CPU quota of the container is {quota:g} cores: {usable_cores()} measure a CPU"
     yield f"  {free / GB:.1f} GB free in {Path.cwd()}{short}"
-    yield from _cache_lines()
-    yield f"  locks: sockets {lock_name('<device>')}, listed by `ss -x`"
-
-
-def _cache_lines() -> Iterator[str]:
-    """A line where Snakemake and Triton cannot keep their caches below HOME."""
-    home = Path.home()
-    caches = {"XDG_CACHE_HOME": home / ".cache", "TRITON_HOME": home / ".triton"}
-    missing = []
-    for name, folder in caches.items():
+    # Snakemake and Triton keep caches below HOME.
+    home, missing = Path.home(), []
+    for name, cache in {"XDG_CACHE_HOME": ".cache", "TRITON_HOME": ".triton"}.items():
         # A folder can be written, or made where it is not there.
-        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        places = (home / cache, *(home / cache).parents)
+        there = next(place for place in places if os.path.lexists(place))
         is_writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
         if not os.environ.get(name) and not is_writable:
             missing.append(f"{name}=FOLDER")
     if missing:
         cure = " and ".join(missing)
         yield f"  no caches can be kept in {home}: `make` keeps them here; without it set {cure}"
+    yield f"  locks: sockets {lock_name('<device>')}, listed by `ss -x`"
 
 
 def _steadiness_lines(environments: list[Environment]) -> Iterator[str]:
@@ -185,20 +192,6 @@ def _steadiness_lines(environments: list[Environment]) -> Iterator[str]:
         unsteady = f"; beyond {DISTURBED:.0%} no number of a study can be trusted: stop other work"
         yield f"  {moved}{unsteady if drift > DISTURBED else ''}"
         yield "  not checked: drifts of minutes; the sentinels of a session say so"
-
-
-def _study_lines(environments: list[Environment], published: Path) -> Iterator[str]:
-    for environment in environments:
-        if environment.vendor == "cpu":
-            yield "  measures this CPU: bf16, fp32, int8 and fp8 products, casts, memory streams"
-            yield "  cannot measure GPU kernels: the report shows published ones instead"
-        else:
-            yield f"  measures {environment.device} with every op of config/sweeps"
-    runs = run_folders(published)
-    for run in runs:
-        yield f"  shows what is published of {run.device} ({run.environment_id})"
-    if not runs:
-        yield f"  nothing is published under {published} to show"
 
 
 def write_environments(devices_folder: Path, results: Path) -> list[Path]:

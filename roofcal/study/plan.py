@@ -2,7 +2,7 @@
 
 Points of one shape and protocol stand together (a group): measure alternates between them, so that
 they share the state of the card. The sentinels come first, then the groups in a seeded random
-order, see roofcal.core.visits.order; a session measures the sentinels again in its middle and at
+order, see roofcal.core.visits.rows; a session measures the sentinels again in its middle and at
 its end.
 """
 
@@ -18,7 +18,7 @@ from roofcal.core.csv_files import read_shapes
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Environment, PlanPoint
 from roofcal.core.units import format_bytes
-from roofcal.core.visits.order import SENTINEL, shuffled_groups
+from roofcal.core.visits.rows import SENTINEL, shuffled_groups
 from roofcal.core.yaml_files import validated
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec, Shape
@@ -39,7 +39,12 @@ def plan_op(op_slice: Mapping[str, Any], environment: Environment) -> list[PlanP
     Raises PlanError for a bad slice, an empty plan or more than MOST_POINTS, csv_files.CsvError for
     a bad CSV.
     """
-    checked = _checked(op_slice)
+    errors: list[str] = []
+    checked = validated(OpSlice, op_slice, Path("--slice"), errors)
+    if checked is None:
+        raise PlanError("\n".join(errors))
+    if checked.op not in BY_NAME:
+        raise PlanError(f"--slice: unknown op '{checked.op}'; allowed: {', '.join(BY_NAME)}")
     op = BY_NAME[checked.op]
     merged: dict[str, PlanPoint] = {}
     for name, sweep in checked.sweeps.items():
@@ -61,16 +66,6 @@ def plan_op(op_slice: Mapping[str, Any], environment: Environment) -> list[PlanP
     panel = [_sentinel_point(op, sentinel, environment.device) for sentinel in checked.sentinel]
     in_groups = sorted(panel, key=lambda point: (point.world_size, point.group_key))
     return [*in_groups, *(point for group in groups for point in group)]
-
-
-def _checked(op_slice: Mapping[str, Any]) -> OpSlice:
-    errors: list[str] = []
-    checked = validated(OpSlice, op_slice, Path("--slice"), errors)
-    if checked is None:
-        raise PlanError("\n".join(errors))
-    if checked.op not in BY_NAME:
-        raise PlanError(f"--slice: unknown op '{checked.op}'; allowed: {', '.join(BY_NAME)}")
-    return checked
 
 
 def sweep_shapes(

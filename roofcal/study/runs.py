@@ -6,7 +6,7 @@ hold. Published runs are shown with what was published of them, unless the study
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -213,20 +213,49 @@ class Run(RunFolder):
         return [str(path)] if path.is_file() else []
 
 
-def study_runs(study: Study) -> list[Run]:
-    """All runs of a study: current, then earlier, then published (where the study wants them).
+def study_runs(study: Study) -> tuple[list[Run], list[str]]:
+    """(all runs of a study, one sentence on each that is left out of the report, and why).
+
+    Current runs come first, then earlier ones that were measured to their end, then publications
+    whose manifests hold, where the study wants them. Publications that it derives again have that
+    below REPLAY, and of their manifests the records alone have to hold.
 
     Writes environment.jsonl of a device that is here for the first time. Raises RunsError if a
     listed device has none, or if there is nothing to measure and nothing to show.
     """
-    current = current_runs(study)
-    folders = {run.folder for run in current}
-    runs = [*current, *earlier_runs(RESULTS, folders)]
-    if study.published:
-        runs += published_runs(PUBLISHED, REPLAY, again=study.published == "again")
+    runs, left_out = current_runs(study), list[str]()
+    current = {run.folder for run in runs}
+    for run in run_folders(RESULTS):
+        planned, measured = run.planned_ops(), measured_ops(run)
+        missing = [op.name for op in OPS if op.name in planned and op.name not in measured]
+        if run.folder in current or not (missing or measured):
+            continue
+        if not missing and not any(BY_NAME[op].role == "probe" for op in measured):
+            missing = ["a probe"]
+        if missing:
+            left_out.append(
+                f"{run.folder} is left out of the report: it was interrupted before "
+                f"{', '.join(missing)} was measured, and its environment is no longer here. Delete "
+                "the folder to silence this."
+            )
+        else:
+            runs.append(Run(folder=run.folder, derived=run.derived, ops=measured))
+    again = study.published == "again"
+    for run in run_folders(PUBLISHED) if study.published else ():
+        if problems := manifest_problems(run.folder, records_only=again):
+            more = f" (and {len(problems) - 1} more)" if problems[1:] else ""
+            way_out = "; `--config published=again` derives it anew from its records"
+            left_out.append(
+                f"{run.folder} is left out of the report, it is not what was published: "
+                f"{problems[0]}{more}{'' if again else way_out}"
+            )
+        else:
+            derived = REPLAY / run.name if again else run.folder
+            ops = measured_ops(run)
+            runs.append(Run(folder=run.folder, derived=derived, ops=ops, is_frozen=not again))
     if not runs:
         raise RunsError("config/config.yaml: devices is empty and no publication can be shown")
-    return runs
+    return runs, left_out
 
 
 def other_calibrations(run: Run, runs: Iterable[Run]) -> list[str]:
@@ -283,61 +312,6 @@ def current_runs(study: Study) -> list[Run]:
     return [
         planned_run(study, folder, environment, cards)
         for folder, environment in environments.items()
-    ]
-
-
-def earlier_runs(results: Path, current: Collection[Path]) -> list[Run]:
-    """Finished runs below `results` that are not measured now."""
-    return [
-        Run(folder=run.folder, derived=run.derived, ops=measured_ops(run))
-        for run in _earlier(results, current)
-        if not _unmeasured(run)
-    ]
-
-
-def interrupted_runs(results: Path, current: Collection[Path]) -> list[str]:
-    """One sentence per earlier run that never got to its end and so is left out of the report."""
-    return [
-        f"{run.folder} is left out of the report: it was interrupted before {', '.join(missing)} "
-        "was measured, and its environment is no longer here. Delete the folder to silence this."
-        for run in _earlier(results, current)
-        if (missing := _unmeasured(run))
-    ]
-
-
-def published_runs(published: Path, replay: Path, *, again: bool = False) -> list[Run]:
-    """Publications below `published` whose manifests hold, as they were frozen.
-
-    again: those whose records hold; what is derived from them goes below `replay`.
-    """
-    return [
-        Run(
-            folder=run.folder,
-            derived=replay / run.name if again else run.folder,
-            ops=measured_ops(run),
-            is_frozen=not again,
-        )
-        for run in run_folders(published)
-        if not manifest_problems(run.folder, records_only=again)
-    ]
-
-
-def left_out_of_report(study: Study, runs: Iterable[Run]) -> list[str]:
-    """One sentence per run in this checkout that is none of the `runs` of the study, and why."""
-    sentences = interrupted_runs(RESULTS, [run.folder for run in runs])
-    if study.published:
-        sentences += unsound_publications(PUBLISHED, again=study.published == "again")
-    return sentences
-
-
-def unsound_publications(published: Path, *, again: bool = False) -> list[str]:
-    """One sentence per publication that `published_runs` leaves out of the report."""
-    way_out = "" if again else "; `--config published=again` derives it anew from its records"
-    return [
-        f"{run.folder} is left out of the report, it is not what was published: {problems[0]}"
-        f"{f' (and {len(problems) - 1} more)' if problems[1:] else ''}{way_out}"
-        for run in run_folders(published)
-        if (problems := manifest_problems(run.folder, records_only=again))
     ]
 
 
@@ -401,24 +375,6 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
 def measuring_cores(per_gpu: int, environment: Environment) -> int:
     """Cores per GPU; of a CPU all that its environment has, because nothing may run beside it."""
     return environment.threads or os.cpu_count() or 1 if environment.vendor == "cpu" else per_gpu
-
-
-def _earlier(results: Path, current: Collection[Path]) -> list[RunFolder]:
-    """Runs below `results` with a plan or measurements, other than `current`."""
-    runs = [run for run in run_folders(results) if run.folder not in current]
-    return [run for run in runs if _planned_ops(run) or measured_ops(run)]
-
-
-def _planned_ops(run: RunFolder) -> list[str]:
-    planned = run.planned_ops()
-    return [op.name for op in OPS if op.name in planned]
-
-
-def _unmeasured(run: RunFolder) -> list[str]:
-    """Planned ops without measurements, or ["a probe"] where no probe was measured."""
-    measured = measured_ops(run)
-    missing = [op for op in _planned_ops(run) if op not in measured]
-    return missing or ([] if any(BY_NAME[op].role == "probe" for op in measured) else ["a probe"])
 
 
 _TAKE: Final = (

@@ -23,10 +23,12 @@ from roofcal.ops.spec import Backend
 from roofcal.ops.visit_times import SESSION_S, plan_seconds
 from roofcal.study.config import Study
 from roofcal.study.plan import plan_op
-from roofcal.study.runs import Run, left_out_of_report
+from roofcal.study.runs import Run
 
 
-def study_notes(study: Study, runs: Collection[Run], *, is_dry_run: bool) -> list[str]:
+def study_notes(
+    study: Study, runs: Collection[Run], runs_left_out: Iterable[str], *, is_dry_run: bool
+) -> list[str]:
     """What to say before Snakemake starts: locks that were left, runs left out, and what comes.
 
     A dry run makes no files, so it leaves all locks as they are.
@@ -38,7 +40,7 @@ def study_notes(study: Study, runs: Collection[Run], *, is_dry_run: bool) -> lis
         from roofcal.study.discover import left_out  # noqa: PLC0415 (a login node must not look)
 
         notes += left_out()
-    notes += left_out_of_report(study, runs)
+    notes += runs_left_out
     planned = {op for run in runs if run.backend for op in run.ops}
     added = [op for op in needed_probes(study.ops) if op in planned.difference(study.ops)]
     if added:

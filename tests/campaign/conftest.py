@@ -1,18 +1,21 @@
 """Counts of the campaign as a table, which docs/survives.md shows."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.campaign.scratch import markdown_table
-from tests.roofcal.measure.runs import Run, scripted
+from tests.campaign.slurm_study import cluster_folder, shared_cluster
+from tests.roofcal.measure.conftest import run  # noqa: F401 (a fixture)
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run folder whose worker follows a script."""
-    return scripted(monkeypatch, tmp_path)
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a cluster that runs."""
+    with shared_cluster(cluster_folder(tmp_path_factory.getbasetemp())) as folder:
+        yield folder
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -5,11 +5,14 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.campaign.one_op_study import StudyOfOneOp
 from tests.paths import ROOT
@@ -31,6 +34,13 @@ def why_not_here() -> str | None:
     if find_spec("snakemake_executor_plugin_slurm") is None:
         return "needs pip install --no-deps -r requirements/slurm.txt"
     return None
+
+
+ON_SLURM: Final = [
+    pytest.mark.slurm,
+    pytest.mark.campaign,
+    pytest.mark.skipif(why_not_here() is not None, reason=str(why_not_here())),
+]
 
 
 def cluster_folder(base: Path) -> Path:
@@ -93,6 +103,21 @@ class SlurmStudy(StudyOfOneOp):
         command = ["squeue", "--noheader", "--partition", PARTITION, "--format=%i %N"]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return [(line.split(" ")[0], line.partition(" ")[2]) for line in done.stdout.splitlines()]
+
+
+def run_on_slurm(checkout: Path, partition: str, *arguments: str) -> None:
+    """Run Snakemake in a checkout through profiles/slurm; fails with what it said."""
+    command = [sys.executable, "-m", "snakemake", *arguments, "--workflow-profile"]
+    command += ["profiles/slurm", "--latency-wait", "5", "--default-resources", "mem_mb=500"]
+    done = subprocess.run(
+        [*command, f"slurm_partition={partition}"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def kill_slurmd(folder: Path, node: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roofcal.core.records import Measurement, PlanPoint, Protocol
-from roofcal.core.visits.order import is_sentinel
+from roofcal.core.visits.rows import is_sentinel
 from tests.roofcal.measure.runs import environment, point
 from tools import spot_checks
 

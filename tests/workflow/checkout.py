@@ -84,13 +84,7 @@ class Checkout:
 
     def pending_with_folders(self, *arguments: str) -> dict[str, list[str]]:
         """The same, with the run folders {root}/{device}/{environment} each is to run for."""
-        jobs: dict[str, list[str]] = {}
-        for rule, body in _JOB.findall(self.run("--dry-run", "-p", *arguments)):
-            wildcards = dict(re.findall(r"(\w+)=([^,\s]+)", _line(body, "wildcards")))
-            name = f"{rule} {wildcards['op']}" if "op" in wildcards else rule
-            folder = [wildcards[key] for key in ("root", "device", "environment") if wildcards]
-            jobs.setdefault(name, []).append("/".join(folder))
-        return jobs
+        return jobs_in(self.run("--dry-run", "-p", *arguments))
 
     def text(self, path: str) -> str:
         """A file's text."""
@@ -130,9 +124,16 @@ class Checkout:
         return target
 
 
-def _line(body: str, key: str) -> str:
-    found = re.search(rf"^    {key}: (.*)$", body, re.MULTILINE)
-    return found.group(1) if found else ""
+def jobs_in(said: str) -> dict[str, list[str]]:
+    """The jobs of a dry run by what it said: "measure gemm" -> the run folders it is to run for."""
+    jobs: dict[str, list[str]] = {}
+    for rule, body in _JOB.findall(said):
+        line = re.search(r"^    wildcards: (.*)$", body, re.MULTILINE)
+        wildcards = dict(re.findall(r"(\w+)=([^,\s]+)", line[1] if line else ""))
+        name = f"{rule} {wildcards['op']}" if "op" in wildcards else rule
+        folder = [wildcards[key] for key in ("root", "device", "environment") if wildcards]
+        jobs.setdefault(name, []).append("/".join(folder))
+    return jobs
 
 
 def copy_checkout(folder: Path) -> Checkout:
@@ -162,8 +163,8 @@ def with_stand_ins(checkout: Checkout) -> Checkout:
     return checkout
 
 
-def list_gpu(checkout: Checkout) -> Path:
-    """The folder of a GPU's run, as on a cluster: listed, with an op of 2, 4 and 16 GPUs."""
+def write_gpu(checkout: Checkout) -> Path:
+    """The folder of a run that has the environment of a GPU, as a node of a cluster writes it."""
     environment = Environment(
         device="nvidia-test",
         vendor="nvidia",
@@ -172,9 +173,15 @@ def list_gpu(checkout: Checkout) -> Path:
         torch="2.13",
         python="3.11",
     )
-    name = f"nvidia-test/{environment.environment_id}"
-    run = checkout.folder / "results" / name
+    run = checkout.folder / "results/nvidia-test" / environment.environment_id
     write_records(run / "environment.jsonl", [environment])
+    return run
+
+
+def list_gpu(checkout: Checkout) -> Path:
+    """The folder of a GPU's run, as on a cluster: listed, with an op of 2, 4 and 16 GPUs."""
+    run = write_gpu(checkout)
+    name = f"{run.parent.name}/{run.name}"
     checkout.write("config/sweeps/probe_link.yaml", _WORLD_SIZES)
     settings = (
         f'devices: ["{name}"]\ngpus_per_node: 8\nmeasuring_cores: 1\nmeasuring_memory_mb: 500'

@@ -24,10 +24,8 @@ def test_another_workflow_plans_the_study_as_a_module(fresh: Checkout, tmp_path:
     other.write("workflow/Snakefile", MODULE.format(snakefile=snakefile))
     other.set_devices(CPU)
 
-    pending = other.pending()
-
-    assert {"plan gemm", "measure gemm", "report"} <= pending
     other.run("--cores", "1", "--until", "plan")
+
     assert list(other.folder.glob("results/cpu-test/*/plan/gemm.jsonl"))
 
 

@@ -1,14 +1,15 @@
 """Published and listed runs: shown without a device, measured without looking for one."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from roofcal.core.environments import transferred_model
-from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.jsonl import read_records
 from roofcal.core.records import Environment, Prediction
-from tests.workflow.checkout import CPU, Checkout
+from tests.workflow.checkout import CPU, Checkout, jobs_in, write_gpu
 
 pytestmark = pytest.mark.slow
 AGAIN = ("--config", "published=again")
@@ -27,10 +28,13 @@ def published(finished: Checkout) -> Path:
 def test_a_published_run_is_shown_as_it_was_frozen(finished: Checkout, published: Path) -> None:
     before = {file: file.read_bytes() for file in published.rglob("*") if file.is_file()}
 
-    jobs = finished.pending_with_folders()
+    said = finished.run("--dry-run", "-p")
+    without = finished.run("--dry-run", "-p", "--config", "published=false")
+    assert ("reports/published" in said, "reports/published" in without) == (True, False)
     finished.run()
 
     (here,) = finished.run_folders()
+    jobs = jobs_in(said)
     folders = {folder for name in jobs if name not in ("report", "all") for folder in jobs[name]}
     assert folders == {f"results/{here.parent.name}/{here.name}"}
     assert {f: f.read_bytes() for f in published.rglob("*") if f.is_file()} == before
@@ -82,11 +86,13 @@ def models(run: Path, op: str) -> set[str]:
     return {p.model for p in read_records(run / f"predictions/{op}.jsonl", Prediction)}
 
 
-def test_two_devices_are_measured_in_turn_and_predict_for_other_environments_of_their_own(
+def test_two_devices_are_measured_in_turn_and_a_new_environment_is_beside_the_old_one(
     finished: Checkout,
 ) -> None:
+    """Environments of a device predict one another, and what moved between them is said."""
     (old,) = finished.run_folders()
     before = {op: models(old, op) for op in ("gemm", "cast")}
+    held = {file: file.read_bytes() for file in old.rglob("*.jsonl")}
     finished.set_devices(CPU | {"torch": "2.14"}, CPU | {"device": "cpu-other"})
 
     finished.write("slow", "0.3")
@@ -105,25 +111,25 @@ def test_two_devices_are_measured_in_turn_and_predict_for_other_environments_of_
         assert models(old, op) == {"calibrated", transferred_model(new.name)}
         assert models(new, op) == {"calibrated", transferred_model(old.name)}
         assert models(other, op) == {"calibrated"}
+    for file, content in held.items():  # the new calibration predicts the old points, at the end
+        is_prediction = file.parent.name == "predictions"
+        added = file.read_bytes().removeprefix(content) if is_prediction else b""
+        assert file.read_bytes() == content + added
+        assert (transferred_model(new.name).encode() in added) == is_prediction
+    here = str(new.relative_to(finished.folder))
+    assert sorted(jobs["measure gemm"]) == [str(other.relative_to(finished.folder)), here]
+    assert jobs["compare"] == [here]
+    assert not (old / "moved.json").exists()
+    pair = [f"{folder}={folder}" for folder in (str(old.relative_to(finished.folder)), here)]
+    assert json.loads((new / "moved.json").read_text()) == pair
+    report = finished.text("results/report/details.html")
+    assert old.name in report
+    assert new.name in report
     assert "Nothing to be done" in finished.run()
 
 
-def test_published_runs_can_be_left_out(finished: Checkout, published: Path) -> None:
-    assert "reports/published" in finished.run("--dry-run", "-p")
-    assert "reports/published" not in finished.run("--dry-run", "-p", "--config", "published=false")
-
-
 def test_a_listed_device_is_measured_and_none_is_looked_for(fresh: Checkout) -> None:
-    environment = Environment(
-        device="nvidia-test",
-        vendor="nvidia",
-        device_name="Test",
-        compute_units=1,
-        torch="2.13",
-        python="3.11",
-    )
-    name = f"nvidia-test/{environment.environment_id}"
-    write_records(fresh.folder / "results" / name / "environment.jsonl", [environment])
+    name = str(write_gpu(fresh).relative_to(fresh.folder / "results"))
     fresh.write("roofcal/study/discover.py", "raise RuntimeError('looked for devices')\n")
 
     said = fresh.run("--dry-run", "-p", "--cores", "16", "--config", f"devices=[{name}]")

@@ -1,21 +1,20 @@
 """What runs again after what: the promises of CONTRIBUTING.md, asked of Snakemake itself."""
 
-import json
 import os
 import re
 import shutil
 import signal
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Measurement, PlanPoint
 from tests.paths import ROOT
 from tests.roofcal.report.pages import unpacked_text
-from tests.workflow.checkout import CPU, GPU, Checkout
+from tests.workflow.checkout import CPU, GPU, Checkout, jobs_in
 
 pytestmark = pytest.mark.slow
 
@@ -24,11 +23,11 @@ STUDIES = ("gemm", "cast")
 TO_MEASURE = ("--until", "measure")
 
 
-def measured(jobs: set[str]) -> set[str]:
+def measured(jobs: Iterable[str]) -> set[str]:
     return {job.removeprefix("measure ") for job in jobs if job.startswith("measure ")}
 
 
-def planned(jobs: set[str]) -> set[str]:
+def planned(jobs: Iterable[str]) -> set[str]:
     return {job.removeprefix("plan ") for job in jobs if job.startswith("plan ")}
 
 
@@ -40,12 +39,24 @@ def only_run(checkout: Checkout) -> Path:
 def test_a_fresh_checkout_plans_and_measures_every_op_and_ends_in_one_report(
     fresh: Checkout,
 ) -> None:
-    jobs = fresh.pending()
+    said = fresh.run("--dry-run", "-p")
 
+    jobs = jobs_in(said)
     assert planned(jobs) == measured(jobs) == set(OPS)
     derived = {"calibrate", "predict gemm", "predict cast", "breakeven", "llm"}
-    assert derived | {"report"} <= jobs
-    assert "predict probe_math" not in jobs
+    assert derived | {"report"} <= jobs.keys()
+    assert not jobs.keys() & {"predict probe_math", "compile_ahead probe_launch"}
+    # Plans come in the order of measurements, because an op is measured once it is planned; what
+    # needs no compiler is measured first.
+    in_turn = {}
+    for folder in ("plan", "measurements"):
+        pattern = rf"output: .*{folder}/(\w+)\.jsonl\n(?:    .*\n)*?    priority: (\d+)\n"
+        priority = {op: int(number) for op, number in re.findall(pattern, said)}
+        assert priority.keys() == set(OPS)
+        in_turn[folder] = sorted(OPS, key=lambda op: -priority[op])
+    assert in_turn["plan"] == in_turn["measurements"]
+    assert in_turn["plan"][:2] == ["gemm", "probe_math"]
+    assert "planning=0" in said
 
 
 def test_a_dry_run_of_the_study_of_this_checkout_is_a_page_of_lines(fresh: Checkout) -> None:
@@ -60,39 +71,20 @@ def test_a_dry_run_of_the_study_of_this_checkout_is_a_page_of_lines(fresh: Check
     assert "the study is complete (input files updated by another job)" in lines
 
 
-def test_measurements_begin_with_what_needs_no_compiler(fresh: Checkout) -> None:
-    """Plans come in the order of measurements, because an op is measured once it is planned."""
-    said = fresh.run("--dry-run", "-p")
-    in_turn = {}
-    for folder in ("plan", "measurements"):
-        pattern = rf"output: .*{folder}/(\w+)\.jsonl\n(?:    .*\n)*?    priority: (\d+)\n"
-        priority = {op: int(number) for op, number in re.findall(pattern, said)}
-        assert priority.keys() == set(OPS)
-        in_turn[folder] = sorted(OPS, key=lambda op: -priority[op])
-    assert in_turn["plan"] == in_turn["measurements"]
-    assert in_turn["plan"][:2] == ["gemm", "probe_math"]
-
-
 def test_what_needs_a_compiler_is_compiled_before_a_gpu_measures_it(fresh: Checkout) -> None:
     """Where that fails, it is measured nevertheless; what is compiled decides no number."""
-    assert not any(job.startswith("compile") for job in fresh.pending())
     fresh.set_devices(GPU)
-    compiled = {job for job in fresh.pending() if job.startswith("compile")}
+    said = fresh.run("--dry-run", "-p")
+    assert "planning=1" in said, "ops of a GPU are planned one after the other"
+    compiled = {job for job in jobs_in(said) if job.startswith("compile")}
     assert compiled == {"compile_ahead probe_launch"}, "libraries have the kernels of the others"
     fresh.write("fail", "compile probe_launch\n")
     fresh.run("--cores", "2", *TO_MEASURE)
     (run,) = (folder for folder in fresh.run_folders() if folder.parent.name == GPU["device"])
     assert "was told to fail" in (run / "log/compile_probe_launch.log").read_text()
     assert (run / "measurements/probe_launch.jsonl").is_file()
-    assert fresh.pending(*TO_MEASURE) == set()
     (run / "compiled/probe_launch.jsonl").write_text("compiled anew")
     assert fresh.pending(*TO_MEASURE) == set()
-
-
-def test_ops_of_a_gpu_are_planned_one_after_the_other(fresh: Checkout) -> None:
-    assert "planning=0" in fresh.run("--dry-run", "-p", "--until", "plan")
-    fresh.set_devices(GPU)
-    assert "planning=1" in fresh.run("--dry-run", "-p", "--until", "plan")
 
 
 def test_a_job_is_a_line_on_the_terminal_and_whole_in_the_log(
@@ -138,8 +130,6 @@ def test_comments_in_config_rules_profile_and_environment_and_touching_every_fil
     ("source", "ops"),
     [
         ("kernels/streams/memory.py", {"probe_copy"}),
-        ("kernels/streams/empty.py", {"probe_launch"}),
-        ("roofcal/ops/cast/bench.py", {"cast", "probe_cast"}),
         ("roofcal/ops/gemm/bench.py", {"gemm", "probe_math"}),
         ("roofcal/measure/timing.py", set(OPS)),
     ],
@@ -229,34 +219,6 @@ def test_a_changed_language_model_is_estimated_again_and_nothing_else(finished: 
     assert finished.pending() == {"llm", "report", "all"}
 
 
-def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) -> None:
-    old = only_run(finished)
-    before = {file: file.read_bytes() for file in old.rglob("*.jsonl")}
-    predictions = {file for file in before if file.parent.name == "predictions"}
-    finished.set_devices(CPU | {"torch": "2.14"})
-
-    jobs = finished.pending_with_folders()
-    finished.run()
-
-    (new,) = set(finished.run_folders()) - {old}
-    assert measured(set(jobs)) == set(OPS)
-    assert jobs["measure gemm"] == [str(new.relative_to(finished.folder))]
-    after = {file: file.read_bytes() for file in before}
-    assert len(predictions) == len(STUDIES)
-    for file, held in before.items():  # the new calibration predicts the old points too, at the end
-        added = after[file].removeprefix(held) if file in predictions else b""
-        assert after[file] == held + added
-        assert (transferred_model(new.name).encode() in added) == (file in predictions)
-    report = finished.text("results/report/details.html")
-    assert old.name in report
-    assert new.name in report
-    here = str(new.relative_to(finished.folder))
-    assert jobs["compare"] == [here]
-    assert not (old / "moved.json").exists()
-    pair = [f"{folder}={folder}" for folder in (str(old.relative_to(finished.folder)), here)]
-    assert json.loads((new / "moved.json").read_text()) == pair
-
-
 def test_a_driver_has_an_environment_of_its_own(fresh: Checkout) -> None:
     folders = []
     for driver in ("580", "590"):
@@ -270,85 +232,46 @@ def test_a_driver_has_an_environment_of_its_own(fresh: Checkout) -> None:
     assert folders[0] != folders[1]
 
 
-@pytest.mark.exhaustive
-def test_a_new_driver_makes_an_environment_of_its_own_and_what_moved_is_said(
-    fresh: Checkout,
+def test_an_old_environment_is_never_measured_again_and_left_out_if_it_was_interrupted(
+    finished: Checkout,
 ) -> None:
-    fresh.set_devices(GPU)
-    fresh.run()
-    old = only_run(fresh)
-    before = {file: file.read_bytes() for file in (*old.glob("plan/*"), *old.glob("measure*/*"))}
-    fresh.set_devices(GPU | {"driver": "590"})
-
-    jobs = fresh.pending_with_folders()
-    fresh.run()
-
-    (new,) = set(fresh.run_folders()) - {old}
-    here = str(new.relative_to(fresh.folder))
-    assert "driver580" in old.name
-    assert "driver590" in new.name
-    assert all(jobs[f"{rule} {op}"] == [here] for rule in ("plan", "measure") for op in OPS)
-    assert before
-    assert {file: file.read_bytes() for file in before} == before
-    assert jobs["compare"] == [here]
-    assert not (old / "moved.json").exists()
-    pair = [f"{folder}={folder}" for folder in (str(old.relative_to(fresh.folder)), here)]
-    assert json.loads((new / "moved.json").read_text()) == pair
-    assert "Nothing to be done" in fresh.run()
-
-
-def test_an_old_environment_is_never_measured_again(finished: Checkout) -> None:
     old = only_run(finished)
+    (old / "measurements/cast.jsonl").unlink()
     finished.set_devices(CPU | {"torch": "2.14"})
     source = "roofcal/ops/gemm/bench.py"
     (finished.folder / source).write_text(finished.text(source) + "\nEDITED = True\n")
 
-    jobs = finished.pending_with_folders()
+    said = finished.run("--dry-run", "-p")
 
-    assert not any(old.name in folder for folder in jobs["measure gemm"])
-
-
-def test_an_old_environment_that_was_interrupted_is_named_and_left_out(finished: Checkout) -> None:
-    old = only_run(finished)
-    (old / "measurements/cast.jsonl").unlink()
-    finished.set_devices(CPU | {"torch": "2.14"})
-
-    said = finished.run("--dry-run")
+    jobs = jobs_in(said)
+    assert not any(old.name in at for job in jobs for at in jobs[job] if job.startswith("measure"))
 
     assert f"{old.relative_to(finished.folder)} is left out of the report" in said
     assert "before cast was measured" in said
 
 
-def stop_while_measuring(checkout: Checkout, signal_number: signal.Signals) -> None:
-    """Start the study, and send it and its jobs a signal once it measures."""
-    checkout.write("slow", "30")
-    process = checkout.start()
-    while not (checkout.folder / "asleep").exists():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_study_that_was_stopped_while_it_measured_goes_on_where_it_was(
+    fresh: Checkout, number: signal.Signals
+) -> None:
+    """Ctrl-C, and kill -9: its locks are removed, but not by a dry run."""
+    fresh.write("slow", "30")
+    process = fresh.start()
+    while not (fresh.folder / "asleep").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    os.killpg(process.pid, signal_number)
+    os.killpg(process.pid, number)
     said, _ = process.communicate()
     assert process.returncode != 0, said
-    (checkout.folder / "slow").unlink()
-
-
-def test_an_interrupted_study_goes_on_where_it_was_stopped(fresh: Checkout) -> None:
-    stop_while_measuring(fresh, signal.SIGINT)  # what Ctrl-C does
+    (fresh.folder / "slow").unlink()
+    (fresh.folder / "measuring").unlink(missing_ok=True)  # the stand-in's, which kill -9 leaves
 
     jobs = fresh.pending()
 
     assert measured(jobs) == set(OPS)
     assert planned(jobs) == set()
-    fresh.run(*TO_MEASURE)
-    assert fresh.pending(*TO_MEASURE) == set()
-
-
-def test_a_study_goes_on_after_kill_9_and_a_dry_run_removes_no_locks(fresh: Checkout) -> None:
-    stop_while_measuring(fresh, signal.SIGKILL)
-    (fresh.folder / "measuring").unlink()  # the stand-in's own, which a killed one leaves
-
-    fresh.run("--dry-run")
-
-    assert any((fresh.folder / ".snakemake/locks").iterdir())
-    assert "removed the locks of a Snakemake that was killed" in fresh.run(*TO_MEASURE)
+    is_killed = number == signal.SIGKILL
+    assert any((fresh.folder / ".snakemake/locks").iterdir()) is is_killed
+    said = fresh.run(*TO_MEASURE)
+    assert ("removed the locks of a Snakemake that was killed" in said) is is_killed
     assert fresh.pending(*TO_MEASURE) == set()

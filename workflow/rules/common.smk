@@ -27,7 +27,8 @@ os.environ.update(
 # file has no rule, and would call a stale one up to date.
 try:
     STUDY = load_study(CONFIG, config)
-    RUNS = {str(run.derived): run for run in study_runs(STUDY)}
+    FOUND, LEFT_OUT = study_runs(STUDY)
+    RUNS = {str(run.derived): run for run in FOUND}
     # A job of a cluster parses this again, twice: it takes the files of whoever started it.
     if workflow.is_main_process:
         SOURCES = source_lists(STUDY.sweep_files)
@@ -38,7 +39,7 @@ try:
     FLEET_NODES = fleet_nodes(STUDY.file.fleet_nodes)
     if workflow.is_main_process:
         for note in study_notes(
-            STUDY, RUNS.values(), is_dry_run=workflow.output_settings.dryrun
+            STUDY, FOUND, LEFT_OUT, is_dry_run=workflow.output_settings.dryrun
         ):
             print(f"note: {printable(note)}", file=sys.stderr)
 except (ValueError, OSError) as error:

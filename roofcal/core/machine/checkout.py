@@ -23,7 +23,12 @@ def checkout_commit() -> str | None:
     ROOFCAL_GIT_COMMIT counts before what git says: files that were copied to another machine can
     lie in a git checkout of an older commit there.
     """
-    return _given_commit() or _head()
+    if given := os.environ.get("ROOFCAL_GIT_COMMIT"):
+        return given
+    try:
+        return _git(CHECKOUT, "rev-parse", "HEAD").strip()
+    except GitError:
+        return None
 
 
 def checkout_is_dirty() -> bool | None:
@@ -49,17 +54,6 @@ def changed_files(
     changed = _git(checkout, "diff", *names, commit, "--", *tracked)
     added = _git(checkout, "ls-files", "--others", "--exclude-standard", "-z", "--", *untracked)
     return sorted(set(filter(None, (changed + added).split("\0"))))
-
-
-def _given_commit() -> str | None:
-    return os.environ.get("ROOFCAL_GIT_COMMIT") or None
-
-
-def _head() -> str | None:
-    try:
-        return _git(CHECKOUT, "rev-parse", "HEAD").strip()
-    except GitError:
-        return None
 
 
 def _git(checkout: Path, *arguments: str) -> str:

@@ -11,7 +11,8 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,18 +47,6 @@ def lock_name(device: str) -> str:
     return f"@roofcal/{os.environ.get('ROOFCAL_LOCKS', 'device')}/{device}"
 
 
-def bind_name(held: socket.socket, name: str) -> bool:
-    """Give a Unix socket a name as `lock_name` returns it; False while another socket has it."""
-    try:
-        held.bind("\0" + name.removeprefix("@"))
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            return False
-        held.close()
-        raise
-    return True
-
-
 def lock_socket() -> socket.socket:
     """A socket without a name, for a worker to inherit before its device is free."""
     held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -68,11 +57,16 @@ def lock_socket() -> socket.socket:
 def try_lock(device: str, inherited: socket.socket | None = None) -> Lock | None:
     """The lock of a device, or None while another process holds it; with that socket, if given."""
     held = inherited or lock_socket()
-    if bind_name(held, lock_name(device)):
-        return Lock(name=device, socket=held)
-    if inherited is None:
-        held.close()
-    return None
+    try:
+        held.bind("\0" + lock_name(device).removeprefix("@"))
+    except OSError as error:
+        is_taken = error.errno == errno.EADDRINUSE
+        if inherited is None or not is_taken:
+            held.close()
+        if is_taken:
+            return None
+        raise
+    return Lock(name=device, socket=held)
 
 
 def is_locked(device: str) -> bool:
@@ -109,3 +103,13 @@ def wait_for_locks(
             tell(f"waiting: another measurement uses {', '.join(devices)}")
             has_told = True
         time.sleep(_POLL_S)
+
+
+@contextmanager
+def lock_held(name: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Within it this process holds a lock, for which it waits before as `wait_for_locks` does."""
+    (lock,) = wait_for_locks([name], 1, tell)
+    try:
+        yield
+    finally:
+        lock.release()

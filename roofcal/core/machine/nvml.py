@@ -8,8 +8,6 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
@@ -37,11 +35,6 @@ _NO_DRIVER: Final = (
 # A card that says this to one question cannot be measured, whatever it answers to the others.
 _DEAD: Final = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
 _NAMES_A_GPU: Final = re.compile(r"[0-9]+|(GPU|MIG)-.+")  # words of CUDA_VISIBLE_DEVICES
-
-_HIDING: Final = (
-    "CUDA_VISIBLE_DEVICES={setting} hides all NVIDIA GPUs of this machine; to measure them unset "
-    "it, or name some that `nvidia-smi -L` lists"
-)
 
 # SM clock in Hz, memory clock in Hz, power in W, temperature in degrees C, throttle reasons
 Reading = tuple[float, float, float, float, tuple[str, ...]]
@@ -102,32 +95,29 @@ def survey_gpus() -> GpuSurvey:
     words = None if setting is None else [word.strip() for word in setting.split(",")]
     is_hiding = words is not None and not _NAMES_A_GPU.fullmatch(words[0])
     try:
-        with _nvml_session():
+        pynvml.nvmlInit()
+        try:
             cards, forbidden = ([], []) if is_hiding else _cards()
             named = takewhile(bool, (_named(word, cards) for word in words or ()))
             devices = [one for card in (cards if words is None else named) for one in card]
             described = [_described(device) for device in devices]
             hides_all = setting is not None and not devices and pynvml.nvmlDeviceGetCount() > 0
+        finally:
+            pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
         is_here = error.value not in _NO_DRIVER and not is_hiding
         silence = [f"the NVIDIA driver does not answer (NVML: {error})"] if is_here else []
         return GpuSurvey([], silence, [], [])
+    hiding = (
+        f"CUDA_VISIBLE_DEVICES={setting!r} hides all NVIDIA GPUs of this machine; to measure them "
+        "unset it, or name some that `nvidia-smi -L` lists"
+    )
     return GpuSurvey(
         visible=[one for one in described if isinstance(one, Gpu)],
         silent=[one for one in described if isinstance(one, str)],
         forbidden=forbidden,
-        hiding=[_HIDING.format(setting=repr(setting))] if hides_all else [],
+        hiding=[hiding] if hides_all else [],
     )
-
-
-@contextmanager
-def _nvml_session() -> Iterator[None]:
-    """NVML for a with block; raises NVMLError where no driver answers."""
-    pynvml.nvmlInit()
-    try:
-        yield
-    finally:
-        pynvml.nvmlShutdown()
 
 
 class _Device(NamedTuple):
@@ -155,7 +145,8 @@ def _cards() -> tuple[list[list[_Device]], list[str]]:
             if error.value == pynvml.NVML_ERROR_NO_PERMISSION:
                 forbidden.append(f"GPU {index} is left out: not ours to use (NVML: {error})")
             else:
-                cards.append([_Device((), None, _silence(f"GPU {index}", error))])
+                silence = f"GPU {index} is left out: it does not answer (NVML: {error})"
+                cards.append([_Device((), None, silence)])
     return cards, forbidden
 
 
@@ -206,11 +197,7 @@ def _described(device: _Device) -> Gpu | str:
     try:
         return _describe_gpu(device.handle, is_slice=device.is_slice)
     except pynvml.NVMLError as error:
-        return _silence(device.uuids[-1], error)
-
-
-def _silence(name: str, error: pynvml.NVMLError) -> str:
-    return f"{name} is left out: it does not answer (NVML: {error})"
+        return f"{device.uuids[-1]} is left out: it does not answer (NVML: {error})"
 
 
 def _describe_gpu(handle: Any, *, is_slice: bool) -> Gpu:
@@ -309,10 +296,18 @@ class Sensor:
 
     def read(self) -> Reading | None:
         """A reading; None on a CPU, and where this card or driver does not answer."""
-        if self._handle is None:
+        handle = self._handle
+        if handle is None:
             return None
         try:
-            return _reading(self._handle)
+            mask = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+            return (
+                pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
+                pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
+                pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+                float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+                tuple(name for bit, name in _THROTTLE_NAMES.items() if mask & bit),
+            )
         except pynvml.NVMLError as error:
             # A card that does not answer is still timed; the record shows where readings lack.
             if not self._has_warned:
@@ -331,14 +326,3 @@ class Sensor:
             return None
         millijoules = _answer_or_none(pynvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
         return None if millijoules is None else millijoules / 1e3
-
-
-def _reading(handle: Any) -> Reading:
-    mask = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
-    return (
-        pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
-        pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
-        pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-        float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-        tuple(name for bit, name in _THROTTLE_NAMES.items() if mask & bit),
-    )

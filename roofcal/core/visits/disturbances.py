@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST
+from roofcal.core.machine.cores import BUSY_CPU, BUSY_HOST
 from roofcal.core.records import Measurement, Session
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.rows import split_visits

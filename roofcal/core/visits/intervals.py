@@ -37,7 +37,7 @@ from scipy.special import chdtri, digamma, polygamma, stdtrit
 from roofcal.core import portable_math
 from roofcal.core.records import Measurement, PlanPoint, Session, SettledTurns
 from roofcal.core.statistics import Summary, summarise
-from roofcal.core.visits.order import is_sentinel
+from roofcal.core.visits.rows import is_sentinel
 
 Array = NDArray[np.float64]
 Basis = Literal["samples", "visits", "sessions", "cards"]
@@ -68,7 +68,7 @@ _DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VisitTime:
+class VisitTime(Summary):
     """The median of one visit to a point, and the ends of the interval of its own samples, in s.
 
     windows_s        medians of windows of _WINDOW_S, of the only visit of a point with long turns
@@ -76,10 +76,6 @@ class VisitTime:
     """
 
     session_id: str
-    median: float
-    ci95_low: float
-    ci95_high: float
-    count: int
     windows_s: tuple[float, ...] = ()
     counted_windows: float = 1.0
 

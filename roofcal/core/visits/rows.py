@@ -1,19 +1,76 @@
-"""Visits: which a session may take over from earlier ones, and how they become one row."""
+"""Visits to points: in which order they are made, which a session takes over, how they become rows.
 
+A row holds all visits of its point. Visits whose times differ by more than visits scatter show that
+the point was in several states.
+"""
+
+import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import accumulate
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby, pairwise
 from statistics import median
 from typing import Any, Final
 
-from roofcal.core.records import Measurement, Record, Session, Telemetry, Visit
-from roofcal.core.visits.states import states_of_visits
+from roofcal.core.records import Measurement, PlanPoint, Record, Session, Telemetry, Visit
 
+SENTINEL: Final = "sentinel"  # the sweep of points that are measured again and again
+STATE_FACTOR: Final = 1.05  # visits further apart than this factor are states, not scatter
 # Keys of the timing protocol that bound a session and its visits, and do not say how one is timed.
 _OF_SESSIONS: Final = frozenset(
     ("visits", "most_visits", "more_visits", "visit_tolerance", "warm_card_s", "point_timeout_s")
 )
 VisitKey = tuple[str, int]  # point id, number of the visit
+
+
+def is_sentinel(point: PlanPoint) -> bool:
+    """Whether a point is of the panel that is measured at start, middle and end of a session."""
+    return SENTINEL in point.sweeps
+
+
+def groups_of(points: Iterable[PlanPoint]) -> list[list[PlanPoint]]:
+    """Points that stand together and are timed in turns, in the order of the points."""
+    return [list(members) for _, members in groupby(points, key=lambda point: point.group_key)]
+
+
+def shuffled_groups(points: Iterable[PlanPoint], seed: int | str) -> list[list[PlanPoint]]:
+    """Groups in a seeded random order.
+
+    Methods that may slow what runs after them (a profiler) come last, and groups on equally many
+    devices follow each other, because every other number of devices needs other processes.
+    """
+    groups = groups_of(sorted(points, key=lambda point: point.group_key))
+    random.Random(seed).shuffle(groups)
+    groups.sort(key=lambda group: (group[0].protocol.method == "profiler", group[0].world_size))
+    return groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitState:
+    """A state of a point: the median over the times of its visits in s, and how many there are."""
+
+    seconds: float
+    visits: int
+
+
+def states_of_visits(medians_s: Iterable[float]) -> tuple[VisitState, ...]:
+    """The states that the visits of a point were in, the fastest first; () for no visit.
+
+    Visits within 5 % of one another are in one state. Others are cut at the widest gap between
+    neighbouring times, and each part again, until the visits of every part are within 5 %.
+
+    Args:
+        medians_s: the median time of each visit in s, in any order.
+    """
+
+    def parts(ordered: list[float]) -> list[list[float]]:
+        if not ordered or ordered[-1] <= STATE_FACTOR * ordered[0]:
+            return [ordered] if ordered else []
+        gaps = [high / low for low, high in pairwise(ordered)]
+        cut = gaps.index(max(gaps)) + 1
+        return [*parts(ordered[:cut]), *parts(ordered[cut:])]
+
+    states = parts(sorted(medians_s))
+    return tuple(VisitState(seconds=median(state), visits=len(state)) for state in states)
 
 
 def reusable_visits(
@@ -60,6 +117,15 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
     firsts = list(accumulate((len(v.latency_samples_s) for v in timed[:-1]), initial=0))
     errors = [v.relative_error for v in timed if v.relative_error is not None]
     unsettled = any(visit.unsettled_samples for visit in timed)
+    readings = {
+        name: tuple(reading for v in timed for reading in getattr(v.telemetry, name))
+        for name in Telemetry.__slots__
+    }
+    readings["sample_index"] = tuple(
+        index + offset
+        for v, offset in zip(timed, firsts, strict=True)
+        for index in v.telemetry.sample_index
+    )
     return replace(
         first,
         visit=0,
@@ -87,7 +153,7 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
             for v, offset in zip(timed, firsts, strict=True)
         ),
         relative_error=max(errors) if errors else None,
-        telemetry=_joined_telemetry([v.telemetry for v in timed], firsts),
+        telemetry=Telemetry(**readings),
         kernel_names=tuple(dict.fromkeys(name for v in timed for name in v.kernel_names)),
         elapsed_s=sum(v.elapsed_s for v in timed),
         fastest_rank_s=tuple(s for v in timed for s in v.fastest_rank_s),
@@ -116,19 +182,6 @@ def _remarks(visits: Sequence[Measurement], first: Measurement) -> Sequence[str]
     return remarks
 
 
-def _joined_telemetry(parts: Sequence[Telemetry], firsts: Sequence[int]) -> Telemetry:
-    """The readings of all visits, beside the samples of the row."""
-    lists = {
-        name: [x for part in parts for x in getattr(part, name)] for name in Telemetry.__slots__
-    }
-    lists["sample_index"] = [
-        index + offset
-        for part, offset in zip(parts, firsts, strict=True)
-        for index in part.sample_index
-    ]
-    return Telemetry(**{name: tuple(values) for name, values in lists.items()})
-
-
 def split_visits(row: Measurement) -> list[Measurement]:
     """The visits of a row one by one, each as a row without visits; [row] where it holds none.
 
@@ -136,32 +189,32 @@ def split_visits(row: Measurement) -> list[Measurement]:
     """
     if not row.visits:
         return [row]
-    firsts = [visit.first_sample for visit in row.visits]
-    ends = [*firsts[1:], len(row.latency_samples_s)]
-    return [_one_visit(row, visit, end) for visit, end in zip(row.visits, ends, strict=True)]
-
-
-def _one_visit(row: Measurement, visit: Visit, end: int) -> Measurement:
-    """One visit of a row; `end` is the index behind its last sample."""
-    first = visit.first_sample
-    turns = [i for i, start in enumerate(row.slice_starts) if first <= start < end]
-    readings = [i for i, at in enumerate(row.telemetry.sample_index) if first <= at < end]
-    telemetry = {
-        name: tuple(getattr(row.telemetry, name)[i] for i in readings)
-        for name in Telemetry.__slots__
-    }
-    telemetry["sample_index"] = tuple(at - first for at in telemetry["sample_index"])
-    return replace(
-        row,
-        session_id=visit.session_id,
-        visits=(),
-        latency_samples_s=row.latency_samples_s[first:end],
-        warmup_samples=visit.warmup_samples,
-        slice_starts=tuple(row.slice_starts[i] - first for i in turns),
-        unsettled_samples=tuple(row.unsettled_samples[i] for i in turns if row.unsettled_samples),
-        telemetry=Telemetry(**telemetry),
-        started_s=visit.started_s,
-        elapsed_s=visit.elapsed_s,
-        fastest_rank_s=row.fastest_rank_s[first:end],
-        energy_windows=(),
-    )
+    ends = [*(visit.first_sample for visit in row.visits[1:]), len(row.latency_samples_s)]
+    visits = []
+    for visit, end in zip(row.visits, ends, strict=True):
+        first = visit.first_sample
+        turns = [i for i, start in enumerate(row.slice_starts) if first <= start < end]
+        readings = [i for i, at in enumerate(row.telemetry.sample_index) if first <= at < end]
+        telemetry = {
+            name: tuple(getattr(row.telemetry, name)[i] for i in readings)
+            for name in Telemetry.__slots__
+        }
+        telemetry["sample_index"] = tuple(at - first for at in telemetry["sample_index"])
+        unsettled = tuple(row.unsettled_samples[i] for i in turns if row.unsettled_samples)
+        visits.append(
+            replace(
+                row,
+                session_id=visit.session_id,
+                visits=(),
+                latency_samples_s=row.latency_samples_s[first:end],
+                warmup_samples=visit.warmup_samples,
+                slice_starts=tuple(row.slice_starts[i] - first for i in turns),
+                unsettled_samples=unsettled,
+                telemetry=Telemetry(**telemetry),
+                started_s=visit.started_s,
+                elapsed_s=visit.elapsed_s,
+                fastest_rank_s=row.fastest_rank_s[first:end],
+                energy_windows=(),
+            )
+        )
+    return visits

@@ -17,6 +17,7 @@ from roofcal.core.devices import (
 )
 from roofcal.core.yaml_files import ConfigError
 from tests.paths import ROOT
+from tests.roofcal.models.runs import WAVE
 
 FOLDER = ROOT / "config" / "devices"
 SPECS = load_devices(FOLDER)
@@ -55,50 +56,30 @@ def test_the_devices_asked_for_are_there() -> None:
 
 
 @every_spec
-def test_every_column_is_plausible(spec: DeviceSpec) -> None:
+def test_every_value_is_plausible(spec: DeviceSpec) -> None:
+    rates = spec.peak_flops_per_s
     for column, (low, high) in PLAUSIBLE.items():
         value = getattr(spec, column)
         assert value is None or low <= value <= high, column
-
-
-@every_spec
-def test_rates_stand_in_the_usual_ratio_to_bf16(spec: DeviceSpec) -> None:
-    rates = spec.peak_flops_per_s
     for dtype, (low, high) in PLAUSIBLE_RATE.items():
         assert low <= rates.get(dtype, low * rates["bf16"]) / rates["bf16"] <= high, dtype
-
-
-@every_spec
-def test_bf16_is_dense_because_the_clock_it_takes_exists(spec: DeviceSpec) -> None:
-    """Twice the dense rate would take 2.8 GHz or more, and nothing here runs that fast."""
+    # bf16 is dense: twice the rate would take a clock of 2.8 GHz, at which nothing here runs.
     per_clock = BF16_PER_CLOCK[spec.architecture] / (2 if "GeForce" in spec.names[0] else 1)
-    clock_hz = spec.peak_flops_per_s["bf16"] / spec.compute_units / per_clock
-    assert 1.3e9 < clock_hz < 2.6e9
+    assert 1.3e9 < rates["bf16"] / spec.compute_units / per_clock < 2.6e9
+    assert 100 < rates["bf16"] / spec.dram_bytes_per_s < 450, "the ridge point"
 
 
 @every_spec
-def test_the_ridge_point_is_plausible(spec: DeviceSpec) -> None:
-    assert 100 < spec.peak_flops_per_s["bf16"] / spec.dram_bytes_per_s < 450
-
-
-@every_spec
-def test_what_an_architecture_lacks_has_no_rate(spec: DeviceSpec) -> None:
-    has_fp8 = spec.architecture != "sm_80"
-    has_fp4 = spec.architecture in {"sm_100", "sm_103", "sm_120", "gfx950"}
-    assert ("fp8" in spec.peak_flops_per_s) == has_fp8
-    assert ("fp4" in spec.peak_flops_per_s) == has_fp4
-
-
-@every_spec
-def test_vendor_name_and_architecture_agree(spec: DeviceSpec) -> None:
+def test_names_rates_and_sources_are_those_of_the_architecture_and_its_vendor(
+    spec: DeviceSpec,
+) -> None:
     architecture, first = {"nvidia": ("sm_", "NVIDIA "), "amd": ("gfx", "AMD ")}[spec.vendor]
     assert spec.device.startswith(f"{spec.vendor}-")
     assert spec.architecture.startswith(architecture)
     assert all(name.startswith(first) for name in spec.names)
-
-
-@every_spec
-def test_every_value_has_a_source_in_words(spec: DeviceSpec) -> None:
+    has_fp4 = spec.architecture in {"sm_100", "sm_103", "sm_120", "gfx950"}
+    assert ("fp8" in spec.peak_flops_per_s) == (spec.architecture != "sm_80")
+    assert ("fp4" in spec.peak_flops_per_s) == has_fp4
     assert spec.sources.keys() == RAW[spec.device]["values"].keys()
     assert all(re.search(r"\w+.* \(20\d\d[-\d]*\)", text) for text in spec.sources.values())
 
@@ -166,53 +147,45 @@ def test_a_card_as_its_driver_describes_it_is_matched(
     assert matched == (SPECS[device], "")
 
 
-@pytest.mark.parametrize("unknown", [{}, {"memory_clock_hz": 1e9}, {"memory_bus_bits": 64}])
-def test_bandwidth_counts_only_where_clock_and_bus_are_known(unknown: dict[str, Any]) -> None:
-    assert match_device(SPECS, **H200, **unknown) == (SPECS["nvidia-h200"], "")
-
-
 @pytest.mark.parametrize(
-    "name",
-    ["NVIDIA H100", "NVIDIA H20", "H200", "NVIDIA H200 SXM", "nvidia h200", "AMD Instinct", ""],
+    ("seen", "reason"),
+    [
+        *(
+            ({"name": name}, f"lists the name '{name}'")  # a prefix or a relative of a name
+            for name in ("NVIDIA H100", "H200", "NVIDIA H200 SXM", "nvidia h200", "AMD Instinct")
+        ),
+        (
+            {"name": "AMD Instinct MI300X", "compute_units": 38},
+            "this 'AMD Instinct MI300X' is not amd-mi300x: it has 38 compute units instead of 304",
+        ),
+        # The board of 2.4 TB/s whose bandwidth torchao gives to every H100.
+        (
+            {
+                "name": "NVIDIA H100 80GB HBM3",
+                "memory_clock_hz": 1.875e9,
+                "memory_bus_bits": 5120,
+            },
+            "memory of 2400 GB/s by clock and bus instead of 3350",
+        ),
+        (
+            {"compute_units": 78, "memory_clock_hz": 1e9, "memory_bus_bits": 6016},
+            "it has 78 compute units instead of 132 and memory of 1504 GB/s",
+        ),
+        ({"memory_clock_hz": 3.40e9, "memory_bus_bits": 6016}, "5114 GB/s"),
+        ({"memory_clock_hz": 2.9e9, "memory_bus_bits": 6016}, "4362 GB/s"),
+        ({"memory_clock_hz": 3.39e9, "memory_bus_bits": 6016}, ""),  # within six per cent
+        ({"memory_clock_hz": 3.00e9, "memory_bus_bits": 6016}, ""),
+        ({"memory_clock_hz": 1e9}, ""),  # no bandwidth is known
+        ({"memory_bus_bits": 64}, ""),
+    ],
 )
-def test_a_prefix_or_a_relative_of_a_name_is_not_matched(name: str) -> None:
-    spec, reason = match_device(SPECS, name=name, compute_units=132)
-    assert spec is None
-    assert f"lists the name '{name}'" in reason
-
-
-def test_another_number_of_compute_units_is_not_matched_and_says_so() -> None:
-    seen: dict[str, Any] = {"name": "AMD Instinct MI300X", "compute_units": 38}
-    spec, reason = match_device(SPECS, **seen)
-    assert spec is None
-    assert (
-        reason
-        == "this 'AMD Instinct MI300X' is not amd-mi300x: it has 38 compute units instead of 304"
-    )
-
-
-def test_a_custom_h100_with_slower_memory_is_not_matched_and_says_so() -> None:
-    """The board of 2.4 TB/s whose bandwidth torchao gives to every H100."""
-    seen: dict[str, Any] = {"name": "NVIDIA H100 80GB HBM3", "compute_units": 132}
-    seen |= {"memory_clock_hz": 1.875e9, "memory_bus_bits": 5120}
-    spec, reason = match_device(SPECS, **seen)
-    assert spec is None
-    assert "memory of 2400 GB/s by clock and bus instead of 3350" in reason
-
-
-def test_two_differences_are_both_named() -> None:
-    seen: dict[str, Any] = {"name": "NVIDIA H200", "compute_units": 78}
-    _, reason = match_device(SPECS, **seen, memory_clock_hz=1e9, memory_bus_bits=6016)
-    assert "78 compute units" in reason
-    assert "1504 GB/s" in reason
-
-
-@pytest.mark.parametrize(
-    ("hertz", "matched"), [(3.39e9, True), (3.40e9, False), (3.00e9, True), (2.9e9, False)]
-)
-def test_bandwidth_may_differ_by_six_percent(hertz: float, matched: bool) -> None:
-    card, _ = match_device(SPECS, **H200, memory_clock_hz=hertz, memory_bus_bits=6016)
-    assert (card is not None) == matched
+def test_a_card_that_is_another_one_is_not_matched_and_says_why(
+    seen: dict[str, Any], reason: str
+) -> None:
+    spec, said = match_device(SPECS, **(H200 | seen))
+    assert spec == (None if reason else SPECS["nvidia-h200"])
+    assert reason in said
+    assert bool(reason) == bool(said)
 
 
 # --- mistakes in a file ---------------------------------------------------------------------------
@@ -246,33 +219,17 @@ def test_an_unchanged_copy_is_valid(tmp_path: Path) -> None:
     assert load_device(write(tmp_path)) == SPECS["nvidia-h200"]
 
 
-def test_a_misspelt_key_gets_the_nearest_one(tmp_path: Path) -> None:
-    def misspell(raw: dict[str, Any]) -> None:
-        raw["values"]["fp8_dense_tflop"] = raw["values"].pop("fp8_dense_tflops")
-
-    (message,) = errors_of(tmp_path, misspell)
-    assert message == "values.fp8_dense_tflop: unknown key; did you mean 'fp8_dense_tflops'?"
-
-
-NUMBERS: list[tuple[str, object, str]] = [
-    ("l2_mib", -60, "Input should be greater than 0 (got -60)"),
-    ("l2_mib", 0, "Input should be greater than 0 (got 0)"),
-    ("l2_mib", "60", "Input should be a valid number (got '60')"),
-    ("l2_mib", None, "Input should be a valid number (got None)"),
-    ("l2_mib", float("nan"), "Input should be a finite number (got nan)"),
-    ("compute_units", 132.5, "Input should be a valid integer (got 132.5)"),
-    ("compute_units", True, "Input should be a valid integer (got True)"),
-]
-
-
-@pytest.mark.parametrize(("key", "number", "message"), NUMBERS)
-def test_a_value_that_is_no_positive_number_is_named(
-    tmp_path: Path, key: str, number: object, message: str
-) -> None:
-    assert errors_of(tmp_path, value(key, value=number)) == [f"values.{key}.value: {message}"]
+def misspelt(raw: dict[str, Any]) -> None:
+    raw["values"]["fp8_dense_tflop"] = raw["values"].pop("fp8_dense_tflops")
 
 
 MISTAKES: list[tuple[Edit, str]] = [
+    (misspelt, "values.fp8_dense_tflop: unknown key; did you mean 'fp8_dense_tflops'?"),
+    (value("l2_mib", value=0), "values.l2_mib.value: Input should be greater than 0 (got 0)"),
+    (value("l2_mib", value="60"), "l2_mib.value: Input should be a valid number (got '60')"),
+    (value("l2_mib", value=float("nan")), "value: Input should be a finite number (got nan)"),
+    (value("compute_units", value=132.5), "value: Input should be a valid integer (got 132.5)"),
+    (value("compute_units", value=True), "value: Input should be a valid integer (got True)"),
     (value("l2_mib", nots="x"), "values.l2_mib.nots: unknown key; did you mean 'note'?"),
     (value("l2_mib", source="h200-drive"), "no source 'h200-drive'; did you mean 'h200-driver'?"),
     (value("l2_mib", source=["h200-driver"]), "values.l2_mib.source: Input should be a valid str"),
@@ -312,38 +269,78 @@ def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
     assert places == {"vendr", "vendor", *(f"values.{key}" for key in keys)}
 
 
-@pytest.mark.parametrize("text", ["", "just text", "- a list", "device: [unclosed", "\x00"])
-def test_a_file_that_is_no_datasheet_is_named(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "nvidia-h200.yaml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=re.escape(str(path))):
-        load_device(path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nvidia-none\.yaml: cannot be read"):
-        load_device(tmp_path / "nvidia-none.yaml")
-
-
-def test_mistakes_of_all_files_are_reported_together(tmp_path: Path) -> None:
+def test_mistakes_of_all_files_are_reported_together_and_no_name_stands_in_two(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "a", value("l2_mib", value=-1))
     write(tmp_path, "b", value("memory_gb", value="many"))
     with pytest.raises(ConfigError) as raised:
         load_devices(tmp_path)
-    assert [Path(line.split(":")[0]).name for line in str(raised.value).splitlines()] == [
-        "a.yaml",
-        "b.yaml",
-    ]
-
-
-def test_a_name_in_two_files_is_refused(tmp_path: Path) -> None:
+    lines = str(raised.value).splitlines()
+    assert [Path(line.split(":")[0]).name for line in lines] == ["a.yaml", "b.yaml"]
     write(tmp_path, "a")
     write(tmp_path, "b")
-    with pytest.raises(
-        ConfigError, match=r"b\.yaml: names: 'NVIDIA H200' is a name in a\.yaml too"
-    ):
+    said = r"b\.yaml: names: 'NVIDIA H200' is a name in a\.yaml too"
+    with pytest.raises(ConfigError, match=said):
         load_devices(tmp_path)
-
-
-def test_a_folder_without_files_has_no_devices(tmp_path: Path) -> None:
     assert load_devices(tmp_path / "none") == {}
+
+
+# --- section `wave` -------------------------------------------------------------------------------
+
+DESCRIBED = [
+    *("amd-mi300x", "amd-mi325x", "amd-mi355x"),
+    *("nvidia-b200", "nvidia-b300", "nvidia-gb200", "nvidia-h200"),
+]
+
+
+def test_the_devices_asked_for_are_described_and_get_their_memory_and_cache() -> None:
+    assert [name for name, spec in SPECS.items() if spec.wave is not None] == DESCRIBED
+    assert WAVE.stream_bytes_per_s == pytest.approx(2e12)
+    assert WAVE.l2_bytes_per_clock_and_unit == pytest.approx(80)
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_a_description_agrees_with_the_datasheet_and_has_sources(name: str) -> None:
+    spec, device = SPECS[name], SPECS[name].wave
+    assert device is not None
+    for same in ("compute_units", "dram_bytes_per_s", "dram_bytes", "link_bytes_per_s"):
+        assert getattr(device, same) == getattr(spec, same), same
+    for dtype, per_clock in device.matrix_flops_per_clock.items():
+        peak = per_clock * device.clock_hz * device.compute_units
+        assert peak == pytest.approx(spec.peak_flops_per_s[dtype], rel=1e-3), dtype
+    assert all(len(source) > 20 for source in spec.wave_sources.values())
+    assert len(spec.wave_sources) == 22
+
+
+def test_units_of_a_description_become_si() -> None:
+    device = SPECS["nvidia-h200"].wave
+    assert device is not None
+    assert (device.clock_hz, device.lds_bytes) == (1.83e9, 228 * 1024)
+    assert device.launch_s == 2e-6
+    assert device.link_latency_s == pytest.approx(3.6e-6)
+    assert device.tiles[0] == (64, 16)
+    assert device.softmax_per_clock["exponential"] == 16
+
+
+def test_all_mistakes_of_a_description_are_named_at_once(tmp_path: Path) -> None:
+    def spoil(raw: dict[str, Any]) -> None:
+        wave = raw["wave"]
+        wave["clock_mzh"] = wave.pop("clock_mhz")
+        wave["lds_kib"]["value"] = "132"
+        wave["matrix_fraction"]["value"] = 1.5
+        del wave["softmax_per_clock"]["value"]["sum"]
+        wave["launch_us"]["source"] = "torchoa"
+
+    said = "\n".join(errors_of(tmp_path, spoil))
+    for message in (
+        "wave.clock_mzh: unknown key; did you mean 'clock_mhz'?",
+        "wave.clock_mhz: missing, and required",
+        "wave.lds_kib.value: Input should be a valid integer (got '132')",
+        "wave.matrix_fraction.value: Input should be less than or equal to 1",
+        "wave.softmax_per_clock.value.sum: missing, and required",
+        "wave.launch_us.source: no source 'torchoa'; did you mean 'torchao'?",
+    ):
+        assert message in said
+    without_link = errors_of(tmp_path, lambda raw: raw["values"].pop("link_gb_per_s"))
+    assert "values.link_gb_per_s: missing, and section `wave` needs it" in without_link

@@ -34,42 +34,38 @@ def test_environments_that_would_share_a_name_are_told_apart() -> None:
     ]
 
 
-def test_a_name_holds_the_environment_it_was_made_of() -> None:
+@pytest.mark.parametrize("model", [CALIBRATED, "torchao", "wave", "calibrated_s"])
+def test_a_name_holds_the_environment_it_was_made_of_if_any(model: str) -> None:
     assert transferred_model("e1") == "calibrated@e1"
     assert origin_environment(transferred_model(OWN)) == OWN
-
-
-@pytest.mark.parametrize("model", [CALIBRATED, "torchao", "wave", "calibrated_s"])
-def test_other_models_come_from_no_other_environment(model: str) -> None:
     assert origin_environment(model) is None
     assert origin_labels(OWN, [model]) == {}
-
-
-@pytest.mark.parametrize(
-    ("other", "name"),
-    [
-        ("driver580.159.04-torch2.10.0+cu130-triton3.6.0-11111111", "torch2.10.0+cu130"),
-        ("driver570.86-torch2.11.0+cu130-triton3.6.0-22222222", "driver570.86"),
-        ("driver570.86-torch2.9.1-triton3.5.0-3", "driver570.86 torch2.9.1 triton3.5.0"),
-    ],
-)
-def test_an_environment_is_called_by_the_versions_that_differ(other: str, name: str) -> None:
-    assert labels_of(other) == [name]
-
-
-def test_without_another_version_the_hash_tells_environments_apart() -> None:
-    assert labels_of("driver580.159.04-torch2.11.0+cu130-triton3.6.0-44444444") == [
-        "environment 44444444"
-    ]
-    assert labels_of("torch2.13-9", own="torch2.13-driver1-8") == ["environment 9"]
-
-
-def test_two_environments_never_have_one_name() -> None:
-    labels = labels_of("torch2.10-aaaa", "torch2.10-bbbb", "torch2.9-cccc", own="torch2.11-dddd")
-    assert labels == ["torch2.10 (aaaa)", "torch2.10 (bbbb)", "torch2.9"]
 
 
 def test_versions_are_compared_as_numbers() -> None:
     names = ["driver580.9-torch2.11", "driver580.10-torch2.9", "driver580.9-torch2.9"]
     ordered = ["driver580.9-torch2.9", "driver580.9-torch2.11", "driver580.10-torch2.9"]
     assert sorted(names, key=version_key) == ordered
+
+
+DRIVER = "driver570.86-torch2.11.0+cu130-triton3.6.0-22222222"
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "labels"),
+    [
+        (OWN, [DRIVER], ["driver570.86"]),  # the versions that differ
+        (OWN, ["driver570.86-torch2.9.1-triton3.5.0-3"], ["driver570.86 torch2.9.1 triton3.5.0"]),
+        (OWN, [OWN.replace("a51dd0fa", "44444444")], ["environment 44444444"]),
+        ("torch2.13-driver1-8", ["torch2.13-9"], ["environment 9"]),
+        (
+            "torch2.11-dddd",
+            ["torch2.10-aaaa", "torch2.10-bbbb", "torch2.9-cccc"],
+            ["torch2.10 (aaaa)", "torch2.10 (bbbb)", "torch2.9"],
+        ),
+    ],
+)
+def test_two_environments_never_have_one_name(
+    own: str, others: list[str], labels: list[str]
+) -> None:
+    assert labels_of(*others, own=own) == labels

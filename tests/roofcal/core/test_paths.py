@@ -13,15 +13,10 @@ def touch(path: Path) -> Path:
     return path
 
 
-def test_a_run_is_named_by_its_folders() -> None:
-    run = RunFolder.at(Path("results/nvidia-h200/e1"))
-    assert (run.device, run.environment_id) == ("nvidia-h200", "e1")
-    assert run.name == "nvidia-h200/e1"
-    assert run.derived == run.folder
-
-
 def test_derived_files_may_be_in_another_folder() -> None:
     run = RunFolder.at(Path("a/d/e"), Path("b/d/e"))
+    assert (run.device, run.environment_id, run.name) == ("d", "e", "d/e")
+    assert RunFolder.at(run.folder).derived == run.folder
     assert run.environment_file == Path("a/d/e/environment.jsonl")
     assert run.journal_file("gemm") == Path("a/d/e/journal/gemm.jsonl")
     assert run.calibration_file == Path("b/d/e/calibration.jsonl")
@@ -33,16 +28,12 @@ def test_derived_files_may_be_in_another_folder() -> None:
 @pytest.mark.parametrize("end", ["", ".gz"])
 def test_records_files_are_found_packed_or_not(tmp_path: Path, end: str) -> None:
     run = RunFolder.at(tmp_path)
+    assert run.plan_file("gemm") == tmp_path / "plan/gemm.jsonl"
+    assert run.planned_ops() == run.predicted_ops() == []
     plan = touch(tmp_path / f"plan/gemm.jsonl{end}")
     measured = touch(tmp_path / f"measurements/gemm.jsonl{end}")
     assert (run.plan_file("gemm"), run.measurements_file("gemm")) == (plan, measured)
     assert run.planned_ops() == run.measured_ops() == ["gemm"]
-
-
-def test_a_records_file_that_is_not_there_has_the_plain_name(tmp_path: Path) -> None:
-    run = RunFolder.at(tmp_path)
-    assert run.plan_file("gemm") == tmp_path / "plan/gemm.jsonl"
-    assert run.planned_ops() == run.predicted_ops() == []
 
 
 def test_unfinished_and_other_files_are_no_ops(tmp_path: Path) -> None:

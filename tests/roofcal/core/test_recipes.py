@@ -25,10 +25,6 @@ def test_a_scale_covers_its_block_and_the_last_block_may_be_ragged(
     assert Operand(dtype="fp8_e4m3", scale=scale).nbytes(300, 200) == 300 * 200 + 4 * scales
 
 
-def test_an_operand_without_scales_is_its_elements() -> None:
-    assert Operand(dtype="bf16").nbytes(3, 5) == 30
-
-
 def test_names_say_dtype_granularity_and_accumulation() -> None:
     for name, recipe in GEMM_RECIPES.items():
         assert recipe.name == name
@@ -65,12 +61,3 @@ def test_weights_alone_may_be_narrow() -> None:
 )
 def test_elements_are_packed_and_rounded_up(dtype: str, elements: int, expected: int) -> None:
     assert nbytes(dtype, elements) == expected
-
-
-def test_every_width_is_a_power_of_two() -> None:
-    assert all(bits & (bits - 1) == 0 for bits in BITS.values())
-
-
-def test_an_unknown_dtype_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        nbytes("fp7", 1)

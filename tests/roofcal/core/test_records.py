@@ -83,9 +83,12 @@ def test_a_record_survives_its_line(record: Record) -> None:
     assert decode(encode(record)) == record
 
 
-def test_a_point_is_itself_whatever_the_order_of_its_axes_and_its_sweeps() -> None:
+def test_points_are_told_apart_by_what_changes_the_number_and_grouped_by_shape() -> None:
     other = replace(POINT, shape={"k": 3, "n": 2, "m": 1}, sweeps=("a", "b"))
     assert other.point_id == POINT.point_id
+    assert replace(POINT, recipe="fp32", provider="x").group_key == POINT.group_key
+    assert replace(POINT, shape={"m": 1, "n": 2, "k": 9}).group_key != POINT.group_key
+    assert replace(POINT, repeat=1).group_key != POINT.group_key
 
 
 @pytest.mark.parametrize(
@@ -106,44 +109,29 @@ def test_what_changes_the_number_changes_the_point(change: dict[str, object]) ->
     assert replace(POINT, **change).point_id != POINT.point_id  # type: ignore[arg-type]
 
 
-def test_contenders_share_a_group_and_shapes_do_not() -> None:
-    assert replace(POINT, recipe="fp32", provider="x").group_key == POINT.group_key
-    assert replace(POINT, shape={"m": 1, "n": 2, "k": 9}).group_key != POINT.group_key
-    assert replace(POINT, repeat=1).group_key != POINT.group_key
-
-
 def test_the_environment_id_names_versions_and_depends_on_every_field() -> None:
     assert ENVIRONMENT.environment_id.startswith("torch2-")
     newer = replace(ENVIRONMENT, driver="580")
     assert newer.environment_id.startswith("driver580-torch2-")
-    assert replace(ENVIRONMENT, python="3.12").environment_id != ENVIRONMENT.environment_id
-
-
-def test_ids_from_before_cpu_quotas_hold() -> None:
-    assert ENVIRONMENT.environment_id == "torch2-339292fb"
-    assert "cpu_quota_cores" not in encode(ENVIRONMENT)
-    limited = replace(ENVIRONMENT, cpu_quota_cores=1.5)
-    assert limited.environment_id != ENVIRONMENT.environment_id
-    assert decode(encode(limited)) == limited
-
-
-def test_warm_up_samples_are_kept_and_do_not_count() -> None:
-    assert MEASUREMENT.settled_samples_s == (1e-6, 2e-6)
+    assert ENVIRONMENT.environment_id == "torch2-339292fb", "ids from before CPU quotas hold"
+    for change in ({"python": "3.12"}, {"cpu_quota_cores": 1.5}):
+        assert replace(ENVIRONMENT, **change).environment_id != ENVIRONMENT.environment_id
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.gz"])
 def test_files_hold_records_in_order_compressed_or_not(tmp_path: Path, name: str) -> None:
     path = tmp_path / "new/folder" / name
+    with pytest.raises(RecordsError, match=f"{name}: no such records file"):
+        read_records(path)
     write_records(path, RECORDS)
+    assert name == "r.jsonl" or path.read_bytes()[4:8] == bytes(4), "no time of packing"
+    if name == "r.jsonl":
+        path.unlink()
+        for record in RECORDS:
+            append_record(path, record)
     assert read_records(path) == RECORDS
     assert read_records(path, PlanPoint) == [POINT]
     assert read_records(path, PlanPoint, Environment) == [POINT, ENVIRONMENT]
-
-
-def test_compressed_bytes_do_not_depend_on_the_time(tmp_path: Path) -> None:
-    for name in ("a.jsonl.gz", "b.jsonl.gz"):
-        write_records(tmp_path / name, RECORDS)
-    assert (tmp_path / "a.jsonl.gz").read_bytes()[4:8] == b"\0\0\0\0"
 
 
 def test_a_bad_line_is_named_and_the_good_ones_are_kept(tmp_path: Path) -> None:
@@ -174,6 +162,10 @@ def test_a_file_cut_off_in_the_middle_keeps_what_came_before(tmp_path: Path) -> 
         (encode(POINT).replace("PlanPoint", "Plan"), "not a record"),
         ("[]", "not a record"),
         (encode(MEASUREMENT).replace('"ok"', '"good"'), "Measurement.status"),
+        (
+            encode(POINT).replace('"schema_version":2', f'"schema_version":{SCHEMA_VERSION + 1}'),
+            "schema version 4, this roofcal reads 3 and older; use",
+        ),
     ],
 )
 def test_a_wrong_record_says_which_field(line: str, says: str) -> None:
@@ -182,32 +174,12 @@ def test_a_wrong_record_says_which_field(line: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_a_newer_schema_says_what_to_use() -> None:
-    newer = encode(POINT).replace('"schema_version":2', f'"schema_version":{SCHEMA_VERSION + 1}')
-    with pytest.raises(RecordsError, match="schema version 4, this roofcal reads 3 and older; use"):
-        decode(newer)
-
-
 def test_records_of_the_first_schema_are_read() -> None:
     """Published files were written before there was a quantisation error."""
     body = json.loads(encode(MEASUREMENT))
     del body["quantisation_error"]
     decoded = decode(json.dumps(body | {"schema_version": 1}))
     assert decoded == replace(MEASUREMENT, quantisation_error=None)
-
-
-def test_errors_of_outputs_are_written_where_there_are_any() -> None:
-    """Records of ops without them are what they were, to the byte."""
-    assert "output_errors" not in encode(MEASUREMENT)
-    with_errors = replace(MEASUREMENT, output_errors={"output": 0.03, "grad_weight": 0.002})
-    assert decode(encode(with_errors)) == with_errors
-
-
-def test_peak_memory_is_written_where_it_was_observed() -> None:
-    assert "peak_bytes" not in encode(MEASUREMENT)
-    with_memory = replace(MEASUREMENT, peak_bytes=1 << 30)
-    assert decode(encode(with_memory)) == with_memory
-    assert json.loads(encode(with_memory))["schema_version"] == 3
 
 
 VISITED = replace(
@@ -228,16 +200,29 @@ VISITED = replace(
 )
 
 
+@pytest.mark.parametrize(
+    ("change", "version"),
+    [
+        ({"output_errors": {"output": 0.03, "grad_weight": 0.002}}, 2),
+        ({"fastest_rank_s": (1e-6,) * 3, "rank_medians_s": (2e-6, 1e-6)}, 2),
+        ({"peak_bytes": 1 << 30}, 3),
+        ({"visits": (Visit(first_sample=0, warmup_samples=1, session_id="first"),)}, 3),
+    ],
+)
+def test_records_without_later_fields_are_what_they_were_to_the_byte(
+    change: dict[str, Any], version: int
+) -> None:
+    before, changed = json.loads(encode(MEASUREMENT)), replace(MEASUREMENT, **change)
+    assert not change.keys() & before.keys()
+    assert (before["schema_version"], json.loads(encode(changed))["schema_version"]) == (2, version)
+    assert decode(encode(changed)) == changed
+
+
 def test_samples_count_behind_the_warm_up_of_their_visit_and_start_of_their_turn() -> None:
     assert VISITED.settled_turns_s == (((3.0, 4.0), (5.0, 6.0)), ((9.0, 10.0), (12.0,)))
     assert VISITED.settled_samples_s == (3.0, 4.0, 5.0, 6.0, 9.0, 10.0, 12.0)
     assert VISITED.settled_readings == (2, 4, 5)
-
-
-def test_visits_are_written_as_version_3_and_read_again() -> None:
-    assert '"schema_version":3' in encode(VISITED)
-    assert decode(encode(VISITED)) == VISITED
-    assert '"schema_version":2' in encode(MEASUREMENT)
+    assert MEASUREMENT.settled_samples_s == (1e-6, 2e-6)
 
 
 @pytest.mark.parametrize(
@@ -254,21 +239,3 @@ def test_visits_are_written_as_version_3_and_read_again() -> None:
 def test_visits_that_cannot_be_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(RecordsError, match=says):
         decode(encode(replace(VISITED, **changes)))
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecordsError, match=r"nothing\.jsonl: no such records file"):
-        read_records(tmp_path / "nothing.jsonl")
-
-
-def test_appending_adds_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "journal/r.jsonl"
-    append_record(path, POINT)
-    append_record(path, ENVIRONMENT)
-    assert read_records(path) == [POINT, ENVIRONMENT]
-
-
-def test_a_measurement_on_one_device_is_written_as_before_there_were_several() -> None:
-    assert "rank" not in encode(MEASUREMENT)
-    shared = replace(MEASUREMENT, fastest_rank_s=(1e-6,) * 3, rank_medians_s=(2e-6, 1e-6))
-    assert decode(encode(shared)) == shared

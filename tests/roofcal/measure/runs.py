@@ -167,32 +167,25 @@ def hangs_are_noted(patch: pytest.MonkeyPatch, run: Run) -> None:
         noted = path.read_text().split() if path.exists() else []
         return str(worker.pid) in noted or not worker.is_running()
 
-    of_process, of_ranks = WorkerProcess.next_event, RankGroup.next_event
+    def patient(kind: type[Any], seconds: float, workers_of: Any, has_ended: Any) -> None:
+        next_event = kind.next_event
 
-    def next_event_of_process(worker: WorkerProcess, _: float) -> Any:
-        while True:
-            is_hopeless = hangs(worker)
-            event = of_process(worker, 1.0)
-            if event is not None or is_hopeless or not worker.open:
-                return event
+        def wait_for_event(waiting: Any, _: float) -> Any:
+            while True:
+                is_hopeless = any(map(hangs, workers_of(waiting)))
+                event = next_event(waiting, seconds)
+                if event is not None or is_hopeless or has_ended(waiting):
+                    return event
 
-    def next_event_of_ranks(ranks: RankGroup, _: float) -> Any:
-        while True:
-            is_hopeless = any(map(hangs, ranks._workers))
-            event = of_ranks(ranks, 2.0)
-            if event is not None or is_hopeless or ranks._end is not None:
-                return event
+        patch.setattr(kind, "next_event", wait_for_event)
 
-    patch.setattr(WorkerProcess, "next_event", next_event_of_process)
-    patch.setattr(RankGroup, "next_event", next_event_of_ranks)
+    patient(WorkerProcess, 1.0, lambda worker: [worker], lambda worker: not worker.open)
+    patient(RankGroup, 2.0, lambda ranks: ranks._workers, lambda ranks: ranks._end is not None)
 
 
 def device_is_free() -> bool:
     """Whether nobody measures on this CPU, in the space of locks that is set."""
-    lock = locks.try_lock("cpu")
-    if lock is not None:
-        lock.release()
-    return lock is not None
+    return not locks.is_locked("cpu")
 
 
 def workers_here() -> list[psutil.Process]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -104,27 +105,15 @@ def deeds(monkeypatch: pytest.MonkeyPatch, **by_recipe: Callable[[], Any]) -> No
     monkeypatch.setattr(compiling, "_call_on_fakes", call)
 
 
+def refuse() -> None:
+    raise ValueError("no such layout")
+
+
 def reasons(points: list[PlanPoint], processes: int = 1) -> dict[str, str | None]:
     """Recipe -> why its point is not compiled."""
     recipe_of = {point.point_id: point.recipe for point in points}
     said = compile_points(points, processes)
     return {recipe_of[one["point"]]: one["reason"] for one in said}
-
-
-def compile_in_new_interpreter(
-    points: list[PlanPoint], processes: int, folder: Path
-) -> list[dict[str, Any]]:
-    """What compile_points says where no other test has had kernels interpreted.
-
-    Triton chooses between compiler and interpreter when a kernel is imported.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("TRITON_INTERPRET", raising=False)
-        arguments = (points, processes, folder)
-        process = start_process(write_compiled, *arguments, log=folder / "log", fork=False)
-        process.join()
-    assert process.exitcode == 0, (folder / "log").read_text()
-    return [json.loads(line) for line in (folder / "said").read_text().splitlines()]
 
 
 def write_compiled(points: list[PlanPoint], processes: int, folder: Path) -> None:
@@ -134,10 +123,20 @@ def write_compiled(points: list[PlanPoint], processes: int, folder: Path) -> Non
     (folder / "said").write_text("\n".join(lines))
 
 
-def test_kernels_of_a_point_lie_in_the_cache_and_none_is_launched(tmp_path: Path) -> None:
-    (said,) = compile_in_new_interpreter([cast()], 1, tmp_path)
-    assert said["reason"] is None
-    assert said["kernels"] == len(list(tmp_path.glob("triton/*/*.cubin"))) > 0
+def test_kernels_lie_in_the_cache_once_whoever_compiles_them_and_none_is_launched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a new interpreter: Triton chooses to compile or interpret when a kernel is imported."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    points = [cast(repeat=number) for number in range(4)]
+    arguments = (points, 2, tmp_path)
+    process = start_process(write_compiled, *arguments, log=tmp_path / "log", fork=False)
+    process.join()
+    assert process.exitcode == 0, (tmp_path / "log").read_text()
+    answers = [json.loads(line) for line in (tmp_path / "said").read_text().splitlines()]
+    assert [said["reason"] for said in answers] == [None] * 4
+    of_one = max(said["kernels"] for said in answers)  # a process names each of its kernels once
+    assert len(list(tmp_path.glob("triton/*/*.cubin"))) == of_one > 0
     (source, *_) = (file.read_text() for file in tmp_path.glob("triton/*/*.ptx"))
     assert ".target sm_90a" in source
 
@@ -154,26 +153,13 @@ def test_what_is_imported_before_the_fork_leaves_cuda_to_forked_compilers() -> N
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_two_compilers_compile_a_kernel_of_both_once(tmp_path: Path) -> None:
-    points = [cast(repeat=number) for number in range(4)]
-    answers = compile_in_new_interpreter(points, 2, tmp_path)
-    assert [said["reason"] for said in answers] == [None] * 4
-    of_one = max(said["kernels"] for said in answers)  # a process names each of its kernels once
-    assert len(list(tmp_path.glob("triton/*/*.cubin"))) == of_one
-
-
 def test_a_point_costs_its_compiler_and_no_other_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang() -> None:
-        time.sleep(600)
-
-    def refuse() -> None:
-        raise ValueError("no such layout")
-
-    def die(number: signal.Signals) -> Callable[[], None]:
-        return lambda: os.kill(os.getpid(), number)
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(compiling, "LONGEST_S", 2.0)
-    deeds(monkeypatch, aborts=os.abort, killed=die(signal.SIGKILL), hangs=hang, refuses=refuse)
+    hang = partial(time.sleep, 600)
+    deeds(monkeypatch, aborts=os.abort, killed=die, hangs=hang, refuses=refuse)
     names = ["aborts", "a", "hangs", "b", "killed", "refuses", "c"]
     others = psutil.Process().children()
     assert reasons([cast(name) for name in names]) == {
@@ -240,9 +226,6 @@ def test_points_of_libraries_and_of_several_devices_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    def refuse() -> None:
-        raise ValueError("no such layout")
-
     deeds(monkeypatch, bad=refuse)
     plan = [cast("a"), cast("b", "torch_eager"), cast("c", world_size=2), cast("bad")]
     write_records(tmp_path / "plan.jsonl", plan)

@@ -1,7 +1,7 @@
 """What is prepared before anything is timed: equal data, a correct output, cold copies."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,10 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofcal.core.records import Protocol
+from roofcal.core.records import PlanPoint, Protocol
 from roofcal.measure import contender
 from roofcal.measure.contender import (
-    Earlier,
     IncorrectError,
     copy_count,
     data_seed,
@@ -22,23 +21,20 @@ from roofcal.measure.contender import (
     prepare,
 )
 from roofcal.measure.ranks import SingleRank
-from roofcal.ops.bench import load_bench
+from roofcal.ops.bench import ExactOutputs, load_bench
 from tests.roofcal.measure.runs import hot, point
 
 CPU = torch.device("cpu")
 KIB = 1 << 10
 
 
-@given(st.integers(1, 1 << 40), st.integers(KIB, 1 << 28))
-def test_cold_copies_exceed_twice_the_cache(bytes_per_copy: int, cache_bytes: int) -> None:
-    count = copy_count(bytes_per_copy, cache_bytes)
-    assert count * bytes_per_copy > 2 * cache_bytes or count == 512
-
-
 @given(st.integers(0, 1 << 40), st.integers(KIB, 1 << 28))
-def test_there_are_no_more_copies_than_it_takes(bytes_per_copy: int, cache_bytes: int) -> None:
+def test_cold_copies_exceed_twice_the_cache_and_are_no_more_than_it_takes(
+    bytes_per_copy: int, cache_bytes: int
+) -> None:
     count = copy_count(bytes_per_copy, cache_bytes)
     assert 1 <= count <= 512
+    assert count * bytes_per_copy > 2 * cache_bytes or count == 512
     assert count <= 2 or (count - 1) * bytes_per_copy <= 2.2 * cache_bytes
 
 
@@ -57,6 +53,7 @@ def test_cold_copies_are_equal_data_at_different_addresses() -> None:
     assert len({copy["a"].data_ptr() for copy in found.copies}) == len(found.copies)
     assert all(torch.equal(copy["a"], found.copies[0]["a"]) for copy in found.copies)
     assert len(found.copies) * found.bytes_per_copy > 2 * 4 * KIB
+    assert len(prepared(protocol=Protocol(cache="hot")).copies) == 1
 
 
 class Watched(SingleRank):
@@ -105,10 +102,6 @@ def test_copies_are_in_the_layout_of_the_provider() -> None:
     assert found.bytes_per_copy == stored + 2 * 2 * 128 + 2 * 2 * 64
 
 
-def test_hot_is_one_copy() -> None:
-    assert len(prepared(protocol=Protocol(cache="hot")).copies) == 1
-
-
 @pytest.mark.parametrize(("recipe", "vectors"), [("read", 1), ("write", 1), ("copy", 2)])
 def test_an_output_that_is_an_input_counts_once(recipe: str, vectors: int) -> None:
     """Otherwise a stream over `dst` would rotate over half as much, within the cache."""
@@ -126,39 +119,14 @@ def test_bytes_are_those_of_all_tensors_however_nested() -> None:
     assert distinct_bytes(None) == 0
 
 
-def test_contenders_of_a_shape_get_the_same_data() -> None:
-    plain = prepared("fp32").copies[0]
-    rounded = prepared("bf16").copies[0]
-    other = prepared("fp32", provider="another", protocol=Protocol(cache="hot"), repeat=3)
+def test_the_data_follow_the_shape_and_the_seed_of_the_study_whoever_the_contender() -> None:
+    plain, rounded = prepared("fp32").copies[0], prepared("bf16").copies[0]
     assert torch.equal(plain["a"].bfloat16(), rounded["a"])
     assert torch.equal(plain["b"].bfloat16(), rounded["b"])
-    assert torch.equal(plain["a"], other.copies[0]["a"])
-
-
-@pytest.fixture(autouse=True)
-def other_providers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`another`: the provider of a second contender, which computes the same."""
-    monkeypatch.setattr(contender, "load_bench", lambda op: _Renamed(load_bench(op)))
-
-
-class _Renamed:
-    def __init__(self, bench: Any) -> None:
-        self._bench = bench
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._bench, name)
-
-    def build(self, provider: str, recipe: str, shape: Mapping[str, int]) -> Any:
-        return self._bench.build({"another": "torch_cpu"}.get(provider, provider), recipe, shape)
-
-
-def test_a_probe_and_the_op_it_stands_for_get_the_same_data() -> None:
-    probe, study = point("fp32", op="probe_gemm"), point("fp32")
-    assert data_seed(probe, 7) == data_seed(study, 7)
-
-
-def test_the_data_follow_the_shape_and_the_seed_of_the_study() -> None:
     base = data_seed(point("fp32"), 7)
+    same: dict[str, Any] = {"provider": "another", "protocol": Protocol(cache="hot"), "repeat": 3}
+    assert base == data_seed(point("fp32", **same), 7)
+    assert base == data_seed(point("fp32", op="probe_gemm"), 7)
     assert base == data_seed(point("fp8_tensorwise", shape={"k": 8, "n": 8, "m": 8}), 7)
     assert base != data_seed(point("fp32", shape={"m": 8, "n": 8, "k": 16}), 7)
     assert base != data_seed(point("fp32"), 8)
@@ -184,25 +152,37 @@ class Broken:
         return self.allowed
 
 
+ACCURACY = point("any", protocol=Protocol(method="accuracy"))
+
+
 @pytest.mark.parametrize(
-    ("error", "tolerance"),
-    [(0.02, 0.01), (math.nan, 0.01), (math.nan, math.inf), (math.inf, 1.0), (1e-30, 0.0)],
+    ("wanted", "error", "tolerance", "is_right"),
+    [
+        *((hot("any"), error, 0.01, False) for error in (0.02, math.nan)),
+        (hot("any"), math.nan, math.inf, False),
+        (hot("any"), math.inf, 1.0, False),
+        (hot("any"), 1e-30, 0.0, False),
+        *((hot("any"), error, error, True) for error in (0.01, 0.0)),
+        # Every error that is a number is a result of method accuracy.
+        (ACCURACY, 1e9, 0.01, True),
+        *((ACCURACY, error, 0.01, False) for error in (math.nan, math.inf)),
+    ],
 )
 def test_a_wrong_output_is_never_timed(
-    monkeypatch: pytest.MonkeyPatch, error: float, tolerance: float
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: PlanPoint,
+    error: float,
+    tolerance: float,
+    is_right: bool,
 ) -> None:
     monkeypatch.setattr(contender, "load_bench", lambda _: Broken(error, tolerance))
-    with pytest.raises(IncorrectError, match="exceeds") as wrong:
-        prepare(hot("any"), CPU, 0, KIB)
-    assert wrong.value.relative_error == error or math.isnan(error)
-
-
-@pytest.mark.parametrize(("error", "tolerance"), [(0.01, 0.01), (0.0, 0.0)])
-def test_an_error_within_the_tolerance_passes_and_is_kept(
-    monkeypatch: pytest.MonkeyPatch, error: float, tolerance: float
-) -> None:
-    monkeypatch.setattr(contender, "load_bench", lambda _: Broken(error, tolerance))
-    assert prepare(hot("any"), CPU, 0, KIB).relative_error == error
+    if is_right:
+        found = prepare(wanted, CPU, 0, KIB)
+        assert (found.relative_error, len(found.copies), found.output_errors) == (error, 1, None)
+    else:
+        with pytest.raises(IncorrectError, match="exceeds") as wrong:
+            prepare(wanted, CPU, 0, KIB)
+        assert wrong.value.relative_error == error or math.isnan(error)
 
 
 def test_a_later_visit_allocates_anew_and_takes_over_what_the_first_one_checked(
@@ -210,34 +190,14 @@ def test_a_later_visit_allocates_anew_and_takes_over_what_the_first_one_checked(
 ) -> None:
     first = prepared(protocol=Protocol(cache="cold"))
     monkeypatch.setattr(contender, "relative_errors", None)  # a second check would call it
-    bench = _Renamed(load_bench("gemm"))
-    monkeypatch.setattr(bench, "build", None)
-    monkeypatch.setattr(contender, "load_bench", lambda _: bench)
+    monkeypatch.setattr(load_bench("gemm"), "build", None)
     wanted = point("fp32", protocol=Protocol(cache="cold"))
-    later = prepare(wanted, CPU, 0, 4 * KIB, earlier=Earlier(first.checked))
+    later = prepare(wanted, CPU, 0, 4 * KIB, earlier=(first.checked, ExactOutputs()))
     assert later.checked == first.checked
     assert len(later.copies) == len(first.copies)
     for one, other in zip(first.copies, later.copies, strict=True):
         assert torch.equal(one["a"], other["a"])
         assert one["a"].data_ptr() != other["a"].data_ptr()
-
-
-ACCURACY = Protocol(method="accuracy")
-
-
-def test_no_error_is_too_large_to_be_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contender, "load_bench", lambda _: Broken(1e9, 0.01))
-    found = prepare(point("any", protocol=ACCURACY), CPU, 0, KIB)
-    assert (found.relative_error, len(found.copies), found.output_errors) == (1e9, 1, None)
-
-
-@pytest.mark.parametrize("error", [math.nan, math.inf])
-def test_an_error_that_is_no_number_is_no_result(
-    monkeypatch: pytest.MonkeyPatch, error: float
-) -> None:
-    monkeypatch.setattr(contender, "load_bench", lambda _: Broken(error, 0.01))
-    with pytest.raises(IncorrectError):
-        prepare(point("any", protocol=ACCURACY), CPU, 0, KIB)
 
 
 def test_settled_samples_are_those_behind_the_warm_up() -> None:

@@ -1,7 +1,7 @@
 """When a contender counts as settled, when it is done, and in whose turn."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -54,55 +54,29 @@ def changed(**values: float) -> Timing:
     return TIMING.model_copy(update=values)
 
 
-def drift(*rounds: float, clock: Clock) -> ScriptedTimer:
-    return ScriptedTimer(clock, rounds)
+FALLING = [0.97**turn for turn in range(200)]
 
 
-def test_the_clock_has_settled_when_three_rounds_in_a_row_agree(clock: Clock) -> None:
-    (found,) = run(drift(1.3, 1.2, 1.1, 1.0, 1.001, 1.002, clock=clock))
-    assert found.warmup_samples == 6 * 4
-    assert set(found.settled) == {1.002}
-
-
-def test_two_rounds_that_agree_on_the_way_down_are_not_enough(clock: Clock) -> None:
-    (found,) = run(drift(1.2, 1.1, 1.1, 1.0, 1.0, 1.0, clock=clock))
-    assert set(found.settled) == {1.0}
-    assert found.warmup_samples == 6 * 4
-
-
-def test_all_contenders_of_a_group_have_to_settle(clock: Clock) -> None:
-    quick = drift(1.0, clock=clock)
-    slow = drift(2.0, 1.8, 1.6, 1.4, 1.2, clock=clock)
-    found = run(quick, slow)
-    assert [c.warmup_samples for c in found] == [7 * 4, 7 * 4]
-
-
-def test_settling_that_never_ends_is_cut_off(clock: Clock) -> None:
-    falling = [0.97**turn for turn in range(200)]
-    (found,) = run(drift(*falling, clock=clock), timing=changed(settle_max_s=6 * SLICE_S))
-    assert found.warmup_samples == (1 + 6) * 4
-
-
-def test_settling_takes_at_least_its_least_time(clock: Clock) -> None:
-    (found,) = run(drift(1.0, clock=clock), timing=changed(settle_min_s=8 * SLICE_S))
-    assert found.warmup_samples >= 8 * 4
-
-
-def test_the_least_time_of_settling_is_that_of_the_group(clock: Clock) -> None:
-    pair = [drift(1.0, clock=clock), drift(1.0, clock=clock)]
-    for settled in run(*pair, timing=changed(settle_min_s=8 * SLICE_S)):
-        assert settled.warmup_samples == (1 + 5) * 4  # one alone takes nine such rounds
-
-
-def test_a_steady_contender_stops_after_the_least_rounds(clock: Clock) -> None:
-    (found,) = run(drift(1.0, clock=clock))
-    assert found.settled_rounds == TIMING.min_rounds
-    assert len(found.settled) == 3 * 4
-
-
-def test_rounds_go_on_until_there_are_enough_samples(clock: Clock) -> None:
-    (found,) = run(ScriptedTimer(clock, [1.0], per_turn=1), timing=changed(min_samples=9))
-    assert len(found.settled) == 9
+@pytest.mark.parametrize(
+    ("rounds", "changes", "settled_after"),
+    [
+        # Three rounds in a row have to agree; two may by chance on the way down.
+        ([[1.3, 1.2, 1.1, 1.0, 1.001, 1.002]], {}, 6),
+        ([[1.2, 1.1, 1.1, 1.0, 1.0, 1.0]], {}, 6),
+        ([[1.0], [2.0, 1.8, 1.6, 1.4, 1.2]], {}, 7),  # all of a group have to settle
+        ([FALLING], {"settle_max_s": 6 * SLICE_S}, 1 + 6),  # what never settles is cut off
+        ([[1.0]], {"settle_min_s": 8 * SLICE_S}, 1 + 9),
+        ([[1.0], [1.0]], {"settle_min_s": 8 * SLICE_S}, 1 + 5),  # the least time is the group's
+    ],
+)
+def test_a_group_is_settled_when_the_clock_is(
+    clock: Clock, rounds: list[list[float]], changes: dict[str, float], settled_after: int
+) -> None:
+    timers = [ScriptedTimer(clock, seconds) for seconds in rounds]
+    for found, seconds in zip(run(*timers, timing=changed(**changes)), rounds, strict=True):
+        assert found.warmup_samples == 4 * settled_after
+        kept = [value for value in seconds for _ in range(4)]
+        assert found.samples[: len(kept)] == kept[: len(found.samples)], "all, in their order"
 
 
 def noisy(clock: Clock, turns: int) -> ScriptedTimer:
@@ -111,59 +85,49 @@ def noisy(clock: Clock, turns: int) -> ScriptedTimer:
     return ScriptedTimer(clock, [1.0] * 4 + scatter + [1.0])
 
 
-def test_a_wide_interval_is_narrowed_by_more_turns(clock: Clock) -> None:
-    (found,) = run(noisy(clock, 6), timing=changed(budget_s=1000.0))
-    assert found.settled_rounds > TIMING.min_rounds
-    assert is_done(found, 0.0, TIMING, TIMING.min_rounds)
-
-
-def test_a_contender_that_stays_wide_ends_with_its_budget(clock: Clock) -> None:
-    (found,) = run(noisy(clock, 10_000))
-    assert found.settled_rounds == 10
-    assert not is_done(found, 0.0, TIMING, TIMING.min_rounds)
-
-
-def test_a_contender_too_slow_for_enough_samples_ends_after_three_budgets(clock: Clock) -> None:
-    slow = ScriptedTimer(clock, [1.0], per_turn=1)
-    (found,) = run(slow, timing=changed(min_samples=10_000))
-    assert len(found.settled) == 30
+@pytest.mark.parametrize(
+    ("scatter", "per_turn", "changes", "rounds"),
+    [
+        (0, 4, {}, TIMING.min_rounds),  # steady: the least rounds
+        (0, 1, {"min_samples": 9}, 9),  # until there are enough samples
+        (6, 4, {"budget_s": 1000.0}, 10),  # a wide interval is narrowed by more turns
+        (10_000, 4, {}, 10),  # one that stays wide ends with its budget
+        (0, 1, {"min_samples": 10_000}, 30),  # one that is too slow ends after three budgets
+    ],
+)
+def test_a_contender_is_measured_until_its_median_is_known_or_its_budget_spent(
+    clock: Clock, scatter: int, per_turn: int, changes: dict[str, float], rounds: int
+) -> None:
+    timer = noisy(clock, scatter)
+    timer._per_turn = per_turn
+    (found,) = run(timer, timing=changed(**changes))
+    assert found.settled_rounds == rounds
+    assert len(found.settled) == rounds * per_turn
+    is_known = is_done(found, 0.0, TIMING, TIMING.min_rounds)
+    assert is_known is (scatter < 10_000)
 
 
 def test_a_contender_that_is_done_leaves_the_others_to_go_on(clock: Clock) -> None:
-    steady, wide = ScriptedTimer(clock, [1.0]), noisy(clock, 10_000)
-    found = run(steady, wide)
+    found = run(ScriptedTimer(clock, [1.0]), noisy(clock, 10_000))
     assert [c.settled_rounds for c in found] == [3, 10]
 
 
 def turns_of(clock: Clock, seed: int, count: int = 4) -> list[str]:
-    """Whose turn it was, one name a turn, the settling left out."""
+    """Whose turn it was, told before each, the settling left out."""
     names: list[str] = []
     timers = [ScriptedTimer(clock, [1.0]) for _ in range(count)]
     timing = changed(min_rounds=8)
     run(*timers, timing=timing, seed=seed, tell=lambda c: names.append(c.point.recipe))
+    assert [names.count(f"r{i}") for i in range(count)] == [timer.turns for timer in timers]
     return names[-count * 8 :]
 
 
-def rounds_of(names: Sequence[str], count: int = 4) -> list[tuple[str, ...]]:
-    return [tuple(names[i : i + count]) for i in range(0, len(names), count)]
-
-
 def test_each_contender_has_one_turn_a_round_in_a_changing_order(clock: Clock) -> None:
-    rounds = rounds_of(turns_of(clock, seed=1))
+    names = turns_of(clock, seed=1)
+    rounds = [tuple(names[i : i + 4]) for i in range(0, len(names), 4)]
     assert {tuple(sorted(turn)) for turn in rounds} == {("r0", "r1", "r2", "r3")}
     assert len(set(rounds)) >= 4
-
-
-def test_the_order_follows_from_the_seed(clock: Clock) -> None:
-    assert turns_of(clock, seed=1) == turns_of(clock, seed=1)
-    assert turns_of(clock, seed=1) != turns_of(clock, seed=2)
-
-
-def test_everyone_is_named_before_every_turn(clock: Clock) -> None:
-    told: list[str] = []
-    timers = [ScriptedTimer(clock, [1.0]) for _ in range(2)]
-    run(*timers, tell=lambda c: told.append(c.point.recipe))
-    assert [told.count(name) for name in ("r0", "r1")] == [timer.turns for timer in timers]
+    assert names == turns_of(clock, seed=1) != turns_of(clock, seed=2)
 
 
 def test_the_first_sample_of_every_turn_is_marked(clock: Clock) -> None:
@@ -172,12 +136,6 @@ def test_the_first_sample_of_every_turn_is_marked(clock: Clock) -> None:
         starts = contender_.slice_starts
         assert starts == list(range(0, len(contender_.samples), size))
         assert contender_.warmup_samples in starts
-
-
-def test_every_sample_is_kept_in_the_order_it_was_taken(clock: Clock) -> None:
-    rounds = [1.3, 1.2, 1.1, 1.0, 1.0, 1.0]
-    (found,) = run(drift(*rounds, clock=clock))
-    assert found.samples[: 6 * 4] == [value for value in rounds for _ in range(4)]
 
 
 class Card(Sensor):
@@ -234,27 +192,24 @@ def test_turns_at_the_power_limit_are_long_and_their_start_does_not_count(clock:
     assert timer.asked[2:4] == [2, 6]
     for found in contenders:
         assert found.settled_rounds == 2
-        settled = found.unsettled[-2:]
-        assert settled == [4, 4]
+        assert found.unsettled[-2:] == [4, 4]
         assert len(found.settled) == 2 * 12
+        index = found.recorder.telemetry().sample_index
+        assert index[-1] == found.slice_starts[-1] + 4, "readings lie beside samples that count"
 
 
-def test_readings_at_the_limit_lie_beside_samples_that_count(clock: Clock) -> None:
-    (found, _), _ = limited(clock, Card(1, "power_cap"))
-    index = found.recorder.telemetry().sample_index
-    assert index[-1] == found.slice_starts[-1] + found.unsettled[-1]
-
-
-def test_a_group_that_stays_below_the_limit_keeps_short_turns(clock: Clock) -> None:
-    """Drawing all that the card may is no reason, as a decode at the full clock does."""
-    (found, _), timer = limited(clock, Card(1, "sw_thermal"))
-    assert set(timer.asked) == {1}
-    assert not any(found.unsettled)
-
-
-def test_a_card_at_its_full_clock_is_not_held_back_whatever_it_names(clock: Clock) -> None:
-    card = Card(1, "power_cap")
-    card.max_sm_clock_hz = 1.0  # readings are 1 Hz and more
+@pytest.mark.parametrize(
+    ("reason", "full_clock"),
+    [
+        ("sw_thermal", None),  # drawing all that the card may is no reason, as a decode does
+        ("power_cap", 1.0),  # readings are 1 Hz and more: the card is at its full clock
+    ],
+)
+def test_a_group_that_stays_below_the_limit_keeps_short_turns(
+    clock: Clock, reason: str, full_clock: float | None
+) -> None:
+    card = Card(1, reason)
+    card.max_sm_clock_hz = full_clock
     (found, _), timer = limited(clock, card)
     assert set(timer.asked) == {1}
     assert not any(found.unsettled)

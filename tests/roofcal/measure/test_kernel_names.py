@@ -89,28 +89,14 @@ def test_kernels_are_named_in_launch_order_and_copies_by_their_kind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kernel, copy, fill = Kind
-    install(monkeypatch, Driver((fill, 0, 0), (kernel, 5, 0), (copy, 0, 0), (kernel, 0, 6)))
-    assert graph_kernel_names(lambda: None) == ("memset", "function_5", "memcpy", "kernel_6")
-
-
-def test_a_call_is_captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    install(monkeypatch, Driver())
-    assert graph_kernel_names(lambda: calls.append(1)) == ()
-    assert calls == [1]
-
-
-def test_an_error_of_the_driver_is_not_taken_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver((Kind.CU_GRAPH_NODE_TYPE_KERNEL, 5, 0))
-    driver.state = Result.CUDA_ERROR_INVALID_VALUE
+    driver, calls = Driver((fill, 0, 0), (kernel, 5, 0), (copy, 0, 0), (kernel, 0, 6)), list[int]()
     install(monkeypatch, driver)
+    names = graph_kernel_names(lambda: calls.append(1))
+    assert names == ("memset", "function_5", "memcpy", "kernel_6")
+    assert calls == [1], "a call is captured once"
+    driver.state = Result.CUDA_ERROR_INVALID_VALUE
     with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE"):
         graph_kernel_names(lambda: None)
-
-
-def test_without_the_bindings_there_are_no_names_and_no_capture(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     monkeypatch.setitem(sys.modules, "cuda", None)
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     assert graph_kernel_names(lambda: pytest.fail("captured for nothing")) == ()

@@ -44,6 +44,9 @@ def test_finished_ops_and_those_to_come_are_counted(run: Path) -> None:
     # 8 visits of cast are finished, 12 of linear to come; 5 of 20 took as long as is known.
     text = study_of(run, "gemm", 10, 2).text(done=5, total=20, seconds=50.0, timed_s=35.0)
     assert text == "study 13/40, about 4 min left, device busy 70%"  # 27 visits, as rounded
+    again = study_of(run, "cast", 4, 1)  # an op that is measured again is counted once
+    assert again.text(0, 4, 0.0, 0.0) == "study: starting"
+    assert again.text(4, 4, 4.0, 1.0).startswith("study 4/20, ")
 
 
 def test_a_slow_op_slows_what_is_left_by_its_share_of_what_is_known(run: Path) -> None:
@@ -67,12 +70,3 @@ def test_plans_that_are_written_meanwhile_are_counted(run: Path) -> None:
     assert study.text(1, 10, 1.0, 1.0).startswith("study 5/20, ")
     write_records(run / "plan/probe_copy.jsonl", points("probe_copy", 5))
     assert study.text(2, 10, 2.0, 1.0).startswith("study 6/25, ")
-
-
-def test_an_op_that_is_measured_again_is_counted_once(run: Path) -> None:
-    study = study_of(run, "cast", 4, 1)
-    assert study.text(4, 4, 4.0, 1.0).startswith("study 4/20, ")
-
-
-def test_nothing_is_promised_before_the_first_visit(run: Path) -> None:
-    assert study_of(run, "gemm", 10, 1).text(0, 10, 0.0, 0.0) == "study: starting"

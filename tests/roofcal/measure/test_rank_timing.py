@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from roofcal.core.records import Protocol
-from roofcal.measure import rank_timing, timing
 from roofcal.measure.rank_timing import SharedTimer, make_rank_timer
 from roofcal.measure.ranks import SingleRank
 from roofcal.ops.spec import Unsupported
@@ -62,16 +61,11 @@ def test_the_slowest_rank_counts_and_the_fastest_is_kept() -> None:
 
 @pytest.mark.parametrize(("per_sample", "count"), [(0.25, 8), (100.0, 2), (1e-9, 600)])
 def test_rank_0_says_how_many_samples_all_take(per_sample: float, count: int) -> None:
-    script = Script()
+    script, found = Script(), contender()
     timer = SharedTimer(contender(), Pair(decided=per_sample), script, 0.0)
     before = script.taken
     assert len(timer.take(2.0, lambda: None)) == script.taken - before == count
-
-
-def test_a_sample_is_repeated_to_its_length_by_the_slowest_rank() -> None:
-    found = contender()
-    script = Script()
-    SharedTimer(found, Pair(), script, 10.0)
+    SharedTimer(found, Pair(), script, 10.0)  # repeated to its length by the slowest rank
     assert found.calls_per_sample == script.calls == 10  # the shortest of 3, 1, 2 seconds
 
 
@@ -108,31 +102,33 @@ def test_graphs_hold_an_even_number_of_calls_and_are_replayed_together(cuda: Sta
     assert cuda.log.count("replay") - before == pair.meetings - meetings == len(samples)
 
 
-def test_what_cannot_be_captured_is_unsupported_with_the_reason(
-    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "raised", "says"),
+    [
+        (
+            RuntimeError("operation not permitted when stream is capturing"),
+            Unsupported,
+            "not be captured in a CUDA graph: RuntimeError: operation not permitted",
+        ),
+        (torch.OutOfMemoryError("CUDA out of memory"), torch.OutOfMemoryError, "out of memory"),
+    ],
+)
+def test_what_cannot_be_captured_is_unsupported_unless_memory_ran_out(
+    cuda: StandInCuda,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    raised: type[Exception],
+    says: str,
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise RuntimeError("operation not permitted when stream is capturing")
+    modes: list[str] = []
+
+    def refuse(*_: Any, capture_error_mode: str) -> None:
+        modes.append(capture_error_mode)
+        raise error
 
     found = contender(call=cuda.call(1e-4))
     monkeypatch.setattr(torch.cuda, "graph", refuse)
-    with pytest.raises(Unsupported, match="not be captured in a CUDA graph: RuntimeError: operati"):
+    with pytest.raises(raised, match=says):
         make_rank_timer(found, torch.device("cuda"), 1e-3, 0, Pair())
-
-
-def test_memory_that_runs_out_in_a_capture_is_not_taken_for_a_refusal(
-    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    found = contender(call=cuda.call(1e-4))
-    monkeypatch.setattr(torch.cuda, "graph", fail)
-    with pytest.raises(torch.OutOfMemoryError):
-        make_rank_timer(found, torch.device("cuda"), 1e-3, 0, Pair())
-
-
-def test_other_threads_may_call_cuda_while_a_rank_captures() -> None:
-    """NCCL's watchdog does."""
-    assert rank_timing._Graph.capture_mode == "thread_local"
-    assert timing.graph_kernel_names.__defaults__ == ("global",)
+    # Other threads may call CUDA while a rank captures: NCCL's watchdog does.
+    assert modes == ["thread_local"]

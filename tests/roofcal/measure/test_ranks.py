@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed
 
-from roofcal.measure.ranks import SINGLE_RANK, Ranks, slowest_and_fastest
+from roofcal.measure.ranks import SINGLE_RANK, Ranks
 from roofcal.measure.session import measure
 from tests.roofcal.measure.runs import Sweep, device_is_free, hot, rig, sweep_once, workers_here
 
@@ -100,7 +100,7 @@ def test_ranks_that_do_not_start_fail_their_points_and_no_others(
 
 def test_one_rank_alone_agrees_with_itself_and_waits_for_nobody() -> None:
     assert SINGLE_RANK.broadcast(2.5) == 2.5
-    assert slowest_and_fastest(SINGLE_RANK, [1.0, 3.0]) == ([1.0, 3.0], [1.0, 3.0])
+    assert SINGLE_RANK.all_gather([1.0, 3.0]) == [[1.0, 3.0]]
     SINGLE_RANK.barrier()
     with pytest.raises(ValueError, match="mine"), SINGLE_RANK.failing_together():
         raise ValueError("mine")

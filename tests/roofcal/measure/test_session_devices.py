@@ -1,23 +1,17 @@
 """Which devices a session takes for its points, and what becomes of points that need more."""
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from roofcal.core.machine import locks
 from roofcal.core.machine.nvml import Gpu
-from roofcal.core.records import Measurement, PlanPoint, Record
+from roofcal.core.records import Measurement, PlanPoint, Protocol, Record
 from roofcal.measure import journal, session
 from roofcal.measure.session import measure
 from roofcal.measure.supervisor import MeasureError
-from tests.roofcal.measure.runs import Run, environment, point, scripted
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    return scripted(monkeypatch, tmp_path)
-
+from tests.roofcal.measure.runs import Run, environment, point
 
 GPU: dict[str, Any] = {
     "device": "test-cpu",
@@ -38,6 +32,38 @@ def card(**changes: Any) -> Gpu:
     return Gpu(**({"uuid": "GPU-1", "name": "NVIDIA H200"} | kept | rest | changes))
 
 
+A, B, C = (card(uuid=f"GPU-{name}") for name in "ABC")
+OTHER = card(uuid="GPU-D", name="other")
+Measure = Callable[..., list[Measurement]]
+
+
+@pytest.fixture
+def measure_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> Measure:
+    """Measures a plan for H200s on a machine with these cards."""
+
+    def measure_plan(cards: list[Gpu], *plan: PlanPoint) -> list[Measurement]:
+        monkeypatch.setattr(session, "visible_gpus", lambda: cards)
+        return measure(run.job(plan, environment=environment(**GPU)))
+
+    return measure_plan
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """The locks that are held when a measurement is noted, one after the other."""
+    noted: list[set[str]] = []
+    append = journal.Journal.append
+
+    def note(self: journal.Journal, record: Record) -> None:
+        append(self, record)
+        if isinstance(record, Measurement):
+            names = (A.uuid, B.uuid, C.uuid, locks.HOST_CLOCK)
+            noted.append({name for name in names if locks.is_locked(name)})
+
+    monkeypatch.setattr(journal.Journal, "append", note)
+    return noted
+
+
 @pytest.mark.parametrize(
     ("cards", "seen"),
     [
@@ -48,92 +74,67 @@ def card(**changes: Any) -> Gpu:
     ],
 )
 def test_a_plan_for_a_card_that_is_not_here_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch, cards: list[Gpu], seen: str
+    measure_on: Measure, cards: list[Gpu], seen: str
 ) -> None:
-    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
     with pytest.raises(MeasureError, match=f"this machine has {seen}"):
-        measure(run.job([point("a")], environment=environment(**GPU)))
+        measure_on(cards, point("a"))
 
 
-def test_the_first_free_card_of_the_kind_is_taken(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cards = [card(uuid="GPU-A"), card(uuid="GPU-B", name="other"), card(uuid="GPU-C")]
-    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
-    busy = locks.try_lock("GPU-A")
-    assert busy is not None
-    measure(run.job([point("a")], environment=environment(**GPU)))
-    busy.release()
-    assert run.sessions()[0].device_uuid == "GPU-C"
-
-
-def shared(recipe: str, world_size: int, **changes: Any) -> PlanPoint:
-    return point(recipe, world_size=world_size, **changes)
+def test_the_first_free_card_of_the_kind_is_taken(measure_on: Measure, run: Run) -> None:
+    with locks.lock_held(A.uuid, pytest.fail):
+        measure_on([A, OTHER, C], point("a"))
+    assert run.sessions()[0].device_uuid == C.uuid
 
 
 def test_more_devices_than_there_are_is_a_row_and_starts_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    measure_on: Measure, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cards = [card(uuid="GPU-A"), card(uuid="GPU-B", name="other")]
-    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
-    fits, large = measure(run.job([point("a"), shared("b", 8)], environment=environment(**GPU)))
+    fits, large = measure_on([A, OTHER], point("a"), point("b", world_size=8))
     assert (fits.status, large.status) == ("ok", "unsupported")
-    assert large.reason == ("too few devices: world size 8 needs 8 NVIDIA H200, this machine has 1")
+    assert large.reason == "too few devices: world size 8 needs 8 NVIDIA H200, this machine has 1"
     assert run.trace == ["a works"]
     told = capsys.readouterr().err
     assert told.count("gemm: 1 point(s) need more devices than the 1 of the kind here") == 1
 
 
 def test_points_that_lacked_devices_are_measured_where_there_are_enough(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    measure_on: Measure, run: Run
 ) -> None:
-    cards = [card(uuid="GPU-A")]
-    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
-    plan, found = [shared("a", 2), shared("b", 4)], environment(**GPU)
-    assert [m.status for m in measure(run.job(plan, environment=found))] == ["unsupported"] * 2
-    cards += [card(uuid="GPU-B"), card(uuid="GPU-C")]
-    again = measure(run.job(plan, environment=found))
+    plan = [point("a", world_size=2), point("b", world_size=4)]
+    assert [m.status for m in measure_on([A], *plan)] == ["unsupported"] * 2
+    again = measure_on([A, B, C], *plan)
     assert [m.status for m in again] == ["ok", "unsupported"]
     assert "this machine has 1" in str(again[1].reason), "what is known is not asked again"
     assert run.sessions()[-1].device_uuid == "GPU-A,GPU-B"
 
 
 def test_all_devices_of_a_point_are_locked_while_it_is_measured(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    measure_on: Measure, held: list[set[str]]
 ) -> None:
-    cards = [card(uuid=f"GPU-{name}") for name in "ABC"]
-    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
-    held: list[list[str]] = []
-    real = journal.Journal.append
+    measure_on([A, B, C], point("a", "exits", world_size=2))
+    assert held == [{A.uuid, B.uuid}]
+    assert not any(map(locks.is_locked, held[0])), "a rank that died keeps its device"
 
-    def append(self: journal.Journal, record: Record) -> None:
-        real(self, record)
-        if isinstance(record, Measurement):
-            locked = {uuid: locks.try_lock(uuid) for uuid in ("GPU-A", "GPU-B", "GPU-C")}
-            held.append([uuid for uuid, lock in locked.items() if lock is None])
-            for lock in filter(None, locked.values()):
-                lock.release()
 
-    monkeypatch.setattr(journal.Journal, "append", append)
-    measure(run.job([shared("a", 2, sweeps=("exits",))], environment=environment(**GPU)))
-    assert held == [["GPU-A", "GPU-B"]]
-    for uuid in held[0]:
-        lock = locks.try_lock(uuid)
-        assert lock is not None, "a rank that died keeps its device"
-        lock.release()
+def test_nothing_is_compiled_while_the_host_clock_times_a_group(
+    measure_on: Measure, run: Run, held: list[set[str]]
+) -> None:
+    wall = point("wall", protocol=Protocol(method="wall"))
+    measure_on([A], point("graph"), wall, point("b", repeat=1))
+    assert run.trace == ["graph works", "wall works", "b works"]
+    assert held == [{A.uuid}, {A.uuid, locks.HOST_CLOCK}, {A.uuid}]
+    assert not locks.is_locked(locks.HOST_CLOCK)
 
 
 def test_a_cpu_stands_in_for_four_devices_at_most(run: Run) -> None:
-    few, many = measure(run.job([shared("a", 4), shared("a", 8)]))
+    few, many = measure(run.job([point("a", world_size=4), point("a", world_size=8)]))
     assert (few.status, many.status) == ("ok", "unsupported")
     assert "a CPU measures with 4 at most" in str(many.reason)
 
 
 def test_a_job_of_a_world_size_measures_its_points_and_no_others(run: Run) -> None:
-    plan = [point("alone"), shared("two", 2), shared("four", 4)]
-
+    plan = [point("a", world_size=size) for size in (1, 2, 4)]
     rows = measure(run.job(plan, world_sizes=(1, 4)))
-
     assert [row.point_id for row in rows] == [plan[0].point_id, plan[2].point_id]
     with pytest.raises(MeasureError, match="holds no point of world size 8"):
         measure(run.job(plan, world_sizes=(8,)))

@@ -10,38 +10,39 @@ from typing import Any
 import pytest
 
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.machine import locks
-from roofcal.core.records import (
-    VISITED_ONCE,
-    Measurement,
-    Method,
-    PlanPoint,
-    Protocol,
-    Record,
-)
+from roofcal.core.records import VISITED_ONCE, Measurement, Method, PlanPoint, Protocol
 from roofcal.core.timing_protocol import Timing
-from roofcal.core.visits.order import SENTINEL, groups_of
-from roofcal.measure import journal, session
+from roofcal.core.visits.rows import SENTINEL, groups_of
+from roofcal.measure import session
 from roofcal.measure.session import measure
 from roofcal.measure.visits import Visits, disagreement
 from roofcal.study.staleness import ROOT
-from tests.roofcal.measure.runs import Run, environment, point, rig, scripted
-from tests.roofcal.measure.test_session_devices import GPU, card
+from tests.roofcal.measure.runs import Run, point, rig
 
 TWO = {"visits": 2, "most_visits": 2}
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    return scripted(monkeypatch, tmp_path)
-
-
-def sentinel(name: str = "guard") -> PlanPoint:
-    return point(name, sweeps=("works", SENTINEL), repeat=9)
+MORE = {"visits": 2, "most_visits": 4, "more_visits": 10.0}
+JUMPS = point("jumps", "is_slower_each_time")
+GUARD = point("guard", sweeps=("works", SENTINEL), repeat=9)
 
 
 def order(run: Run) -> list[str]:
     return [line.split()[0] for line in run.trace]
+
+
+def visits_of(rows: list[Measurement]) -> list[int]:
+    return [len(row.visits) for row in rows]
+
+
+def lasted(run: Run, seconds: float, *, first: int = 0) -> None:
+    """Have lines of the journal, from that visit on, say that they took so long."""
+    path = run.folder / "journal.jsonl"
+    records = [
+        replace(record, elapsed_s=seconds)
+        if isinstance(record, Measurement) and record.visit >= first
+        else record
+        for record in read_records(path)
+    ]
+    write_records(path, records)
 
 
 def test_a_second_pass_visits_every_point_in_another_order(run: Run) -> None:
@@ -50,7 +51,7 @@ def test_a_second_pass_visits_every_point_in_another_order(run: Run) -> None:
     names = order(run)
     assert names[:8] == [p.recipe for p in plan]
     assert sorted(names[8:]) == sorted(names[:8]) != names[8:]
-    assert [len(row.visits) for row in rows] == [2] * 8
+    assert visits_of(rows) == [2] * 8
 
 
 def test_a_journal_has_a_line_for_every_visit_and_a_row_has_all(run: Run) -> None:
@@ -60,20 +61,15 @@ def test_a_journal_has_a_line_for_every_visit_and_a_row_has_all(run: Run) -> Non
     assert row.latency_samples_s == lines[0].latency_samples_s + lines[1].latency_samples_s
     assert [visit.first_sample for visit in row.visits] == [0, 2]
     assert read_records(run.folder / "out.jsonl", Measurement) == [row]
-
-
-def test_a_second_session_makes_no_further_visit(run: Run) -> None:
-    first = measure(run.job([point("a")], timing=TWO))
     run.forget()
-    assert measure(run.job([point("a")], timing=TWO)) == first
-    assert run.trace == []
+    assert measure(run.job([point("a")], timing=TWO)) == [row]
+    assert run.trace == [], "a second session makes no further visit"
 
 
 def test_a_study_of_more_visits_adds_them_to_those_of_a_quick_one(run: Run) -> None:
     (quick,) = measure(run.job([point("a")], timing={"visits": 1, "most_visits": 1}))
-    run.forget()
     (row,) = measure(run.job([point("a")], timing=TWO))
-    assert len(run.trace) == 1
+    assert len(run.trace) == 2
     assert [visit.session_id == quick.session_id for visit in row.visits] == [True, False]
 
 
@@ -97,121 +93,83 @@ def test_a_visit_that_fails_after_one_that_did_not_leaves_the_row_ok(run: Run) -
 
 def test_a_session_killed_between_visits_goes_on_with_those_that_lack(run: Run) -> None:
     plan = [point(f"r{i}", repeat=i) for i in range(3)]
-    job = run.job(
-        [*plan[:2], point("r2", "kills_the_session_the_second_time", repeat=2)], timing=TWO
-    )
+    kills = point("r2", "kills_the_session_the_second_time", repeat=2)
+    job = run.job([*plan[:2], kills], timing=TWO)
     killed = subprocess.run([sys.executable, *run.program(job)], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
-    before = {(line.point_id, line.visit) for line in run.journal()}
-    assert len(before) >= 3
+    assert len({(line.point_id, line.visit) for line in run.journal()}) >= 3
     rows = measure(run.job(plan, timing=TWO))
-    assert [len(row.visits) for row in rows] == [2, 2, 2]
+    assert visits_of(rows) == [2, 2, 2]
     lines = [(line.point_id, line.visit) for line in run.journal()]
     assert len(lines) == len(set(lines)) == 6, "no visit is made twice"
     used = {visit.session_id for row in rows for visit in row.visits}
     assert used == {record.session_id for record in run.sessions()}
 
 
-def test_sentinels_are_measured_at_start_middle_and_end(run: Run) -> None:
-    rows = measure(run.job([sentinel(), point("a"), point("b", repeat=1)], timing=TWO))
-    names = order(run)
-    assert [i for i, name in enumerate(names) if name == "guard"] == [0, 3, 6]
-    assert len(rows[0].visits) == 3
-
-
-def test_a_single_pass_has_its_sentinels_halfway(run: Run) -> None:
-    measure(run.job([sentinel(), *(point(f"r{i}", repeat=i) for i in range(4))]))
-    assert [i for i, name in enumerate(order(run)) if name == "guard"] == [0, 3, 6]
-
-
-def test_a_session_says_how_busy_others_kept_the_machine(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("timing", "names"),
+    [(TWO, ["a", "b"]), ({}, ["r0", "r1", "r2", "r3"])],  # two passes; the middle of a single one
+)
+def test_sentinels_are_measured_at_start_middle_and_end(
+    run: Run, timing: dict[str, Any], names: list[str]
 ) -> None:
-    monkeypatch.setattr(session, "busy_share", lambda: 0.5)
-    measure(run.job([point("a")]))
-    assert run.sessions()[0].busy_share == 0.5
-    assert "others keep 50% of the cores busy" in capsys.readouterr().err
+    points = [point(name, repeat=i) for i, name in enumerate(names)]
+    rows = measure(run.job([GUARD, *points], timing=timing))
+    assert [i for i, name in enumerate(order(run)) if name == "guard"] == [0, 3, 6]
+    assert len(rows[0].visits) == 3
+    # A session that goes on measures them again.
+    rows = measure(run.job([GUARD, *points, point("new", repeat=8)], timing=timing))
+    assert len({visit.session_id for visit in rows[0].visits}) == 2
 
 
-@pytest.mark.parametrize(("shares", "kept"), [((0.1, 0.5), 0.5), ((0.5, 0.1), 0.5)])
-def test_work_of_others_that_begins_during_a_session_is_recorded_at_its_end(
+def test_points_whose_visits_disagree_get_more_until_the_most_with_their_contenders(
+    run: Run,
+) -> None:
+    plan = [point("steady"), JUMPS, point("bad", "exits"), point("other", repeat=1)]
+    rows = measure(run.job(plan, timing=MORE))
+    assert visits_of(rows) == [4, 4, 0, 2]
+    assert order(run)[-4:] == ["steady", "jumps"] * 2
+    assert "its visits are in different states, in us: 3e+06, 4e+06, 5e+06, 6e+06" in str(
+        rows[1].reason
+    )
+
+
+def test_further_visits_of_a_killed_session_are_made_by_the_next_between_its_sentinels(
+    run: Run,
+) -> None:
+    plan = [GUARD, JUMPS, point("b", repeat=1)]
+    measure(run.job(plan, timing=TWO))  # as if it was killed after its passes
+    lasted(run, 5.0)
+    run.forget()
+    assert visits_of(measure(run.job(plan, timing=MORE)))[1:] == [4, 2]
+    assert order(run) == ["guard", "jumps", "jumps", "guard"]
+    lasted(run, 100.0, first=2)
+    run.forget()
+    measure(run.job(plan, timing=MORE | {"most_visits": 5}))
+    assert run.trace == [], "their time was spent"
+
+
+def test_no_further_visit_is_made_without_time_for_it(run: Run) -> None:
+    assert visits_of(measure(run.job([JUMPS], timing=MORE | {"more_visits": 0}))) == [2]
+
+
+@pytest.mark.parametrize("shares", [(0.1, 0.5), (0.5, 0.1)])
+def test_a_session_says_how_busy_others_kept_the_machine_and_how_often_a_quota_stopped_it(
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     shares: tuple[float, float],
-    kept: float,
 ) -> None:
+    """At its start, or from some time during it: the larger share is recorded and told once."""
     readings = iter(shares)
     monkeypatch.setattr(session, "busy_share", lambda: next(readings))
+    monkeypatch.setattr(session, "throttled_share", lambda _: 0.4)
     measure(run.job([point("a")]))
-    assert run.sessions()[0].busy_share == kept
-    assert capsys.readouterr().err.count("others keep 50% of the cores busy") == 1
-
-
-def test_a_session_that_goes_on_measures_the_sentinels_again(run: Run) -> None:
-    measure(run.job([sentinel(), point("a")], timing=TWO))
-    rows = measure(run.job([sentinel(), point("a"), point("new", repeat=1)], timing=TWO))
-    assert len(rows[0].visits) == 6
-    assert len({visit.session_id for visit in rows[0].visits}) == 2
-
-
-def test_points_whose_visits_disagree_get_more_until_the_most(run: Run) -> None:
-    plan = [point("steady", repeat=1), point("jumps", "is_slower_each_time")]
-    timing = TWO | {"most_visits": 4, "more_visits": 10.0}
-    rows = measure(run.job(plan, timing=timing))
-    assert [len(row.visits) for row in rows] == [2, 4]
-    assert "its visits are in different states, in us: 2e+06, 3e+06, 4e+06" in str(rows[1].reason)
-
-
-def test_the_contenders_of_a_point_that_disagrees_are_visited_with_it_in_turns(run: Run) -> None:
-    plan = [point("steady"), point("jumps", "is_slower_each_time"), point("bad", "exits")]
-    rows = measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 10.0}))
-    assert [len(row.visits) for row in rows] == [4, 4, 0]
-    assert order(run)[-4:] == ["steady", "jumps"] * 2
-
-
-def test_further_visits_of_a_killed_session_are_made_by_the_next(run: Run) -> None:
-    plan = [point("a", "is_slower_each_time"), point("b", repeat=1)]
-    measure(run.job(plan, timing=TWO))  # as if it was killed after its passes
-    path = run.folder / "journal.jsonl"
-    records = [
-        replace(record, elapsed_s=5.0) if isinstance(record, Measurement) else record
-        for record in read_records(path)
-    ]
-    write_records(path, records)
-    more = TWO | {"most_visits": 4, "more_visits": 10.0}
-    rows = measure(run.job(plan, timing=more))
-    assert [len(row.visits) for row in rows] == [4, 2]
-    run.forget()
-    records = [
-        replace(record, elapsed_s=100.0)
-        if isinstance(record, Measurement) and record.visit > 1
-        else record
-        for record in read_records(path)
-    ]
-    write_records(path, records)
-    measure(run.job(plan, timing=more | {"most_visits": 5}))
-    assert run.trace == [], "their time was spent"
-
-
-def test_a_session_of_further_visits_alone_begins_and_ends_with_its_sentinels(run: Run) -> None:
-    plan = [sentinel(), point("a", "is_slower_each_time"), point("b", repeat=1)]
-    measure(run.job(plan, timing=TWO))  # as if it was killed after its passes
-    path = run.folder / "journal.jsonl"
-    records = [
-        replace(record, elapsed_s=5.0) if isinstance(record, Measurement) else record
-        for record in read_records(path)
-    ]
-    write_records(path, records)
-    run.forget()
-    measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 10.0}))
-    assert order(run) == ["guard", "a", "a", "guard"]
-
-
-def test_no_further_visit_is_made_without_time_for_it(run: Run) -> None:
-    plan = [point("jumps", "is_slower_each_time")]
-    (row,) = measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 0}))
-    assert len(row.visits) == 2
+    record = run.sessions()[-1]
+    assert (record.busy_share, record.throttled_share) == (0.5, 0.4)
+    said = capsys.readouterr().err
+    assert said.count("others keep 50% of the cores busy") == 1
+    assert "The CPU quota of the container stopped its threads in 40 % of periods." in said
 
 
 def line(*samples: float, **rest: Any) -> Measurement:
@@ -222,16 +180,13 @@ def line(*samples: float, **rest: Any) -> Measurement:
 STEADY = [1.0 + 0.0001 * i for i in range(20)]
 
 
-def test_visits_that_their_own_samples_explain_do_not_disagree() -> None:
-    wide = [0.9, 1.1] * 10
-    assert disagreement([line(*wide), line(*(1.02 * s for s in wide))]) == 0.0
-    assert disagreement([line(*STEADY), line(*STEADY)]) == 0.0
-
-
 def test_the_disagreement_of_visits_is_the_standard_error_of_their_mean() -> None:
+    """Unless their own samples explain it."""
     apart = [line(*STEADY), line(*(1.04 * s for s in STEADY))]
     assert disagreement(apart) == pytest.approx(0.02, rel=0.03)
-    assert disagreement(apart[:1]) == 0.0
+    wide = [0.9, 1.1] * 10
+    for alike in (apart[:1], [apart[0]] * 2, [line(*wide), line(*(1.02 * s for s in wide))]):
+        assert disagreement(alike) == 0.0
 
 
 def test_the_points_that_disagree_most_come_first() -> None:
@@ -256,8 +211,7 @@ def test_inputs_of_every_visit_lie_in_pages_of_their_own(
     run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
     monkeypatch.setenv("PAGE_FAULTS", str(tmp_path / "page_faults"))
     plan = [point("fine_1", shape={"m": 1 << 22, "n": 8, "k": 8})]
-    (row,) = measure(run.job(plan, timing={"visits": 5, "most_visits": 5}))
-    assert len(row.visits) == 5
+    assert visits_of(measure(run.job(plan, timing={"visits": 5, "most_visits": 5}))) == [5]
     faults = [int(count) for count in (tmp_path / "page_faults").read_text().split()]
     assert len(faults) == 5
     assert min(faults) >= 7
@@ -268,7 +222,7 @@ def test_alone_and_burst_are_timed_by_the_real_worker(
 ) -> None:
     run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
     methods: tuple[Method, ...] = ("graph", "alone", "burst")
-    plan = [
+    plan: list[PlanPoint] = [
         point(recipe, protocol=Protocol(method=method))
         for method in methods
         for recipe in ("fine_1", "fine_2")
@@ -278,9 +232,7 @@ def test_alone_and_burst_are_timed_by_the_real_worker(
     rows = measure(run.job(plan, timing=timing))
     visits = [(row.status, max(1, len(row.visits))) for row in rows]
     assert visits == [("ok", 2)] * 2 + [("ok", 1)] * 4, "alone and in bursts once is enough"
-    for row in rows[4:]:
-        assert row.warmup_samples == 0
-        assert len(row.slice_starts) == 1, "one turn"
+    assert [(row.warmup_samples, len(row.slice_starts)) for row in rows[4:]] == [(0, 1)] * 2
 
 
 def test_several_ranks_make_their_visits_together(
@@ -293,36 +245,3 @@ def test_several_ranks_make_their_visits_together(
     for row in rows:
         assert len(row.fastest_rank_s) == len(row.latency_samples_s)
         assert len(row.rank_medians_s) == 2
-
-
-def test_nothing_is_compiled_while_the_host_clock_times_a_group(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "visible_gpus", lambda: [card()])
-    held: list[bool] = []
-    append = journal.Journal.append
-
-    def note(self: journal.Journal, record: Record) -> None:
-        append(self, record)
-        if isinstance(record, Measurement):
-            held.append(locks.is_locked(locks.HOST_CLOCK))
-
-    monkeypatch.setattr(journal.Journal, "append", note)
-    wall = Protocol(method="wall")
-    plan = [point("graph"), point("wall", protocol=wall), point("b", repeat=1)]
-    measure(run.job(plan, environment=environment(**GPU)))
-    assert order(run) == ["graph", "wall", "b"]
-    assert held == [False, True, False]
-    assert not locks.is_locked(locks.HOST_CLOCK)
-
-
-def test_a_session_says_how_often_the_cpu_quota_stopped_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(session, "busy_share", lambda: 0.0)
-    monkeypatch.setattr(session, "throttled_share", lambda _: 0.4)
-    measure(run.job([point("a")]))
-    assert run.sessions()[-1].throttled_share == 0.4
-    said = capsys.readouterr().err
-    assert "The CPU quota of the container stopped its threads in 40 % of periods." in said
-    assert "others" not in said

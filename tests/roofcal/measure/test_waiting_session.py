@@ -22,6 +22,11 @@ from tests.roofcal.measure.test_session_devices import GPU
 from tests.waiting import wait_until
 
 PATIENCE_S = 60
+ENDS = [
+    signal.SIGKILL,
+    pytest.param(signal.SIGTERM, marks=pytest.mark.campaign),
+    signal.SIGINT,
+]
 
 
 @dataclass
@@ -88,24 +93,18 @@ def workers_of(session: subprocess.Popen[bytes]) -> list[psutil.Process]:
 def test_the_worker_is_there_before_the_card_is_free_and_holds_its_lock_afterwards(
     sessions: Sessions,
 ) -> None:
-    lock = locks.try_lock("GPU-1")
-    assert lock is not None
-    run, waiting = sessions.start("a", "tries_the_lock")
-    worker = worker_of(waiting)
-    wait_until(lambda: b"waiting: another measurement uses GPU-1" in said(run), "the session")
-    assert sessions.trace == []
-
-    lock.release()
-
+    with locks.lock_held("GPU-1", pytest.fail):
+        run, waiting = sessions.start("a", "tries_the_lock")
+        worker = worker_of(waiting)
+        wait_until(lambda: b"waiting: another measurement uses GPU-1" in said(run), "the session")
+        assert sessions.trace == []
     assert waiting.wait(PATIENCE_S) == 0, said(run)
     assert sessions.trace == ["a0 tries_the_lock", "lock held, by this process too: True"]
     assert not worker.is_running()
     (record,) = run.sessions()
-    assert record.waited_s is not None
+    assert record.waited_s
     assert record.starting_s is not None
-    assert record.wall_s is not None
-    assert record.waited_s > 0
-    assert 0 <= record.starting_s <= record.wall_s
+    assert 0 <= record.starting_s <= float(record.wall_s or 0)
     assert record.device_uuid == "GPU-1"
 
 
@@ -113,7 +112,7 @@ def said(run: Run) -> bytes:
     return (run.folder / "said").read_bytes()
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("end", ENDS)
 def test_the_next_session_measures_when_the_one_before_is_killed(
     sessions: Sessions, end: signal.Signals
 ) -> None:
@@ -127,47 +126,35 @@ def test_the_next_session_measures_when_the_one_before_is_killed(
     assert [row.status for row in run.journal()] == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("end", ENDS)
 def test_a_waiting_session_that_is_ended_leaves_no_process_and_measures_nothing(
     sessions: Sessions, end: signal.Signals
 ) -> None:
-    lock = locks.try_lock("GPU-1")
-    assert lock is not None
-    _, waiting = sessions.start("a", "works")
-    worker = worker_of(waiting)
-    waiting.send_signal(end)
-    waiting.wait(PATIENCE_S)
-    wait_until(
-        lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "its end"
-    )
-    lock.release()
+    with locks.lock_held("GPU-1", pytest.fail):
+        _, waiting = sessions.start("a", "works")
+        worker = worker_of(waiting)
+        waiting.send_signal(end)
+        waiting.wait(PATIENCE_S)
+        wait_until(
+            lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, "its end"
+        )
     assert sessions.trace == []
-    again = locks.try_lock("GPU-1")
-    assert again is not None, "nothing of it holds the card"
-    again.release()
+    assert not locks.is_locked("GPU-1"), "nothing of it holds the card"
 
 
 def test_a_worker_that_is_killed_while_it_waits_is_replaced(sessions: Sessions) -> None:
-    lock = locks.try_lock("GPU-1")
-    assert lock is not None
-    run, waiting = sessions.start("a", "tries_the_lock")
-    worker_of(waiting).kill()
-    wait_until(lambda: b"waiting: another measurement uses GPU-1" in said(run), "the session")
-    lock.release()
+    with locks.lock_held("GPU-1", pytest.fail):
+        run, waiting = sessions.start("a", "tries_the_lock")
+        worker_of(waiting).kill()
+        wait_until(lambda: b"waiting: another measurement uses GPU-1" in said(run), "the session")
     assert waiting.wait(PATIENCE_S) == 0, said(run)
     assert sessions.trace[-1] == "lock held, by this process too: True"
 
 
-def test_on_a_cpu_nothing_is_imported_beside_a_measurement(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = scripted(monkeypatch, tmp_path)
-    lock = locks.try_lock("cpu")
-    assert lock is not None
-    job = run.job([point("a")])
-    with (run.folder / "said").open("wb") as stream:
-        waiting = subprocess.Popen([sys.executable, *run.program(job)], cwd=ROOT, stderr=stream)
-    wait_until(lambda: b"waiting: another measurement uses cpu" in said(run), "the session")
-    assert psutil.Process(waiting.pid).children() == []
-    lock.release()
+def test_on_a_cpu_nothing_is_imported_beside_a_measurement(run: Run) -> None:
+    with locks.lock_held("cpu", pytest.fail), (run.folder / "said").open("wb") as stream:
+        command = [sys.executable, *run.program(run.job([point("a")]))]
+        waiting = subprocess.Popen(command, cwd=ROOT, stderr=stream)
+        wait_until(lambda: b"waiting: another measurement uses cpu" in said(run), "the session")
+        assert psutil.Process(waiting.pid).children() == []
     assert waiting.wait(PATIENCE_S) == 0

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.machine.nvml import visible_gpus
-from roofcal.core.records import Measurement, Protocol
+from roofcal.core.records import Distribution, Measurement, PlanPoint, Protocol
 from roofcal.measure import worker
 from roofcal.measure.session import measure
 from roofcal.measure.worker import Worker
@@ -44,9 +45,6 @@ FAULTS = {
     "gives_NaN": ("incorrect", "relative error nan exceeds 0.01"),
     "raises": ("failed", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"),
     "has_no_memory_for_its_inputs": ("out_of_memory", "allocate"),
-    "exits": ("failed", "the worker died (exit code 11)"),
-    "is_killed": ("failed", "signal SIGKILL"),
-    "segfaults": ("failed", "signal SIGSEGV"),
     "hangs": ("timeout", "no sign of life for 20 s"),
     "raises_while_timed": ("failed", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"),
     "has_no_memory_while_timed": ("out_of_memory", "allocate"),
@@ -96,24 +94,18 @@ def test_a_row_says_how_its_samples_were_taken(sweep: Sweep) -> None:
     assert row.elapsed_s > 0
 
 
-def test_an_error_that_is_no_number_is_none_in_the_record(sweep: Sweep) -> None:
-    """JSON knows no NaN; the reason says it."""
+def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
+    assert set(sweep.rows) == {p.recipe for p in sweep.plan}
+    assert workers_here() == []
+    # JSON knows no NaN; the reason says it.
     assert sweep.rows["gives_NaN"].relative_error is None
     assert sweep.rows["is_wrong"].relative_error == 0.5
     assert "NaN" not in (sweep.run.folder / "out.jsonl").read_text()
-
-
-def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
-    assert set(sweep.rows) == {p.recipe for p in sweep.plan}
     (session,) = sweep.run.sessions()
     expected = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in sweep.rows.values())
     assert session.timed_s == pytest.approx(expected)
     assert session.wall_s is not None
     assert session.wall_s > expected
-
-
-def test_no_worker_of_the_sweep_is_left(sweep: Sweep) -> None:
-    assert workers_here() == []
 
 
 def test_a_hanging_worker_ends_with_a_session_that_is_killed(
@@ -169,62 +161,62 @@ class Cup(dict[str, torch.Tensor]):
         self.crowd.held -= 1
 
 
-def worker_here(events: io.StringIO) -> Worker:
-    timing = {key: value for key, value in TIMING.items() if key != "seed"}
-    ids = {"environment_id": "e", "session_id": "s", "uuid": None, "cache_bytes": 1 << 12}
-    setup = ids | {"torch_device": "cpu", "timing": timing, "seed": 0, "epoch": 0.0}
-    return Worker(setup, events)
+class Here(Worker):
+    """The worker in this process, and what it said."""
+
+    def __init__(self) -> None:
+        self.said = io.StringIO()
+        timing = {key: value for key, value in TIMING.items() if key != "seed"}
+        ids = {"environment_id": "e", "session_id": "s", "uuid": None, "cache_bytes": 1 << 12}
+        setup = ids | {"torch_device": "cpu", "timing": timing, "seed": 0, "epoch": 0.0}
+        super().__init__(setup, self.said)
+
+    def take(self, *groups: list[PlanPoint]) -> None:
+        """Do as the process does with a line for each group."""
+        lines = [json.dumps([encode(point) for point in group]) + "\n" for group in groups]
+        self.run(io.StringIO("".join(lines)))
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.said.getvalue().splitlines()]
+
+    @property
+    def rows(self) -> list[Measurement]:
+        rows = [decode(event["measurement"]) for event in self.events if "measurement" in event]
+        return [row for row in rows if isinstance(row, Measurement)]
 
 
-def events_of(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def rows_of(text: str) -> dict[str, Measurement]:
-    rows = [decode(e["measurement"]) for e in events_of(text) if "measurement" in e]
-    return {row.point_id: row for row in rows if isinstance(row, Measurement)}
+SMALL = {"m": 4, "n": 4, "k": 4}
 
 
 def test_contenders_that_do_not_fit_together_are_measured_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """out_of_memory means: alone on the device, not: beside its neighbours."""
-    crowd, events = Crowd(), io.StringIO()
+    crowd, here = Crowd(), Here()
     monkeypatch.setattr("roofcal.measure.contender.load_bench", lambda _: crowd)
     points = [hot("a"), hot("b"), hot("too_large"), hot("c")]
-    worker_here(events).run_group(points)
-    rows = rows_of(events.getvalue())
-    statuses = [rows[p.point_id].status for p in points]
-    assert statuses == ["ok", "ok", "out_of_memory", "ok"]
+    here.run_group(points)
+    statuses = {row.point_id: row.status for row in here.rows}
+    assert [statuses[p.point_id] for p in points] == ["ok", "ok", "out_of_memory", "ok"]
     assert crowd.held == 0, "a contender outlives its group"
-
-
-def test_an_output_is_checked_in_the_first_visit_of_a_point(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    crowd, events = Crowd(), io.StringIO()
-    monkeypatch.setattr("roofcal.measure.contender.load_bench", lambda _: crowd)
-    one = worker_here(events)
-    for _ in range(3):
-        one.run_group([hot("a")])
-    rows = [decode(e["measurement"]) for e in events_of(events.getvalue()) if "measurement" in e]
-    assert [(row.status, row.relative_error) for row in rows] == [("ok", 0.0)] * 3  # type: ignore[union-attr]
-    assert crowd.checks == 1
+    checks = crowd.checks
+    for _ in range(2):  # an output is checked in the first visit of a point
+        here.run_group([hot("a")])
+    assert [(row.status, row.relative_error) for row in here.rows[-2:]] == [("ok", 0.0)] * 2
+    assert crowd.checks == checks
     assert crowd.held == 0, "memory of a visit outlives it"
 
 
 def test_the_worker_names_each_point_before_it_touches_it_and_ends_each_group() -> None:
-    events = io.StringIO()
-    shape = {"m": 4, "n": 4, "k": 4}
-    points = [hot("fp32", shape=shape), hot("bf16", shape=shape)]
-    worker_here(events).run(io.StringIO(json.dumps([encode(p) for p in points]) + "\n"))
-    found = events_of(events.getvalue())
+    here, points = Here(), [hot("fp32", shape=SMALL), hot("bf16", shape=SMALL)]
+    here.take(points)
     ids = [p.point_id for p in points]
-    assert found[0] == {"ready": True}
-    assert [e["at"] for e in found[1:3]] == ids
-    assert {e["at"] for e in found if "at" in e} == set(ids)
-    assert found[-1] == {"done": True}
-    assert {row.status for row in rows_of(events.getvalue()).values()} == {"ok"}
+    assert here.events[0] == {"ready": True}
+    assert [event["at"] for event in here.events[1:3]] == ids
+    assert {event["at"] for event in here.events if "at" in event} == set(ids)
+    assert here.events[-1] == {"done": True}
+    assert {row.status for row in here.rows} == {"ok"}
 
 
 def test_garbage_is_collected_between_groups_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,8 +238,7 @@ def test_garbage_is_collected_between_groups_alone(monkeypatch: pytest.MonkeyPat
         collected.append("timed")
 
     monkeypatch.setattr(worker, "time_group", time_group)
-    line = json.dumps([encode(hot("fp32", shape={"m": 4, "n": 4, "k": 4}))]) + "\n"
-    worker_here(io.StringIO()).run(io.StringIO(line + line))
+    Here().take(*[[hot("fp32", shape=SMALL)]] * 2)
     assert collected == ["timed", "graph"] * 2
     assert gc.isenabled()
 
@@ -259,11 +250,10 @@ def test_a_failure_while_timed_is_told_before_the_worker_ends(
         raise torch.OutOfMemoryError("CUDA out of memory\ndetails")
 
     monkeypatch.setattr(worker, "time_group", fail)
-    events = io.StringIO()
-    line = json.dumps([encode(point("fp32"))])
+    here = Here()
     with pytest.raises(torch.OutOfMemoryError):
-        worker_here(events).run(io.StringIO(line + "\n"))
-    last = events_of(events.getvalue())[-1]
+        here.take([point("fp32")])
+    last = here.events[-1]
     assert last.pop("now_s") > 0
     assert last == {"fatal": "OutOfMemoryError: CUDA out of memory", "status": "out_of_memory"}
 
@@ -274,76 +264,44 @@ def test_a_lost_context_is_reported_and_the_process_ends(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(worker, "prepare", prepare)
     monkeypatch.setattr(os, "_exit", sys.exit)
-    events = io.StringIO()
+    here = Here()
     with pytest.raises(SystemExit, match="3"):
-        worker_here(events).run_group([point("fp32")])
-    (row,) = rows_of(events.getvalue()).values()
+        here.run_group([point("fp32")])
+    (row,) = here.rows
     assert (row.status, "illegal memory access" in str(row.reason)) == ("failed", True)
 
 
-def test_a_point_of_accuracy_is_reported_without_being_timed(
+def test_accuracy_is_not_timed_and_exact_outputs_are_computed_once_for_equal_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def never(*_: Any) -> None:
-        raise AssertionError
-
-    monkeypatch.setattr(worker, "time_group", never)
-    events = io.StringIO()
-    shape = {"m": 32, "n": 32, "k": 32}
-    accuracy = Protocol(method="accuracy", distribution="heavy_tails")
-    recipes = ("bf16", "fp8_axiswise")
-    points = [point(r, op="linear", shape=shape, protocol=accuracy) for r in recipes]
-    worker_here(events).run_group(points)
-    plain, narrow = (rows_of(events.getvalue())[p.point_id] for p in points)
-    assert (plain.status, plain.latency_samples_s, plain.rotating_copies) == ("ok", (), 1)
-    assert plain.output_errors and narrow.output_errors
-    for name in ("output", "grad_input", "grad_weight"):
-        assert 0 < plain.output_errors[name] < 0.2 * narrow.output_errors[name]
-    assert narrow.relative_error == max(narrow.output_errors.values())
-
-
-def test_exact_outputs_are_computed_once_for_points_of_equal_data(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bench, computed = load_bench("linear"), []
+    bench, here, computed = load_bench("linear"), Here(), list[tuple[int, ...]]()
 
     def exact_outputs(inputs: Inputs) -> dict[str, torch.Tensor]:
         computed.append(tuple(inputs["x"].shape))
         return trained_exactly(bf16_layer, inputs)
 
     monkeypatch.setattr(bench, "exact_outputs", exact_outputs)
-    events = io.StringIO()
-    worker_ = worker_here(events)
-    for m in (16, 32):
-        for distribution in ("normal", "heavy_tails"):
-            accuracy = Protocol(method="accuracy", distribution=distribution)
-            for recipe in ("bf16", "fp8_axiswise"):
-                shape = {"m": m, "n": 32, "k": 32}
-                worker_.run_group([point(recipe, op="linear", shape=shape, protocol=accuracy)])
-    rows = rows_of(events.getvalue()).values()
+    monkeypatch.setattr(worker, "time_group", pytest.fail)
+    distributions: tuple[Distribution, ...] = ("normal", "heavy_tails")
+    for m, distribution in product((16, 32), distributions):
+        accuracy = Protocol(method="accuracy", distribution=distribution)
+        for recipe in ("bf16", "fp8_axiswise"):
+            shape = {"m": m, "n": 32, "k": 32}
+            here.run_group([point(recipe, op="linear", shape=shape, protocol=accuracy)])
     assert computed == [(16, 32), (16, 32), (32, 32), (32, 32)]
-    errors = [row.output_errors["output"] for row in rows if row.output_errors]
-    assert [error > 0.01 for error in errors] == [False, True] * 4
-    assert len(set(errors)) == 8
-
-
-def test_memory_of_exact_outputs_is_free_while_points_are_timed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept: list[object] = []
-    worker_ = worker_here(io.StringIO())
-    monkeypatch.setattr(worker, "time_group", lambda *_: kept.append(dict(worker_._exact._outputs)))
-    shape = {"m": 16, "n": 32, "k": 32}
-    worker_.run_group([point(r, op="linear", shape=shape) for r in ("bf16", "fp8_axiswise")])
+    assert {(row.status, row.latency_samples_s, row.rotating_copies) for row in here.rows} == {
+        ("ok", (), 1)
+    }
+    for plain, narrow in zip(here.rows[::2], here.rows[1::2], strict=True):
+        assert plain.output_errors and narrow.output_errors
+        for name in ("output", "grad_input", "grad_weight"):
+            assert 0 < plain.output_errors[name] < 0.2 * narrow.output_errors[name]
+        assert narrow.relative_error == max(narrow.output_errors.values())
+    assert len({row.relative_error for row in here.rows}) == 8
+    kept: list[object] = []  # their memory is free while points are timed
+    monkeypatch.setattr(worker, "time_group", lambda *_: kept.append(dict(here._exact._outputs)))
+    here.run_group([point("bf16", op="linear", shape={"m": 16, "n": 32, "k": 32})])
     assert kept == [{}]
-
-
-def test_a_method_the_processor_lacks_is_a_failed_row_that_says_so() -> None:
-    events = io.StringIO()
-    worker_here(events).run_group([point("fp32", protocol=Protocol(method="profiler"))])
-    (row,) = rows_of(events.getvalue()).values()
-    assert row.status == "failed"
-    assert "'profiler' needs a GPU" in str(row.reason)
 
 
 @pytest.mark.gpu
@@ -369,7 +327,7 @@ def test_a_kernel_that_hangs_or_breaks_the_context_costs_its_own_point_alone(
 def test_warming_ends_when_the_card_gets_no_warmer(
     monkeypatch: pytest.MonkeyPatch, temperatures: list[float], seconds: int
 ) -> None:
-    one = worker_here(io.StringIO())
+    one = Here()
     clock, readings = itertools.count(), iter(temperatures)
     monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
     monkeypatch.setattr(torch, "mm", lambda a, _: a)

@@ -11,7 +11,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import read_plan
 from roofcal.core.records import TIMELESS
 from roofcal.core.statistics import summarise
-from roofcal.core.visits.states import VisitState
+from roofcal.core.visits.rows import VisitState
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.ops.plan_points import point_problem

@@ -68,12 +68,9 @@ def test_what_no_node_has_is_a_problem(here: Path, profile: str, says: str) -> N
     assert any(says in problem for problem in problems(here, profile, study()))
 
 
-def test_an_environment_that_nobody_recorded_is_a_problem(here: Path) -> None:
+def test_a_profile_that_fits_has_no_problem(here: Path) -> None:
     (problem,) = problems(here, "", study(devices=["nvidia-h200/e1"]))
     assert "results/nvidia-h200/e1/environment.jsonl: not there" in problem
-
-
-def test_a_profile_that_fits_has_no_problem(here: Path) -> None:
     cpu = environment(threads=2)
     name = f"{cpu.device}/{cpu.environment_id}"
     write_records(here / "results" / name / "environment.jsonl", [cpu])
@@ -117,35 +114,19 @@ def test_a_cluster_that_does_not_answer_is_said(
         cluster_nodes()
 
 
-def test_without_names_the_fleet_is_this_machine() -> None:
+def test_nodes_of_a_fleet_are_named_once_and_slurm_expands_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert fleet_nodes([]) == [socket.gethostname()]
-
-
-def test_every_node_is_named_once() -> None:
     assert fleet_nodes(["n1", "n2", "n1"]) == ["n1", "n2"]
-
-
-@pytest.fixture
-def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is all of PATH."""
+    with pytest.raises(ClusterError, match="no name of a node"):
+        fleet_nodes(["../n1"])
     monkeypatch.setenv("PATH", str(tmp_path))
-    return tmp_path / "scontrol"
-
-
-def test_slurm_expands_a_list_of_nodes(scontrol: Path) -> None:
+    with pytest.raises(ClusterError, match="list every node"):
+        fleet_nodes(["n[1-2]"])
+    scontrol = tmp_path / "scontrol"
     scontrol.write_text("#!/bin/sh\n[ \"$3\" = 'n[1-2]' ] && echo n1 && echo n2\n")
     scontrol.chmod(0o755)
     assert fleet_nodes(["n[1-2]", "c1"]) == ["n1", "n2", "c1"]
     with pytest.raises(ClusterError, match=r"'n\[\]': scontrol: names no node"):
         fleet_nodes(["n[]"])
-
-
-def test_without_slurm_a_list_of_nodes_cannot_be_expanded(scontrol: Path) -> None:
-    assert not scontrol.exists()
-    with pytest.raises(ClusterError, match="list every node"):
-        fleet_nodes(["n[1-2]"])
-
-
-def test_a_node_that_is_no_folder_is_refused() -> None:
-    with pytest.raises(ClusterError, match="no name of a node"):
-        fleet_nodes(["../n1"])

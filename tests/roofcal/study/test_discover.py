@@ -6,14 +6,12 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from roofcal.core.devices import load_devices
 from roofcal.ops.visit_times import most_devices
 from roofcal.study import discover as module
 from roofcal.study.discover import (
     DiscoverError,
     check_environment,
     cpu_name,
-    device_id,
     discover,
     last_level_cache_bytes,
     left_out,
@@ -29,27 +27,44 @@ def seen(monkeypatch: pytest.MonkeyPatch, *gpus: object) -> None:
         monkeypatch.setattr(module, "installed_software", lambda: CUDA_TORCH)
 
 
-def test_a_gpu_with_a_datasheet_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, H200)
-    (found,) = discover(DEVICES)
-    assert (found.device, found.vendor, found.compute_units) == ("nvidia-h200", "nvidia", 132)
-    assert found.driver == "580.1"
-    assert found.backend == "cuda"
-
-
-def test_equal_cards_are_one_environment_and_others_are_more(
+def test_a_gpu_with_a_datasheet_has_its_name_and_equal_cards_are_one_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = replace(H200, name="NVIDIA Something 9", uuid="GPU-2")
-    seen(monkeypatch, H200, replace(H200, uuid="GPU-1"), other)
-    assert [e.device for e in discover(DEVICES)] == ["nvidia-h200", "nvidia-something-9"]
+    custom = replace(H200, name="NVIDIA H100 80GB HBM3", memory_bus_bits=3000)  # another bandwidth
+    seen(monkeypatch, H200, replace(H200, uuid="GPU-1"), other, custom)
+    found, *others = discover(DEVICES)
+    assert (found.device, found.vendor, found.compute_units) == ("nvidia-h200", "nvidia", 132)
+    assert (found.driver, found.backend) == ("580.1", "cuda")
+    assert [e.device for e in others] == ["nvidia-something-9", "nvidia-h100-80gb-hbm3"]
 
 
-def test_a_card_of_another_bandwidth_has_no_datasheet() -> None:
-    specs = load_devices(DEVICES)
-    assert device_id(H200, specs) == "nvidia-h200"
-    custom = replace(H200, name="NVIDIA H100 80GB HBM3", memory_bus_bits=3000)
-    assert device_id(custom, specs) == "nvidia-h100-80gb-hbm3"
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"driver": "570.0"}, r"another environment.*driver 570\.0 -> 580\.1"),
+        ({"device": "nvidia-b200"}, "for nvidia-b200; here is nvidia-h200"),
+    ],
+)
+def test_an_environment_that_is_not_here_is_not_measured_and_the_difference_is_named(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], says: str
+) -> None:
+    seen(monkeypatch, H200)
+    (here,) = discover(DEVICES)
+    check_environment(here, DEVICES)
+    with pytest.raises(DiscoverError, match=says):
+        check_environment(replace(here, **changes), DEVICES)  # type: ignore[arg-type]
+
+
+def test_without_torch_or_linux_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen(monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda _name: None)
+        with pytest.raises(DiscoverError, match="`make env` installs it"):
+            discover(DEVICES)
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(DiscoverError, match="measures on Linux alone, and this is darwin"):
+        discover(DEVICES)
 
 
 def test_without_a_gpu_it_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,32 +101,6 @@ def test_the_largest_cache_is_the_last_level(tmp_path: Path) -> None:
         (tmp_path / f"index{index}/size").write_text(size + "\n")
     assert last_level_cache_bytes(tmp_path) == 105 << 20
     assert last_level_cache_bytes(tmp_path / "none") is None
-
-
-def test_an_environment_that_is_here_may_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, H200)
-    check_environment(discover(DEVICES)[0], DEVICES)
-
-
-def test_another_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, H200)
-    planned = replace(discover(DEVICES)[0], driver="570.0")
-    with pytest.raises(DiscoverError, match=r"another environment.*driver 570\.0 -> 580\.1"):
-        check_environment(planned, DEVICES)
-
-
-def test_another_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch, H200)
-    planned = replace(discover(DEVICES)[0], device="nvidia-b200")
-    with pytest.raises(DiscoverError, match="for nvidia-b200; here is nvidia-h200"):
-        check_environment(planned, DEVICES)
-
-
-def test_a_missing_torch_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(monkeypatch)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    with pytest.raises(DiscoverError, match="`make env` installs it"):
-        discover(DEVICES)
 
 
 @pytest.mark.parametrize(
@@ -198,9 +187,3 @@ def test_a_cpu_quota_is_part_of_the_environment(monkeypatch: pytest.MonkeyPatch)
     assert limited.device.endswith("-1t")
     assert limited.environment_id != replace(limited, cpu_quota_cores=None).environment_id
     assert free.cpu_quota_cores is None
-
-
-def test_only_linux_measures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.platform", "darwin")
-    with pytest.raises(DiscoverError, match="measures on Linux alone, and this is darwin"):
-        discover(DEVICES)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from roofcal.core.csv_files import CsvError
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Environment
-from roofcal.core.visits.order import is_sentinel
+from roofcal.core.visits.rows import is_sentinel
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.study.config import load_study
@@ -55,6 +54,8 @@ def test_equal_points_of_two_sweeps_are_one_point_of_both() -> None:
     points = plan_op(a_slice(sweeps={"a": {"cubes": [64]}, "b": {"cubes": [64]}}), GPU)
     assert len(points) == 2
     assert points[0].sweeps == ("a", "b")
+    restricted = {"s": {"cubes": [64], "recipes": ["bf16"]}}
+    assert [p.recipe for p in plan_op(a_slice(sweeps=restricted), GPU)] == ["bf16"]
 
 
 def test_the_sentinels_come_first_and_are_no_points_of_the_study() -> None:
@@ -68,12 +69,6 @@ def test_the_sentinels_come_first_and_are_no_points_of_the_study() -> None:
     assert len({p.point_id for p in points}) == len(points) == 8
 
 
-def test_a_sentinel_without_a_size_is_refused() -> None:
-    sentinel = {"provider": "cublaslt", "recipe": "bf16", "shape": {"m": 8, "n": 8}}
-    with pytest.raises(PlanError, match="the shape of a sentinel has no k"):
-        plan_op(a_slice(sentinel=[sentinel]), GPU)
-
-
 def test_the_profiler_comes_last_because_it_may_slow_what_follows() -> None:
     protocols = [{"method": "profiler"}, {"method": "graph"}]
     sweeps = {"s": {"cubes": [64, 128, 256, 512], "protocols": protocols}}
@@ -81,14 +76,7 @@ def test_the_profiler_comes_last_because_it_may_slow_what_follows() -> None:
     assert methods == ["graph"] * 8 + ["profiler"] * 8
 
 
-def test_a_sweep_may_restrict_its_contenders() -> None:
-    sweeps = {"s": {"cubes": [64], "recipes": ["bf16"]}}
-    assert [p.recipe for p in plan_op(a_slice(sweeps=sweeps), GPU)] == ["bf16"]
-
-
 def test_tensor_parallelism_divides_the_axis_that_a_matrix_names() -> None:
-    from roofcal.ops.gemm.spec import OP
-
     matrices = {
         "a": {"n": 80, "k": 40, "shard": "n"},
         "b": {"n": 80, "k": 40, "shard": "k"},
@@ -97,15 +85,13 @@ def test_tensor_parallelism_divides_the_axis_that_a_matrix_names() -> None:
     model = LanguageModel.model_validate({"model": "x", "source": "y", "matrices": matrices})
     layers = {"models": ["x"], "tensor_parallel": [8], "tokens": [16]}
     sweep = Sweep.model_validate({"layers": layers})
-    shapes = list(sweep_shapes(OP, sweep, {"x": model}, None))
+    shapes = list(sweep_shapes(GEMM, sweep, {"x": model}, None))
     assert [(s["m"], s["n"], s["k"]) for s in shapes] == [(16, 10, 40), (16, 80, 5), (16, 80, 40)]
 
 
 def test_tied_axes_of_a_grid_move_together() -> None:
-    from roofcal.ops.gemm.spec import OP
-
     sweep = Sweep.model_validate({"grid": {"m": [1, 2], "n,k": [[3, 4], [5, 6]]}})
-    shapes = [tuple(s.values()) for s in sweep_shapes(OP, sweep, {}, None)]
+    shapes = [tuple(s.values()) for s in sweep_shapes(GEMM, sweep, {}, None)]
     assert shapes == [(1, 3, 4), (1, 5, 6), (2, 3, 4), (2, 5, 6)]
 
 
@@ -148,21 +134,14 @@ def test_accuracy_is_planned_for_every_recipe_and_distribution(backend: str, siz
 
 
 def test_random_shapes_keep_their_bounds_and_stay_as_they_are() -> None:
-    from roofcal.ops.gemm.spec import OP
-
     spec = {"count": 50, "seed": 1, "low": 128, "high": 4096, "max_flops": 1e10,
             "skinny_fraction": 0.5, "skinny_max": 16}  # fmt: skip
     sweep = Sweep.model_validate({"log_uniform": spec})
-    shapes = list(sweep_shapes(OP, sweep, {}, None))
-    assert shapes == list(sweep_shapes(OP, sweep, {}, None))
+    shapes = list(sweep_shapes(GEMM, sweep, {}, None))
+    assert shapes == list(sweep_shapes(GEMM, sweep, {}, None))
     assert len(shapes) == 50
-    assert all(OP.work("bf16", s).flops <= 1e10 and s["n"] % 64 == 0 for s in shapes)
+    assert all(GEMM.work("bf16", s).flops <= 1e10 and s["n"] % 64 == 0 for s in shapes)
     assert 10 < sum(s["m"] <= 16 for s in shapes) < 40
-
-
-def test_nothing_to_measure_is_said() -> None:
-    with pytest.raises(PlanError, match="gemm: nothing to measure on cuda"):
-        plan_op(a_slice(sweeps={}), GPU)
 
 
 def test_a_shape_that_cannot_fit_is_named_with_its_line(tmp_path: Path) -> None:
@@ -172,11 +151,19 @@ def test_a_shape_that_cannot_fit_is_named_with_its_line(tmp_path: Path) -> None:
         plan_op(a_slice(sweeps={"csv": {"csv": str(path)}}), GPU)
 
 
-def test_a_bad_csv_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "s.csv"
-    path.write_text("m,n\n64,64\n")
-    with pytest.raises(CsvError, match="column k is missing"):
-        plan_op(a_slice(sweeps={"csv": {"csv": str(path)}}), GPU)
+SENTINEL = {"provider": "cublaslt", "recipe": "bf16", "shape": {"m": 8, "n": 8}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"sweeps": {}}, "gemm: nothing to measure on cuda"),
+        ({"sentinel": [SENTINEL]}, "the shape of a sentinel has no k"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        plan_op(a_slice(**changes), GPU)
 
 
 @pytest.fixture

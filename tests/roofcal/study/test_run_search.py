@@ -10,6 +10,11 @@ from roofcal.study.run_search import find_run, run_named
 from roofcal.study.runs import RunsError
 
 
+@pytest.fixture(autouse=True)
+def _empty_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def roots(tmp_path: Path) -> list[Path]:
     for name in ("a/gpu/driver1-x", "a/gpu/driver2-y", "b/gpu/driver2-y", "b/cpu/torch2"):
@@ -40,28 +45,22 @@ def test_a_folder_may_have_its_derived_files_elsewhere(roots: list[Path], tmp_pa
     assert run_named("driver1", roots).derived == tmp_path / "a/gpu/driver1-x"
 
 
-def test_what_may_be_several_is_refused_with_all_of_them(roots: list[Path]) -> None:
-    with pytest.raises(RunsError, match="any of: gpu/driver1-x, gpu/driver2-y"):
-        run_named("gpu", roots)
-
-
-@pytest.mark.parametrize("name", ["gpu/driver1-z", "", "nowhere"])
-def test_what_is_none_is_refused_with_what_there_is(roots: list[Path], name: str) -> None:
-    with pytest.raises(RunsError, match="There are: cpu/torch2, gpu/driver1-x"):
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("gpu", "any of: gpu/driver1-x, gpu/driver2-y"),
+        *((name, "There are: cpu/torch2, gpu/driver1-x") for name in ("gpu/driver1-z", "", "no")),
+        ("gpu/drivr1-x", "did you mean 'gpu/driver1-x'"),
+    ],
+)
+def test_what_may_be_several_or_none_is_refused_with_what_there_is(
+    roots: list[Path], name: str, says: str
+) -> None:
+    with pytest.raises(RunsError, match=says):
         run_named(name, roots)
 
 
-def test_a_typo_is_answered_with_the_nearest_name(roots: list[Path]) -> None:
-    with pytest.raises(RunsError, match="did you mean 'gpu/driver1-x'"):
-        run_named("gpu/drivr1-x", roots)
-
-
 PROBES = ("probe_launch", "probe_copy")
-
-
-@pytest.fixture
-def _empty_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def write_empty_run(folder: Path, end: str = "") -> None:
@@ -77,7 +76,6 @@ def calibrate(folder: Path) -> None:
     (folder / "calibration.jsonl").touch()
 
 
-@pytest.mark.usefixtures("_empty_checkout")
 def test_a_published_run_is_shown_as_it_was_frozen_until_it_is_replayed_here() -> None:
     frozen = PUBLISHED / "nvidia-h200" / "e1"
     write_empty_run(frozen, end=".gz")
@@ -89,7 +87,6 @@ def test_a_published_run_is_shown_as_it_was_frozen_until_it_is_replayed_here() -
     assert (run.folder, run.derived) == (frozen, RESULTS / "replay" / "nvidia-h200" / "e1")
 
 
-@pytest.mark.usefixtures("_empty_checkout")
 def test_a_calibrated_run_is_shown_before_a_later_one_without_calibration() -> None:
     published, here = PUBLISHED / "nvidia-h200" / "e1", RESULTS / "nvidia-h200" / "e2"
     write_empty_run(published, end=".gz")
@@ -102,7 +99,6 @@ def test_a_calibrated_run_is_shown_before_a_later_one_without_calibration() -> N
     assert find_run("nvidia-h200", "e1").folder == published
 
 
-@pytest.mark.usefixtures("_empty_checkout")
 @pytest.mark.parametrize(("device", "environment"), [("nvidia-h100", None), ("nvidia-h200", "e9")])
 def test_a_run_that_is_not_there_is_refused_with_what_there_is(
     device: str, environment: str | None

@@ -1,6 +1,7 @@
 """Which folders are runs, and which of them are measured."""
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,13 +17,8 @@ from roofcal.study.config import Study, load_study
 from roofcal.study.runs import (
     Run,
     RunsError,
-    current_runs,
-    earlier_runs,
-    interrupted_runs,
-    left_out_of_report,
     measuring_cores,
     other_calibrations,
-    published_runs,
     study_runs,
     with_run_before,
 )
@@ -63,35 +59,42 @@ def make_run(folder: Path, plan: tuple[str, ...], measured: tuple[str, ...], end
             write_records(folder / kind / f"{op}.jsonl{end}", [])
 
 
+def only_run(**overrides: object) -> Run:
+    """The only run of a study."""
+    ((run,), _) = study_runs(study(**overrides))
+    return run
+
+
 def test_a_found_device_is_a_current_run_with_its_environment_written_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found(monkeypatch, environment())
-
-    (run,) = study_runs(study())
-
+    run = only_run()
     assert run.folder == run.derived == folder_of(environment())
     assert run.backend == "cpu"
     assert run.probes == PROBES
     assert run.studies == ("gemm", "cast")
+    assert run.slices["gemm"] == study().op_slice("gemm", "cpu")
+    assert run.timing == study().timing("cpu")
     assert read_records(run.environment_file, Environment) == [environment()]
     before = run.environment_file.stat().st_mtime_ns
-    study_runs(study())
-    assert run.environment_file.stat().st_mtime_ns == before
+    assert only_run().environment_file.stat().st_mtime_ns == before
 
 
 def test_the_files_of_a_run_are_those_of_the_layout() -> None:
-    run = Run(folder=Path("r/d/e"), derived=Path("x/d/e"), ops=("probe_copy", "gemm"))
-
+    slices = {"gemm": {"sweeps": {"a": {"csv": "my.csv"}, "b": {"cubes": [1]}}}}
+    ops = ("probe_copy", "gemm")
+    run = Run(folder=Path("r/d/e"), derived=Path("x/d/e"), ops=ops, slices=slices)
     assert run.plans(["gemm"]) == ["r/d/e/plan/gemm.jsonl"]
     assert run.measurements(run.probes) == ["r/d/e/measurements/probe_copy.jsonl"]
-    assert run.derivatives() == [
-        "x/d/e/calibration.jsonl",
-        "x/d/e/predictions/gemm.jsonl",
-        "x/d/e/breakeven.csv",
-        "x/d/e/llm.csv",
-    ]
+    names = ("calibration.jsonl", "predictions/gemm.jsonl", "breakeven.csv", "llm.csv")
+    assert run.derivatives() == [f"x/d/e/{name}" for name in names]
     assert len(run.records()) == 5
+    assert run.shape_files("gemm") == ["my.csv"]
+    assert run.datasheet() == []
+    Path("config/devices").mkdir(parents=True)
+    Path("config/devices/d.yaml").touch()
+    assert run.datasheet() == ["config/devices/d.yaml"]
 
 
 def replayed(device: str, environment: str, below: str = "results") -> Run:
@@ -121,102 +124,79 @@ def test_a_run_is_compared_with_the_environment_before_it() -> None:
     assert with_run_before(other, runs) == []
 
 
-def test_a_run_has_the_file_that_its_device_has() -> None:
-    run = Run(folder=Path("r/d/e"), derived=Path("r/d/e"), ops=())
-    assert run.datasheet() == []
-    Path("config/devices").mkdir(parents=True)
-    Path("config/devices/d.yaml").touch()
-    assert run.datasheet() == ["config/devices/d.yaml"]
-
-
-def test_probes_that_calibrate_the_ops_named_are_measured(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_probes_that_calibrate_the_ops_named_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, environment())
-
-    (run,) = current_runs(study(ops=["cast"]))
-
-    assert run.ops == ("probe_launch", "probe_copy", "probe_cast", "cast")
+    assert only_run(ops=["cast"]).ops == ("probe_launch", "probe_copy", "probe_cast", "cast")
 
 
 def test_a_listed_device_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discover, "discover", lambda _folder: pytest.fail("looked for devices"))
     record = environment("nvidia-test")
     write_records(folder_of(record) / "environment.jsonl", [record])
-
-    (run,) = current_runs(study(devices=[f"nvidia-test/{record.environment_id}"]))
-
-    assert run.backend == "cuda"
+    assert only_run(devices=[f"nvidia-test/{record.environment_id}"]).backend == "cuda"
 
 
-@pytest.mark.parametrize("name", ["nvidia-test/none", "nvidia-test", "../escape", "a/b/c"])
-def test_a_listed_device_without_environment_is_refused_with_the_way_out(name: str) -> None:
-    with pytest.raises(RunsError, match=r"doctor --write-environment results") as error:
-        study_runs(study(devices=[name]))
+@pytest.mark.parametrize(
+    ("devices", "says"),
+    [
+        *(
+            ([name], rf"for {re.escape(name)}; known: .*doctor --write-environment results")
+            for name in ("nvidia-test/none", "nvidia-test", "../escape", "a/b/c")
+        ),
+        (["nvidia-test/other"], "not its folder"),
+        ([], "no publication can be shown"),
+    ],
+)
+def test_a_listed_device_that_cannot_be_measured_is_refused_with_the_way_out(
+    devices: list[str], says: str
+) -> None:
+    if devices == ["nvidia-test/other"]:
+        write_records(RESULTS / "nvidia-test/other/environment.jsonl", [environment()])
+    with pytest.raises(RunsError, match=says):
+        study_runs(study(devices=devices))
 
-    assert name in str(error.value)
 
-
-def test_an_environment_of_another_device_is_refused() -> None:
-    write_records(RESULTS / "nvidia-test/other/environment.jsonl", [environment()])
-
-    with pytest.raises(RunsError, match="not its folder"):
-        study_runs(study(devices=["nvidia-test/other"]))
-
-
-def test_nothing_to_measure_and_nothing_to_show_is_refused() -> None:
-    with pytest.raises(RunsError, match="no publication can be shown"):
-        study_runs(study(devices=[]))
+OLD = folder_of(environment(torch="2.12"))
 
 
 def test_a_finished_earlier_run_is_replayed_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = folder_of(environment(torch="2.12"))
-    make_run(old, (*PROBES, "gemm"), (*PROBES, "gemm"))
+    make_run(OLD, (*PROBES, "gemm"), (*PROBES, "gemm"))
     found(monkeypatch, environment())
-
-    new, earlier = study_runs(study())
-
+    (new, earlier), left_out = study_runs(study())
     assert new.backend == "cpu"
-    assert earlier == Run(folder=old, derived=old, ops=(*PROBES, "gemm"))
-    assert earlier.backend is None
+    assert earlier == Run(folder=OLD, derived=OLD, ops=(*PROBES, "gemm"))
+    assert left_out == []
 
 
 @pytest.mark.parametrize(
     ("plan", "measured", "missing"),
-    [((*PROBES, "gemm"), PROBES, "gemm"), (("gemm",), ("gemm",), "a probe"), (PROBES, (), "probe")],
+    [
+        ((*PROBES, "gemm"), PROBES, "gemm"),
+        (("gemm",), ("gemm",), "a probe"),
+        (PROBES, (), "probe_launch"),
+        (PROBES, PROBES[:2], "probe_math, probe_cast"),
+    ],
 )
 def test_an_interrupted_earlier_run_is_left_out_and_named(
-    plan: tuple[str, ...], measured: tuple[str, ...], missing: str
+    monkeypatch: pytest.MonkeyPatch, plan: tuple[str, ...], measured: tuple[str, ...], missing: str
 ) -> None:
-    old = folder_of(environment(torch="2.12"))
-    make_run(old, plan, measured)
-
-    assert earlier_runs(RESULTS, []) == []
-    (said,) = interrupted_runs(RESULTS, [])
-    assert str(old) in said
-    assert missing in said
-
-
-def test_a_run_that_never_began_and_a_current_one_are_neither_earlier_nor_interrupted() -> None:
+    """A file that is still being written, one that never began and a current run are not named."""
+    make_run(OLD, plan, measured)
+    (OLD / "measurements").mkdir(exist_ok=True)
+    (OLD / "measurements/.probe_math.jsonl.12.partial").write_text("")
     write_records(RESULTS / "cpu-test/untouched/environment.jsonl", [environment()])
     make_run(folder_of(environment()), PROBES, ())
-    current = [folder_of(environment())]
-
-    assert earlier_runs(RESULTS, current) == []
-    assert interrupted_runs(RESULTS, current) == []
-
-
-def test_files_that_are_still_being_written_do_not_count_as_measured() -> None:
-    old = folder_of(environment(torch="2.12"))
-    make_run(old, PROBES, PROBES[:2])
-    (old / "measurements/.probe_math.jsonl.12.partial").write_text("")
-
-    assert earlier_runs(RESULTS, []) == []
+    found(monkeypatch, environment())
+    (run,), (said,) = study_runs(study())
+    assert run.backend
+    assert said.startswith(f"{OLD} is left out of the report")
+    assert f"before {missing}" in said
 
 
 @pytest.fixture
-def publication() -> Path:
-    """A publication of one study op, whose manifest holds."""
+def publication(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A publication of one study op, whose manifest holds, beside a device that is here."""
+    found(monkeypatch, environment())
     folder = PUBLISHED / "nvidia-h200" / "some-environment"
     make_run(folder, (*PROBES, "cast"), (*PROBES, "cast"), end=".gz")
     for name in ("calibration.jsonl", "predictions/cast.jsonl"):
@@ -225,81 +205,50 @@ def publication() -> Path:
     return folder
 
 
-def test_publications_are_shown_as_they_were_frozen(
-    monkeypatch: pytest.MonkeyPatch, publication: Path
+def shown(published: bool | str) -> tuple[list[Run], list[str]]:
+    """Publications that a study shows, and what it says of the others."""
+    runs, left_out = study_runs(study(published=published))
+    return [run for run in runs if run.backend is None], left_out
+
+
+def test_publications_are_shown_as_they_were_frozen_or_derived_again_elsewhere(
+    publication: Path,
 ) -> None:
-    found(monkeypatch, environment())
-
-    (run,) = published_runs(PUBLISHED, RESULTS / "replay")
-
-    assert (run.folder, run.derived) == (publication, publication)
+    (run,), left_out = shown(published=True)
+    assert (run.folder, run.derived, left_out) == (publication, publication, [])
     assert run.studies == ("cast",)
     assert all(Path(file).is_file() for file in (*run.records(), *run.derivatives()))
     names = {Path(file).name for file in run.derivatives()}
     assert names == {"calibration.jsonl", "cast.jsonl"}
-    assert run in study_runs(study())
-    assert not any(r.folder == publication for r in study_runs(study(published=False)))
+    (again,), _ = shown("again")
+    assert again.folder == publication
+    assert again.derived == RESULTS / "replay" / "nvidia-h200" / "some-environment"
+    assert {Path(file).name for file in again.derivatives()} >= {"llm.csv", "breakeven.csv"}
+    assert shown(published=False) == ([], [])
 
 
-def test_publications_are_derived_again_elsewhere_where_the_study_says_so(
-    monkeypatch: pytest.MonkeyPatch, publication: Path
+@pytest.mark.parametrize(
+    ("edited", "says", "may_be_derived_again"),
+    [
+        ("calibration.jsonl", "calibration.jsonl: SHA-256 is not that of the manifest", True),
+        ("manifest.json", "manifest.json: is not there", True),
+        ("measurements/cast.jsonl.gz", "measurements/cast.jsonl.gz: SHA-256", False),
+    ],
+)
+def test_a_publication_that_was_edited_is_named_and_left_out(
+    publication: Path, edited: str, says: str, may_be_derived_again: bool
 ) -> None:
-    found(monkeypatch, environment())
-
-    (run,) = published_runs(PUBLISHED, RESULTS / "replay", again=True)
-
-    assert run.folder == publication
-    assert run.derived == RESULTS / "replay" / "nvidia-h200" / "some-environment"
-    assert {Path(file).name for file in run.derivatives()} >= {"llm.csv", "breakeven.csv"}
-    assert run in study_runs(study(published="again"))
-
-
-def test_a_publication_whose_derived_files_were_edited_is_named_and_may_be_derived_again(
-    monkeypatch: pytest.MonkeyPatch, publication: Path
-) -> None:
-    found(monkeypatch, environment())
-    (publication / "calibration.jsonl").write_text("edited\n")
-
-    runs, again = study_runs(study()), study_runs(study(published="again"))
-
-    assert publication not in {run.folder for run in runs}
-    (sentence,) = left_out_of_report(study(), runs)
+    (publication / edited).unlink()
+    if edited != "manifest.json":
+        (publication / edited).write_text("edited\n")
+    runs, (sentence,) = shown(published=True)
+    assert runs == []
     assert sentence.startswith(f"{publication} is left out of the report")
-    assert f"{publication}/calibration.jsonl: SHA-256 is not that of the manifest" in sentence
+    assert f"{publication}/{says}" in sentence
     assert "`--config published=again` derives it anew" in sentence
-    assert publication in {run.folder for run in again}
-    assert left_out_of_report(study(published="again"), again) == []
-    assert left_out_of_report(study(published=False), study_runs(study(published=False))) == []
-
-
-def test_a_publication_whose_records_were_edited_is_left_out_however_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, publication: Path
-) -> None:
-    found(monkeypatch, environment())
-    write_records(publication / "measurements/cast.jsonl.gz", [environment()])
-    for published in (True, "again"):
-        asked = study(published=published)
-        runs = study_runs(asked)
-        assert publication not in {run.folder for run in runs}
-        (sentence,) = left_out_of_report(asked, runs)
-        assert f"{publication}/measurements/cast.jsonl.gz: SHA-256" in sentence
-
-
-def test_a_publication_without_a_manifest_is_derived_from_its_records_or_left_out(
-    publication: Path,
-) -> None:
-    (publication / "manifest.json").unlink()
-    assert published_runs(PUBLISHED, RESULTS / "replay") == []
-    assert len(published_runs(PUBLISHED, RESULTS / "replay", again=True)) == 1
-
-
-def test_a_run_names_the_datasheet_of_its_device_if_there_is_one() -> None:
-    run = Run(folder=RESULTS / "nvidia-test" / "e", derived=RESULTS, ops=())
-    assert run.datasheet() == []
-
-    Path("config/devices").mkdir(parents=True)
-    Path("config/devices/nvidia-test.yaml").touch()
-    assert run.datasheet() == ["config/devices/nvidia-test.yaml"]
+    runs, left_out = shown("again")
+    assert [run.folder for run in runs] == [publication] * may_be_derived_again
+    assert bool(left_out) is not may_be_derived_again
 
 
 def test_cores_and_memory_grow_with_the_gpus_and_a_cpu_is_measured_on_all_of_its_cores() -> None:
@@ -332,25 +281,6 @@ def test_on_this_machines_gpu_an_op_with_kernels_of_no_library_is_compiled_by_a_
     assert replace(run, backend="cpu").compiled("gemm") == []
     assert replace(run, has_job_per_world_size=True).compiled("gemm") == []
     assert [run.compiling_cores(cores) for cores in (2, 8, 16, 32, 128)] == [4, 4, 4, 12, 16]
-
-
-def test_the_csv_files_of_a_slice_are_inputs_of_its_plan() -> None:
-    slices = {"gemm": {"sweeps": {"a": {"csv": "my.csv"}, "b": {"cubes": [1]}}}}
-    run = Run(folder=RESULTS, derived=RESULTS, ops=("gemm",), slices=slices)
-
-    assert run.shape_files("gemm") == ["my.csv"]
-
-
-def test_a_current_run_carries_what_the_configuration_says_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    found(monkeypatch, environment())
-    wanted = study()
-
-    (run,) = current_runs(wanted)
-
-    assert run.slices["gemm"] == wanted.op_slice("gemm", "cpu")
-    assert run.timing == wanted.timing("cpu")
 
 
 def run_with_world_sizes(backend: Literal["cuda", "cpu"], *, is_cluster: bool) -> Run:

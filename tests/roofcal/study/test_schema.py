@@ -3,54 +3,15 @@
 import pytest
 from pydantic import ValidationError
 
-from roofcal.core.language_models import Experts, LanguageModel
-from roofcal.core.timing_protocol import Timing
-from roofcal.study.schema import LogUniform, StudyFile, Sweep, SweepFile
+from roofcal.core.language_models import LanguageModel
+from roofcal.study.schema import StudyFile
 
 
 def test_the_defaults_are_a_study() -> None:
     study = StudyFile()
     assert (study.study, study.devices, study.published) == ("quick", "auto", True)
     assert set(study.timing) == {"cuda", "cpu"}
-
-
-@pytest.mark.parametrize("given", [{}, {"cubes": [1], "shapes": [[1, 1, 1]]}])
-def test_a_sweep_has_exactly_one_generator(given: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match="needs exactly one of"):
-        Sweep.model_validate(given)
-
-
-@pytest.mark.parametrize("empty", [{"cubes": []}, {"shapes": []}, {"grid": {}}])
-def test_an_empty_sweep_is_refused(empty: dict[str, object]) -> None:
-    with pytest.raises(ValidationError, match="measures nothing"):
-        Sweep.model_validate(empty)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("slice_s", 0), ("budget_s", -1), ("target_interval", 1), ("min_samples", 1.5)],
-)
-def test_timing_keeps_its_bounds(name: str, value: float) -> None:
-    with pytest.raises(ValidationError):
-        Timing.model_validate({name: value})
-
-
-def test_shares_are_between_nothing_and_all() -> None:
-    with pytest.raises(ValidationError):
-        LogUniform(count=1, seed=0, low=1, high=2, skinny_fraction=1.1)
-
-
-def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(ValidationError, match="'cuda' or 'cpu'"):
-        SweepFile.model_validate(
-            {"op": "x", "contenders": {"tpu": {}}, "sweeps": {}, "studies": {}}
-        )
-
-
-def test_a_device_is_auto_or_a_list() -> None:
     assert StudyFile(devices=["d/e"]).devices == ["d/e"]
-    with pytest.raises(ValidationError, match='give "auto" or a list'):
-        StudyFile.model_validate({"devices": "d/e"})
 
 
 def language_model(**changes: object) -> dict[str, object]:
@@ -72,12 +33,9 @@ def language_model(**changes: object) -> dict[str, object]:
 def test_a_model_whose_matrices_fit_its_heads_is_valid() -> None:
     model = LanguageModel.model_validate(language_model())
     assert model.architecture is not None
+    without = LanguageModel.model_validate(language_model() | {"architecture": None})
+    assert without.architecture is None
     assert model.architecture.matrix_names == ("qkv", "attention_out", "gate_up", "down")
-
-
-def test_a_model_needs_no_architecture_for_a_study() -> None:
-    content = language_model() | {"architecture": None}
-    assert LanguageModel.model_validate(content).architecture is None
 
 
 @pytest.mark.parametrize(
@@ -89,6 +47,7 @@ def test_a_model_needs_no_architecture_for_a_study() -> None:
         ({"experts": {"count": 4, "per_token": 2, "dense_layers": 2}}, "leaves no layer of 2"),
         ({"latent": {"latent": 8, "rope": 4, "value": 8}}, "missing: kv_down, kv_up, q_down, q_up"),
         ({"layer": 3}, "Extra inputs are not permitted"),
+        ({"experts": {"count": 8, "per_token": 9}}, "per_token is 9, and there are 8 experts"),
     ],
 )
 def test_an_architecture_that_contradicts_itself_is_refused(
@@ -96,8 +55,3 @@ def test_an_architecture_that_contradicts_itself_is_refused(
 ) -> None:
     with pytest.raises(ValidationError, match=says):
         LanguageModel.model_validate(language_model(**changes))
-
-
-def test_no_token_visits_more_experts_than_there_are() -> None:
-    with pytest.raises(ValidationError, match="per_token is 9, and there are 8 experts"):
-        Experts(count=8, per_token=9)

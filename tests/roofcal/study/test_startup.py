@@ -71,6 +71,9 @@ def test_points_that_need_more_devices_are_counted_apart_and_take_no_time(run: R
     more = "1 that need more devices than are here"
     assert sentence == f"cpu-test: 2 points of 1 ops to measure, about 1 min, {more}"
     assert list(announcement([replace(one, most_devices=1)])) == []
+    broken = replace(run, slices={"gemm": {**run.slices["gemm"], "sweeps": {}}})
+    (sentence,) = announcement([broken])
+    assert sentence.startswith("gemm cannot be planned: gemm: nothing to measure on cpu")
 
 
 def test_probes_that_are_measured_beside_the_ops_named_are_said(
@@ -81,10 +84,11 @@ def test_probes_that_are_measured_beside_the_ops_named_are_said(
     study = load_study(ROOT / "config", {"ops": ["gemm", "probe_copy"]})
     runs = current_runs(study)
     assert [set(run.ops) for run in runs] == [{"gemm", "probe_math", "probe_copy", "probe_launch"}]
-    said = study_notes(study, runs, is_dry_run=True)
-    assert said[0].endswith("because it calibrates them: probe_launch, probe_math")
+    said = study_notes(study, runs, ["a run is left out"], is_dry_run=True)
+    assert said[:1] == ["a run is left out"]
+    assert said[1].endswith("because it calibrates them: probe_launch, probe_math")
     whole = load_study(ROOT / "config")
-    assert "calibrates" not in study_notes(whole, current_runs(whole), is_dry_run=True)[0]
+    assert "calibrates" not in study_notes(whole, current_runs(whole), [], is_dry_run=True)[0]
 
 
 def test_what_is_measured_is_not_announced_again(run: Run) -> None:
@@ -94,12 +98,6 @@ def test_what_is_measured_is_not_announced_again(run: Run) -> None:
     assert "cpu-test: 1 points of 1 ops to measure, about 1 min, " in sentence
     write_records(run.measurements_file(run.ops[0]), [])
     assert list(announcement([run, replace(run, backend=None)])) == []
-
-
-def test_an_op_that_cannot_be_planned_is_named(run: Run) -> None:
-    broken = replace(run, slices={"gemm": {**run.slices["gemm"], "sweeps": {}}})
-    (sentence,) = announcement([broken])
-    assert sentence.startswith("gemm cannot be planned: gemm: nothing to measure on cpu")
 
 
 NOTE = Path(".snakemake/roofcal_study.lock")
@@ -227,20 +225,6 @@ def job(**values: object) -> logging.LogRecord:
     return logging.makeLogRecord(known | values)
 
 
-def test_a_job_is_its_message_and_the_first_reason() -> None:
-    lines = JobLines(Complete(), details=False)
-    assert lines.format(job()) == "measure gemm (missing output files)"
-    assert lines.format(job(reason="")) == "measure gemm"
-
-
-def test_details_and_other_records_are_left_to_snakemake() -> None:
-    record = job()
-    assert JobLines(Complete(), details=True).format(record) == "rule measure: all its files"
-    assert record.__dict__["rule_msg"] == "measure gemm"  # other handlers format it, too
-    error = job(event="job_error", rule_msg="Error in rule measure")
-    assert JobLines(Complete(), details=False).format(error) == "Error in rule measure"
-
-
 def test_the_terminal_is_shortened_and_the_log_file_is_not(tmp_path: Path) -> None:
     logger = logging.Logger("snakemake")
     terminal, file = logging.StreamHandler(), logging.FileHandler(tmp_path / "log")
@@ -251,5 +235,11 @@ def test_the_terminal_is_shortened_and_the_log_file_is_not(tmp_path: Path) -> No
     print_job_lines(logger, details=False)
 
     assert terminal.format(job()) == "measure gemm (missing output files)"
-    assert file.format(job()) == "rule measure: all its files"
+    assert terminal.format(job(reason="")) == "measure gemm"
+    error = job(event="job_error", rule_msg="Error in rule measure")
+    assert terminal.format(error) == "Error in rule measure", "no job: left to Snakemake"
+    record = job()
+    assert file.format(record) == "rule measure: all its files"
+    assert record.__dict__["rule_msg"] == "measure gemm"  # other handlers format it, too
+    assert JobLines(Complete(), details=True).format(record) == "rule measure: all its files"
     file.close()

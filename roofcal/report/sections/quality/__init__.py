@@ -8,7 +8,7 @@ import pandas as pd
 
 from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS
-from roofcal.core.visits.states import STATE_FACTOR
+from roofcal.core.visits.rows import STATE_FACTOR
 from roofcal.fitting.panel_factors import PanelFactor
 from roofcal.points.columns import INTERVAL_HOLDS, STATES
 from roofcal.report.data import drawing

@@ -52,13 +52,7 @@ def test_the_commit_that_is_given_counts_before_gits(
     assert (checkout.checkout_commit(), checkout.checkout_is_dirty()) == ("old", False)
     write(copied, "kernels/new.py")
     assert checkout.checkout_is_dirty() is True
-
-
-@pytest.mark.usefixtures("copied")
-def test_a_given_commit_that_git_does_not_know_may_be_dirty_or_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("ROOFCAL_GIT_COMMIT", "c0ffee" * 6)
+    monkeypatch.setenv("ROOFCAL_GIT_COMMIT", "c0ffee" * 6)  # which git does not know
     assert (checkout.checkout_commit(), checkout.checkout_is_dirty()) == ("c0ffee" * 6, None)
 
 
@@ -74,16 +68,13 @@ def test_a_given_commit_that_git_does_not_know_may_be_dirty_or_not(
     ],
 )
 def test_changes_of_the_code_that_measures_count_and_no_others(
-    copied: Path, monkeypatch: pytest.MonkeyPatch, name: str, dirty: bool
+    copied: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    dirty: bool,
 ) -> None:
     monkeypatch.delenv("ROOFCAL_GIT_COMMIT", raising=False)
+    (copied / "results").symlink_to(tmp_path_factory.mktemp("scratch"))  # they may lie elsewhere
     write(copied, name)
     assert checkout.checkout_is_dirty() is dirty
-
-
-def test_results_that_lie_elsewhere_are_no_change(
-    copied: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("ROOFCAL_GIT_COMMIT", raising=False)
-    (copied / "results").symlink_to(tmp_path_factory.mktemp("scratch"))
-    assert checkout.checkout_is_dirty() is False

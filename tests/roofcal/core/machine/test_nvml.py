@@ -23,12 +23,9 @@ def test_a_card_is_described_in_si_units(nvml: Nvml) -> None:
     assert (card.sm_clock_hz, card.max_sm_clock_hz) == (1.41e9, 1.98e9)
     assert (card.memory_bytes, card.memory_free_bytes) == (150 << 30, 149 << 30)
     assert (card.power_limit_w, card.driver) == (700.0, "580.1")
-    assert card.process_ids == (7, 9)
-
-
-def test_the_state_in_force_counts_and_not_the_one_behind_the_next_reboot(nvml: Nvml) -> None:
-    card = visible_gpus()[0]
-    assert (card.ecc, card.mig) == (True, False)
+    assert (card.process_ids, card.pci_address) == ((7, 9), "0000:1b:00.0")
+    assert (card.ecc, card.mig) == (True, False), "in force, not behind the next reboot"
+    assert nvml.open == 0
 
 
 @pytest.mark.parametrize(
@@ -44,28 +41,27 @@ def test_multiprocessors_follow_from_cores_and_architecture(
     assert visible_gpus()[0].compute_units == units
 
 
-def test_what_a_card_does_not_say_is_none(nvml: Nvml) -> None:
-    nvml.missing = {"nvmlDeviceGetEccMode", "nvmlDeviceGetMigMode", "nvmlDeviceGetMemoryBusWidth"}
-    nvml.missing |= {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetComputeRunningProcesses"}
-    card = visible_gpus()[0]
-    assert (card.ecc, card.mig, card.memory_bus_bits, card.power_limit_w) == (None,) * 4
-    assert card.process_ids == ()
-
-
 @pytest.mark.parametrize(
-    "question",
-    ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetCudaComputeCapability", "nvmlSystemGetDriverVersion"],
+    ("question", "names", "missing"),
+    [
+        ("nvmlDeviceGetEccMode", ["ecc"], None),
+        ("nvmlDeviceGetMigMode", ["mig"], None),
+        ("nvmlDeviceGetMemoryBusWidth", ["memory_bus_bits"], None),
+        ("nvmlDeviceGetEnforcedPowerLimit", ["power_limit_w"], None),
+        ("nvmlDeviceGetComputeRunningProcesses", ["process_ids"], ()),
+        # A GB10 has no memory of its own to tell of.
+        ("nvmlDeviceGetMemoryInfo", ["memory_bytes", "memory_free_bytes"], None),
+        ("nvmlSystemGetDriverVersion", ["driver"], None),
+        ("nvmlDeviceGetPciInfo", ["pci_address"], None),
+        ("nvmlDeviceGetCudaComputeCapability", [], None),
+    ],
 )
-def test_what_no_measurement_needs_may_be_missing(nvml: Nvml, question: str) -> None:
-    """A GB10 has no memory of its own to tell of."""
+def test_what_a_card_does_not_say_is_none(
+    nvml: Nvml, question: str, names: list[str], missing: object
+) -> None:
     nvml.missing = {question}
     card = visible_gpus()[0]
-    missing = {
-        "nvmlDeviceGetMemoryInfo": (card.memory_bytes, card.memory_free_bytes),
-        "nvmlDeviceGetCudaComputeCapability": (None,),
-        "nvmlSystemGetDriverVersion": (card.driver,),
-    }[question]
-    assert set(missing) == {None}
+    assert [getattr(card, name) for name in names] == [missing] * len(names)
     assert card.compute_units == 132
 
 
@@ -86,10 +82,13 @@ CODES = {
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-@pytest.mark.parametrize("question", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName"])
+@pytest.mark.parametrize("question", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetMemoryInfo"])
 def test_a_card_that_does_not_answer_is_named_and_left_out(
     nvml: Nvml, code: int, question: str
 ) -> None:
+    """Also where it is lost at a question whose answer may be missing."""
+    if code == pynvml.NVML_ERROR_UNKNOWN:
+        question = question.replace("MemoryInfo", "Name")
     nvml.errors[question, "GPU-b"] = code
     survey = survey_gpus()
     assert [card.uuid for card in survey.visible] == ["GPU-a", "GPU-c"]
@@ -97,11 +96,6 @@ def test_a_card_that_does_not_answer_is_named_and_left_out(
     assert sentence.startswith(("GPU 1 is left out", "GPU-b is left out"))
     assert str(pynvml.NVMLError(code)) in sentence
     assert nvml.open == 0
-
-
-def test_a_lost_card_is_none_whose_memory_is_unknown(nvml: Nvml) -> None:
-    nvml.errors["nvmlDeviceGetMemoryInfo", "GPU-a"] = pynvml.NVML_ERROR_GPU_IS_LOST
-    assert "GPU-a" not in [card.uuid for card in visible_gpus()]
 
 
 @pytest.mark.parametrize("setting", ["0,2", "GPU-c,GPU-a", "2"])
@@ -137,21 +131,25 @@ def test_slices_are_gpus_of_their_own(nvml: Nvml) -> None:
 @pytest.mark.parametrize(
     ("setting", "seen"),
     [
-        ("MIG-b2", ["MIG-b2"]),
-        ("MIG-b2,MIG-b1", ["MIG-b2", "MIG-b1"]),
-        ("1", ["MIG-b1", "MIG-b2"]),
+        ("0", ["GPU-a"]),
+        ("1,0", ["MIG-b1", "MIG-b2", "GPU-a"]),
+        (" 2 , GPU-a", ["GPU-c", "GPU-a"]),
         ("GPU-b", ["MIG-b1", "MIG-b2"]),
-        ("MIG-x", []),
+        ("MIG-b2,MIG-b1", ["MIG-b2", "MIG-b1"]),
+        ("0,7,1", ["GPU-a"]),  # the list ends at the first word that names no GPU
+        ("-1,0", []),
+        *((hides_all, []) for hides_all in ("", "-1", "7", "NoDevFiles", "GPU-z", "MIG-x")),
     ],
 )
-def test_slices_are_named_as_cards_are(
+def test_cuda_visible_devices_names_cards_and_slices_and_says_so_if_it_hides_all(
     nvml: Nvml, monkeypatch: pytest.MonkeyPatch, setting: str, seen: list[str]
 ) -> None:
     nvml.slices = {"GPU-b": ["MIG-b1", "MIG-b2"]}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
     survey = survey_gpus()
     assert [card.uuid for card in survey.visible] == seen
-    assert bool(survey.hiding) is not bool(seen)
+    said = [f"CUDA_VISIBLE_DEVICES={setting!r} hides all NVIDIA GPUs"] * (not seen)
+    assert [sentence.partition(" of this")[0] for sentence in survey.hiding] == said
 
 
 def test_a_card_in_mig_mode_without_a_slice_says_the_way_out(nvml: Nvml) -> None:
@@ -161,60 +159,19 @@ def test_a_card_in_mig_mode_without_a_slice_says_the_way_out(nvml: Nvml) -> None
     assert "`nvidia-smi -i 0 -mig 0`" in sentence
 
 
-@pytest.mark.parametrize("setting", ["", "-1", "NoDevFiles", "7", "GPU-z"])
-def test_a_setting_that_hides_every_card_is_said(
-    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, setting: str
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
-    (sentence,) = survey_gpus().hiding
-    assert sentence.startswith(f"CUDA_VISIBLE_DEVICES={setting!r} hides all NVIDIA GPUs")
-
-
 def test_a_driver_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+
     def fail() -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+        raise pynvml.NVMLError(code)
 
     monkeypatch.setattr(pynvml, "nvmlInit", fail)
+    assert visible_gpus() == []
+    code = pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert "the NVIDIA driver does not answer" in survey_gpus().silent[0]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the CPU is meant
     assert survey_gpus() == ([], [], [], [])
-
-
-def test_nvml_is_closed_again(nvml: Nvml) -> None:
-    visible_gpus()
-    assert nvml.open == 0
-
-
-def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
-
-    monkeypatch.setattr(pynvml, "nvmlInit", fail)
-    assert visible_gpus() == []
-
-
-@pytest.mark.parametrize(
-    ("setting", "seen"),
-    [
-        ("0", ["GPU-a"]),
-        ("1", ["GPU-b"]),
-        ("1,0", ["GPU-b", "GPU-a"]),
-        ("GPU-b", ["GPU-b"]),
-        (" 1 , GPU-a", ["GPU-b", "GPU-a"]),
-        ("", []),
-        ("-1", []),
-        ("7", []),
-        ("NoDevFiles", []),
-        ("-1,0", []),
-        ("0,7,1", ["GPU-a"]),
-    ],
-)
-def test_cards_hidden_by_cuda_visible_devices_are_not_seen(
-    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, setting: str, seen: list[str]
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
-    assert [card.uuid for card in visible_gpus()] == seen
 
 
 def test_a_reading_is_in_si_units_with_the_reasons_by_name(nvml: Nvml) -> None:
@@ -222,25 +179,14 @@ def test_a_reading_is_in_si_units_with_the_reasons_by_name(nvml: Nvml) -> None:
     nvml.reasons |= pynvml.nvmlClocksEventReasonGpuIdle
     expected = (1.41e9, 3.201e9, 512.345, 61.0, ("power_cap", "hw_thermal"))
     assert Sensor("GPU-a").read() == expected
-
-
-def test_the_energy_counter_is_in_joules_and_may_be_missing(nvml: Nvml) -> None:
     assert Sensor("GPU-a").energy_j() == 1234.567
-    nvml.missing = {"nvmlDeviceGetTotalEnergyConsumption"}
+    nvml.missing = {"nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetHandleByUUID"}
+    with pytest.raises(pynvml.NVMLError):
+        Sensor("GPU-z")
+    nvml.missing -= {"nvmlDeviceGetHandleByUUID"}
     assert Sensor("GPU-a").energy_j() is None
-    assert Sensor(None).energy_j() is None
-
-
-def test_a_card_says_where_it_is_plugged_in(nvml: Nvml) -> None:
-    assert visible_gpus()[0].pci_address == "0000:1b:00.0"
-    nvml.missing = {"nvmlDeviceGetPciInfo"}
-    assert visible_gpus()[0].pci_address is None
-
-
-def test_a_cpu_has_no_readings(nvml: Nvml) -> None:
-    nvml.missing = {"nvmlDeviceGetPowerUsage"}
-    assert Sensor(None).read() is None
-    assert nvml.open == 0
+    cpu = Sensor(None)
+    assert (cpu.read(), cpu.energy_j()) == (None, None)
 
 
 def test_a_card_that_says_nothing_is_told_of_once_and_has_no_readings(
@@ -266,14 +212,6 @@ def test_a_reading_that_fails_in_between_leaves_a_gap_and_no_shift(nvml: Nvml) -
     assert telemetry.sample_index == (0, 40)
     lengths = {len(getattr(telemetry, name)) for name in Telemetry.__dataclass_fields__}
     assert lengths == {2}
-
-
-def test_an_unknown_card_is_an_error_at_the_start(
-    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nvml.missing = {"nvmlDeviceGetHandleByUUID"}
-    with pytest.raises(pynvml.NVMLError):
-        Sensor("GPU-z")
 
 
 @pytest.mark.gpu

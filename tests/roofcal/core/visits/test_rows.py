@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import Measurement, Telemetry
-from roofcal.core.visits.rows import merged_visits, split_visits
+from roofcal.core.visits.rows import merged_visits, split_visits, states_of_visits
 
 
 def visit(number: int, *samples: float, **rest: Any) -> Measurement:
@@ -90,3 +90,20 @@ def test_two_states_of_a_point_are_kept_and_named() -> None:
     row = merged_visits([FIRST, slower])
     assert row.reason == "its visits are in different states, in us: 1.25e+06, 1.363e+06"
     assert merged_visits([FIRST, replace(FIRST, visit=1)]).reason is None
+
+
+@pytest.mark.parametrize(
+    ("medians", "states"),
+    [
+        ((), []),
+        ((2.0,), [(2.0, 1)]),
+        ((1.05, 1.0, 1.02), [(1.02, 3)]),  # within five per cent
+        ((121.3, 109.3, 108.7), [(109.0, 2), (121.3, 1)]),  # the fastest first
+        ((100.0, 104.9, 105.1), [(100.0, 1), (105.0, 2)]),  # cut at the widest gap
+        ((100.0, 104.0, 109.0, 120.0), [(102.0, 2), (109.0, 1), (120.0, 1)]),
+    ],
+)
+def test_visits_more_than_five_percent_apart_are_states(
+    medians: tuple[float, ...], states: list[tuple[float, int]]
+) -> None:
+    assert [(state.seconds, state.visits) for state in states_of_visits(medians)] == states

@@ -104,9 +104,6 @@ AT_BUILD: dict[str, Callable[[], object]] = {
     "refuses": refuse,
     "is_not_implemented": raise_not_implemented,
     "raises": raise_runtime_error,
-    "exits": lambda: os._exit(11),
-    "is_killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "segfaults": segfault,
     "hangs": hang,
     "kills_the_session_and_hangs": kill_the_session_and_hang,
 }

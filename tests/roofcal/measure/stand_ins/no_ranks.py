@@ -30,7 +30,3 @@ SINGLE_RANK = SingleRank()
 class Ranks(SingleRank):
     def __init__(self, *_: Any) -> None:
         raise OSError("no network")
-
-
-def slowest_and_fastest(*_: Any) -> None:
-    raise AssertionError("no ranks, no samples")
