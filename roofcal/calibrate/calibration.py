@@ -20,8 +20,7 @@ from roofcal.fitting.bootstrap import exact
 from roofcal.fitting.cross_validation import Method
 from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
 from roofcal.ops import OPS
-from roofcal.ops.equations import current_equations
-from roofcal.ops.parts import load_part
+from roofcal.ops.constants import current_equations, load_part
 from roofcal.ops.probe_span import Span, probe_spans
 from roofcal.ops.spec import OpSpec
 from roofcal.points.reader import Points

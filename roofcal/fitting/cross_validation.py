@@ -266,7 +266,7 @@ def fit_each_recipe(  # noqa: PLR0913 (what an op is, by name)
     op: str,
     units: Mapping[str, str],
     families: tuple[str, Iterable[str]],
-    group_of: Callable[[str, Mapping[str, int]], str] = lambda _recipe, _shape: "all",
+    groups_of: Callable[[str, Array], Sequence[str]] = lambda _, sizes: ["all"] * sizes.shape[1],
 ) -> Fitted:
     """The constants `<op>.<provider>.<recipe>.*` of an op that fits every recipe on its own.
 
@@ -277,11 +277,11 @@ def fit_each_recipe(  # noqa: PLR0913 (what an op is, by name)
         op: the op's name.
         units: constant -> unit.
         families: the constant that holds the family, and all families, see roofcal.ops.constants.
-        group_of: (recipe, shape) -> the group whose errors make the interval of a prediction.
+        groups_of: (recipe, sizes) -> the group of each shape, whose errors make its interval.
     """
     fitted = Fitted()
     pairs = fit_problems(problems, method, generator)
-    widths = half_widths(op, (errors_of(*pair) for pair in pairs), group_of)
+    widths = half_widths(op, (errors_of(*pair, groups_of) for pair in pairs))
     for problem, fit in pairs:
         name = f"{op}.{problem.provider}.{problem.recipe}"
         probe_op = problem.probes[0].point.op
@@ -294,9 +294,12 @@ def fit_each_recipe(  # noqa: PLR0913 (what an op is, by name)
     return fitted
 
 
-def errors_of(problem: Problem, fit: Fit) -> Errors:
-    """What roofcal.fitting.conformal asks of a fit."""
-    return problem.provider, problem.recipe, problem.probes, fit.log_errors
+def errors_of(
+    problem: Problem, fit: Fit, groups_of: Callable[[str, Array], Sequence[str]]
+) -> Errors:
+    """What roofcal.fitting.conformal asks of a fit to one recipe."""
+    groups = groups_of(problem.recipe, problem.sizes)
+    return problem.provider, problem.recipe, groups, fit.log_errors
 
 
 def fit_problems(

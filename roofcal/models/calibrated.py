@@ -1,6 +1,6 @@
 """The calibrated model: constants fitted on probes, equations of the ops.
 
-Every op with a `predict_calibrated` in its predict.py answers for its own points.
+Every op with a `predict_calibrated` in its model.py answers for its own points.
 """
 
 from collections.abc import Sequence
@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.ops import OPS
-from roofcal.ops.cast import predict as casts
-from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.gemm import predict as products
-from roofcal.ops.mixed_gemm import predict as narrow_products
-from roofcal.ops.parts import load_part
-from roofcal.ops.probe_link.model import Fabrics
-from roofcal.ops.probe_link.predict import calibrated_fabrics
+from roofcal.ops.cast import model as casts
+from roofcal.ops.constants import calibrated_providers, load_part
+from roofcal.ops.gemm import model as products
+from roofcal.ops.mixed_gemm import model as narrow_products
+from roofcal.ops.probe_link.model import Fabrics, calibrated_fabrics
 from roofcal.ops.time_models import Sources
 
 MODEL = "calibrated"
@@ -26,7 +24,7 @@ def product_recipes(sources: Sources) -> tuple[str, ...]:
 
 
 def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
-    """Seconds with intervals, of the default provider (ops.gemm.predict).
+    """Seconds with intervals, of the default provider (ops.gemm.model).
 
     Raises KeyError for a recipe that was not calibrated.
     """
@@ -85,7 +83,7 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
         return []
     answers: dict[str, Prediction] = {}
     for op in OPS:
-        part = load_part(op, "predict") if op.role == "study" else None
+        part = load_part(op, "model") if op.role == "study" else None
         predict_calibrated = getattr(part, "predict_calibrated", None)
         if predict_calibrated is not None:
             own = [point for point in points if point.op == op.name]

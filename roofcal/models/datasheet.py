@@ -17,7 +17,7 @@ from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.models.roofline import longest_part
 from roofcal.ops import BY_NAME
-from roofcal.ops.gemm.model import least_work
+from roofcal.ops.gemm.tiles import least_work
 from roofcal.ops.time_models import Sources
 
 MODEL = "datasheet"

@@ -10,7 +10,7 @@ from roofcal.models.errors import PredictError
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.parts import load_part
+from roofcal.ops.constants import load_part
 from roofcal.ops.time_models import Model, Sources
 
 _ALL: Final[tuple[Model, ...]] = (datasheet, torchao, wave, calibrated)
@@ -38,7 +38,7 @@ def predict_points(model: Model, points: Sequence[PlanPoint], sources: Sources) 
 
     A point whose provider refuses its shape has no time, and so no prediction. Points that name no
     provider are not checked. Points that a model does not answer by itself are put together from
-    its answers to parts of them, by the ops with a `predict_composed` in their predict.py.
+    its answers to parts of them, by the ops with a `predict_composed` in their model.py.
     """
     points = [
         point
@@ -47,7 +47,7 @@ def predict_points(model: Model, points: Sequence[PlanPoint], sources: Sources) 
     ]
     answers = {prediction.point_id: prediction for prediction in model.predict(points, sources)}
     for op in OPS:
-        part = load_part(op, "predict") if op.role == "study" else None
+        part = load_part(op, "model") if op.role == "study" else None
         predict_composed = getattr(part, "predict_composed", None)
         if predict_composed is not None:
             own = [p for p in points if p.op == op.name and p.point_id not in answers]

@@ -13,7 +13,7 @@ from roofcal.models import calibrated
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
-from roofcal.ops.plan_points import point_problem
+from roofcal.ops import point_problem
 from roofcal.ops.time_models import Sources
 
 

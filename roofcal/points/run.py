@@ -15,7 +15,7 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment, Prediction
 from roofcal.core.statistics import sqnr_db
 from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.equations import other_equations, predicted_with
+from roofcal.ops.constants import other_equations, predicted_with
 from roofcal.points.columns import ENERGY, RARE, Column, columns_of, columns_of_models
 from roofcal.points.reader import (
     Known,

@@ -17,7 +17,7 @@ from roofcal.core.machine.checkout import checkout_commit
 from roofcal.core.manifest import manifest_problems, write_manifest
 from roofcal.core.paths import DERIVED_TABLES, RunFolder
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
-from roofcal.ops.plan_points import point_problem
+from roofcal.ops import point_problem
 from roofcal.publish.derive import Descriptions, derive, derived_names
 from roofcal.publish.verify import claimed_twice, record_problems
 from roofcal.report.write import write_report

@@ -44,9 +44,8 @@ from roofcal.models.errors import PredictError
 from roofcal.models.link import Link, Source, link_of
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.gemm import predict as calibrated_products
-from roofcal.ops.gemm.model import joined
-from roofcal.ops.gemm.predict import default_provider
+from roofcal.ops.gemm import model as calibrated_products
+from roofcal.ops.gemm.model import default_provider, joined
 from roofcal.ops.time_models import Sources
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)

@@ -27,7 +27,7 @@ from roofcal.models import datasheet
 from roofcal.models.link import Link, Source, assumed_link, joined_pairs, link_rate
 from roofcal.models.torchao import model as torchao
 from roofcal.models.torchao.constants import from_datasheet
-from roofcal.ops.probe_link.predict import UncertainLine
+from roofcal.ops.probe_link.model import UncertainLine
 from roofcal.ops.time_models import Model, Sources, cast_times
 
 

@@ -39,7 +39,7 @@ from roofcal.core.recipes import BITS, GEMM_RECIPES, Recipe
 from roofcal.core.times import Array
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.operator_time import OperatorTime, check_sizes, described_value
-from roofcal.ops.gemm.model import least_work
+from roofcal.ops.gemm.tiles import least_work
 from roofcal.ops.regimes import DECODE_TOKENS
 
 _LIMITS: Final = ("math", "l2", "lds")

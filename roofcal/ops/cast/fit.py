@@ -1,6 +1,6 @@
 """Constants of casts, fitted on probe_cast by provider and recipe; equations: the model beside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Final
 
@@ -25,9 +25,9 @@ from roofcal.ops.cast.model import (
     PROCESSOR_CONSTANTS,
     RULES,
     evaluate,
-    interval_groups,
+    groups_of,
 )
-from roofcal.ops.constant import search_ranges, units_of
+from roofcal.ops.declarations import search_ranges, units_of
 
 # Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large
 # casts are put down to narrow matrices or to misaligned rows.
@@ -137,11 +137,6 @@ METHOD: Final = Method(
 )
 
 
-def group_of(recipe: str, shape: Mapping[str, int]) -> str:
-    """The group whose errors make the interval of a shape."""
-    return interval_groups(np.array([shape["rows"]]), np.array([shape["cols"]]))[0]
-
-
 def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
     """The constants of every provider and recipe with eight casts and more."""
     problems, families = list(METHOD.problems(probes, device)), (FAMILY, FAMILIES)
@@ -152,5 +147,5 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
         op="cast",
         units=units_of(CONSTANTS),
         families=families,
-        group_of=group_of,
+        groups_of=groups_of,
     )

@@ -100,16 +100,12 @@ def _measured_lines(probes: Sequence[Probe]) -> Iterator[_MeasuredLine]:
 
 def _interval_factors(lines: Sequence[_MeasuredLine]) -> dict[str, dict[str, float]]:
     """Line -> constant -> factor of its interval to either side."""
-    fitted = {line.name: _fitted_line(line.moved, line.seconds) for line in lines}
-    shares = {line.name: line.link_share for line in lines}
-
-    def group_of(line: str, shape: Mapping[str, int]) -> str:
-        rate, latency = fitted[line]
-        moving = shares[line] * shape["size_bytes"] / rate
-        return _MOSTLY_LATENCY if latency >= moving else _MOSTLY_RATE
-
-    errors = [(line.provider, line.name, line.probes, line.log_errors()) for line in lines]
-    widths = half_widths("link", errors, group_of)
+    errors = []
+    for line in lines:
+        rate, latency = _fitted_line(line.moved, line.seconds)
+        groups = np.where(latency >= line.moved / rate, _MOSTLY_LATENCY, _MOSTLY_RATE).tolist()
+        errors.append((line.provider, line.name, groups, line.log_errors()))
+    widths = half_widths("link", errors)
     factors: dict[str, dict[str, float]] = {}
     for line in lines:
         own = widths[f"link.{line.provider}.{line.name}"]

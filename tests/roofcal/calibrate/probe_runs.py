@@ -12,8 +12,8 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint, Protocol, Telemetry
 from roofcal.fitting.probes import Device
 from roofcal.ops.cast import model as cast_model
-from roofcal.ops.gemm.model import FAMILIES, PackedFamily, describe, evaluate
-from roofcal.ops.gemm.packed import packed_parts
+from roofcal.ops.gemm.model import evaluate, packed_parts
+from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
 
 UNITS = 132
 TRUTH: dict[str, float] = {

@@ -111,7 +111,7 @@ def test_products_give_the_constants_that_matter(calibration: Calibration, name:
 
 
 def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> None:
-    from roofcal.ops.gemm.predict import product_parts
+    from roofcal.ops.gemm.model import product_parts
 
     m, n, k = shapes(300, seed=11)
     truth = seconds("bf16", "any_tile_split_k", TRUTH, m, n, k)

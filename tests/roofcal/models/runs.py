@@ -7,9 +7,10 @@ from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.core.wave_device import WaveDevice
 from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast import model as cast_model
-from roofcal.ops.constant import units_of
-from roofcal.ops.equations import current_equations
-from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
+from roofcal.ops.constants import current_equations
+from roofcal.ops.declarations import units_of
+from roofcal.ops.gemm.model import CONSTANTS
+from roofcal.ops.gemm.tiles import FAMILIES
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
 

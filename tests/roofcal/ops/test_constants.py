@@ -14,8 +14,8 @@ from roofcal.ops.constants import (
     names_without_provider,
     values_of_pair,
 )
-from roofcal.ops.gemm.model import FAMILIES as PRODUCTS
-from roofcal.ops.gemm.predict import default_provider
+from roofcal.ops.gemm.model import default_provider
+from roofcal.ops.gemm.tiles import FAMILIES as PRODUCTS
 from roofcal.ops.mixed_gemm.model import FAMILIES as NARROW_PRODUCTS
 
 

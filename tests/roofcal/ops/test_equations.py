@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from roofcal.ops.equations import current_equations, predicted_with
+from roofcal.ops.constants import current_equations, predicted_with
 from tests.roofcal.ops.equation_values import FILE, equation_values
 
 WRITTEN = json.loads(FILE.read_text())

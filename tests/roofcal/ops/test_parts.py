@@ -4,7 +4,7 @@ import re
 from typing import get_args
 
 from roofcal.ops import BY_NAME, FOLDERS, OPS
-from roofcal.ops.parts import Part, load_part
+from roofcal.ops.constants import Part, load_part
 from tests.paths import ROOT
 
 

@@ -14,7 +14,7 @@ from roofcal.fitting.cross_validation import (
     fit_each_recipe,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.constant import units_of
+from roofcal.ops.declarations import units_of
 from roofcal.ops.transpose.model import CONSTANTS, FAMILIES, FAMILY, evaluate
 
 

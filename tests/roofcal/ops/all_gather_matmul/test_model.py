@@ -5,7 +5,7 @@ import pytest
 
 from roofcal.ops.all_gather_matmul.model import (
     CHUNKS,
-    Parts,
+    GatherParts,
     collectives,
     evaluate,
     pieces,
@@ -22,7 +22,7 @@ K = 1000.0
 
 def parts_of(
     provider: str, product_s: float, world_size: int = 2, fabric: Fabric = FABRIC
-) -> Parts:
+) -> GatherParts:
     piece = np.array([product_s / pieces(provider, world_size)])
     rows = 112e6 / (2 * K) * world_size / (world_size - 1)  # so that 112 MB are received
     return evaluate(provider, "bf16", fabric, (np.array([rows]), np.array([K])), piece, world_size)

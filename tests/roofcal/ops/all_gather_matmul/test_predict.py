@@ -12,7 +12,7 @@ from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
-from roofcal.ops.all_gather_matmul.predict import predict_composed
+from roofcal.ops.all_gather_matmul.model import predict_composed
 from roofcal.ops.time_models import Model, Sources
 from tests.roofcal.models.links import GATHERED, LINKED, K, M, N, gathered, linked
 from tests.roofcal.models.runs import SOURCES, product

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from roofcal.ops.cast.model import GROUPS, evaluate, interval_groups, least_bytes
+from roofcal.ops.cast.model import GROUPS, evaluate, groups_of, least_bytes
 from roofcal.ops.cast.spec import OP, work
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, PROCESSOR_CAST_TRUTH
 
@@ -189,6 +189,6 @@ def test_small_compiled_casts_have_the_bandwidth_of_large_ones() -> None:
 def test_rows_off_16_bytes_are_a_group_of_their_own() -> None:
     rows = np.array([16.0, 4096.0, 16384.0, 16384.0])
     cols = np.array([4096.0, 1000.0, 8192.0, 8188.0])
-    groups = interval_groups(rows, cols)
+    groups = groups_of("", (rows, cols))
     assert groups == ["few_rows", "small", "large", "unaligned"]
     assert set(groups) == set(GROUPS)

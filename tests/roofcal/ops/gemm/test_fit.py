@@ -12,7 +12,8 @@ from roofcal.core.records import Ceiling
 from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import CalibrationError, Device, Probe
 from roofcal.ops.gemm.fit import METHOD, Products, fit, products_of, sustained_constants
-from roofcal.ops.gemm.model import FAMILIES, PLAIN_CONSTANTS
+from roofcal.ops.gemm.model import PLAIN_CONSTANTS
+from roofcal.ops.gemm.tiles import FAMILIES
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import PACKED_TRUTH, TRUTH, UNITS, device_with, write_run
 

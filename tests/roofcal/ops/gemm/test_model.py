@@ -5,7 +5,8 @@ import pytest
 
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.work import gemm_work
-from roofcal.ops.gemm.model import FAMILIES, GROUPS, describe, evaluate, interval_groups
+from roofcal.ops.gemm.model import GROUPS, evaluate, groups_of
+from roofcal.ops.gemm.tiles import FAMILIES, describe
 from tests.roofcal.calibrate.probe_runs import TRUTH, seconds, shapes
 
 FREE = {"sustained_flops_per_s": 1e18, "dram_bytes_per_s": 1e18}
@@ -166,5 +167,5 @@ def test_a_missing_constant_is_named() -> None:
 )
 def test_shapes_of_whole_tiles_are_told_apart(size: tuple[int, int, int], group: str) -> None:
     m, n, k = (np.array([float(side)]) for side in size)
-    assert interval_groups("bf16", m, n, k) == [group]
+    assert groups_of("bf16", (m, n, k)) == [group]
     assert group in GROUPS

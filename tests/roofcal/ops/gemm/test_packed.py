@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.ops.gemm.model import FAMILIES, PackedFamily, Parts
-from roofcal.ops.gemm.packed import packed_parts
+from roofcal.ops.gemm.model import ProductParts, packed_parts
+from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily
 
 CONSTANTS = {
     "launch_s": 2e-6,
@@ -21,7 +21,7 @@ CORES = 2
 
 def parts(
     m: int, n: int, k: int, changed: dict[str, float] | None = None, recipe: str = "fp32"
-) -> Parts:
+) -> ProductParts:
     m_, n_, k_ = (np.array([float(size)]) for size in (m, n, k))
     return packed_parts(CONSTANTS | (changed or {}), recipe, (m_, n_, k_), CORES)
 

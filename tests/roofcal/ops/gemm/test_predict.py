@@ -7,8 +7,9 @@ import pytest
 
 from roofcal.core.records import Calibration
 from roofcal.models import calibrated
-from roofcal.ops.gemm import predict as calibrated_products
-from roofcal.ops.gemm.model import describe, evaluate
+from roofcal.ops.gemm import model as calibrated_products
+from roofcal.ops.gemm.model import evaluate
+from roofcal.ops.gemm.tiles import describe
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS
 from tests.roofcal.models.runs import calibration, exactly, product

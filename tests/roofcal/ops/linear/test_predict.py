@@ -11,8 +11,13 @@ from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.models.torchao import model as torchao
-from roofcal.ops.linear.model import TRANSPOSED_SHARE, Linear, has_casts
-from roofcal.ops.linear.predict import cast_providers, linear_times
+from roofcal.ops.linear.model import (
+    TRANSPOSED_SHARE,
+    Linear,
+    cast_providers,
+    has_casts,
+    linear_times,
+)
 from roofcal.ops.time_models import Sources, cast_times
 from tests.roofcal.models.runs import SOURCES, calibration, cast, product
 from tests.roofcal.models.stand_in import StandIn, TimesItsCasts, sizes

@@ -8,7 +8,7 @@ from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,
     FAMILIES,
-    Parts,
+    NarrowParts,
     constants_of,
     evaluate,
     least_bytes,
@@ -41,7 +41,7 @@ SPECIALISED = "ours_specialised"
 
 def parts(
     tokens: float, n: float = 28672, k: float = 8192, family: str = "no_blocks", **changes: float
-) -> Parts:
+) -> NarrowParts:
     m_, n_, k_ = (np.array([size]) for size in (tokens, n, k))
     return evaluate(RATES | changes, family, UNITS, INT4, (m_, n_, k_))
 
@@ -179,7 +179,7 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     assert int4.for_many_tokens(weights, least) is not None
 
 
-def ours(tokens: float, n: float, k: float, family: str = "ours", **changes: float) -> Parts:
+def ours(tokens: float, n: float, k: float, family: str = "ours", **changes: float) -> NarrowParts:
     return parts(tokens, n, k, family, **changes)
 
 

@@ -12,8 +12,7 @@ from roofcal.models import calibrated, datasheet
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, constants_of, evaluate
-from roofcal.ops.mixed_gemm.predict import narrow_parts
+from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, constants_of, evaluate, narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP
 from roofcal.ops.time_models import Sources
 from tests.roofcal.models.runs import SOURCES, SPEC, WAVE

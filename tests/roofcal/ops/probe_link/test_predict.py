@@ -3,8 +3,7 @@
 import pytest
 
 from roofcal.models.registry import MODELS
-from roofcal.ops.probe_link.model import NO_LINK, Fabrics
-from roofcal.ops.probe_link.predict import calibrated_world_sizes
+from roofcal.ops.probe_link.model import NO_LINK, Fabrics, calibrated_world_sizes
 from roofcal.ops.time_models import KnowsLinks, Sources
 from tests.roofcal.models.links import LINES, LINKED, linked
 from tests.roofcal.models.runs import calibration

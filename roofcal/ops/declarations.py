@@ -1,7 +1,10 @@
-"""A constant of a model of time, declared once: its fit, calibration, exports and pages read it."""
+"""What the model.py of an op declares: its constants, and what the report says of the op.
+
+A constant is declared once: its fit, calibration, exports and pages read it.
+"""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 NO_LIMIT: Final = 1e30  # a rate that leaves a part of an equation out
@@ -76,3 +79,37 @@ def search_ranges(
             start, least, most = (value * above / below for value in search[:3])
             ranges[constant.name] = (start, least, most)
     return ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpPage:
+    """What the report shows of one op, `PAGE` of its model: plain data, and all of it optional.
+
+    A probe that shares the folder of an op has its own page there, `PROBE_PAGE`.
+
+    meaning             what it computes, for the glossary: `gemm` is C = A B; "" leaves it out
+    title               the same as a heading has it; "" for the name of the op
+    time_includes       a sentence on what a time of the op includes, for captions of its figures
+    time_note           the same in two words, for headings: "with casts", "whole block"
+    is_headline         whether the first page is about this op: one op of the study is
+    health              whether its times tell a healthy card from a slow one
+    library_providers   providers whose error stands for the op where one number has to; the first
+                        that was measured counts, all providers where none is named
+    colours             recipe -> name of its colour, see roofcal.report.kit.styles.COLOURS
+    markers             provider -> its marker in figures, as matplotlib names it
+    constants_prefix    first part of the names of its constants; None for the name of the op, ""
+                        for constants of the device, which have no such part
+    constants           constant -> what it is, in the order of the table
+    """
+
+    meaning: str = ""
+    title: str = ""
+    time_includes: str = ""
+    time_note: str = ""
+    is_headline: bool = False
+    health: bool = False
+    library_providers: tuple[str, ...] = ()
+    colours: Mapping[str, str] = field(default_factory=dict)
+    markers: Mapping[str, str] = field(default_factory=dict)
+    constants_prefix: str | None = None
+    constants: Mapping[str, Constant] = field(default_factory=dict)

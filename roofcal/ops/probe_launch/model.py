@@ -1,7 +1,6 @@
-"""What the report shows of empty kernels."""
+"""What the report shows of empty kernels: all that there is of a model."""
 
-from roofcal.ops.constant import Constant, by_name
-from roofcal.ops.page import OpPage
+from roofcal.ops.declarations import Constant, OpPage, by_name
 
 PAGE = OpPage(
     title="Empty kernels",
