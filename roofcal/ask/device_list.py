@@ -9,9 +9,8 @@ from roofcal.ask.names import device_ids
 from roofcal.core import paths
 from roofcal.core.devices import load_devices
 from roofcal.core.paths import RunFolder
-from roofcal.models import calibrated, datasheet
+from roofcal.models import calibrated, datasheet, torchao
 from roofcal.models.calibrations import calibrated_runs
-from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
 

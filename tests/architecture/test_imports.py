@@ -53,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.points": {"pandas"},
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
-    "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
+    "roofcal.models.torchao_formulas": {"sympy"},  # formulas as expressions
     "roofcal.ask.answers": {"pandas"},  # of frames alone
     "roofcal.cli.main": {"shtab"},
     "roofcal.cli.exports": {"pandas"},  # for types

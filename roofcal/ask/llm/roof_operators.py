@@ -23,10 +23,9 @@ from roofcal.ask.llm.wave_operators import WaveOperators
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.times import CallTime, Duration, Rate
 from roofcal.core.units import GB
-from roofcal.models import datasheet
+from roofcal.models import datasheet, torchao
 from roofcal.models.link import Link, Source, assumed_link, joined_pairs, link_rate
-from roofcal.models.torchao import model as torchao
-from roofcal.models.torchao.constants import from_datasheet
+from roofcal.models.torchao import from_datasheet
 from roofcal.ops.probe_link.model import UncertainLine
 from roofcal.ops.time_models import Model, Sources, cast_times
 

@@ -15,11 +15,18 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.times import CallTime, Times
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.link import Source
-from roofcal.models.wave import collectives
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.gemm import narrow_product_times, product_times
-from roofcal.models.wave.operator_time import OperatorTime, kernel_time, stream_seconds
-from roofcal.models.wave.vector_kernels import activation, normalisation
+from roofcal.models.wave.operators import (
+    OperatorTime,
+    activation,
+    all_gather,
+    all_reduce,
+    kernel_time,
+    normalisation,
+    send,
+    stream_seconds,
+)
 from roofcal.ops import BY_NAME
 
 
@@ -32,12 +39,12 @@ class WaveLink:
 
     def collective(self, name: str, world_size: int, count_bytes: float) -> CallTime:
         """all_reduce or all_gather of so many bytes among `world_size` GPUs."""
-        exchange = {"all_reduce": collectives.all_reduce, "all_gather": collectives.all_gather}
+        exchange = {"all_reduce": all_reduce, "all_gather": all_gather}
         return _exchange(exchange[name](self.device, _whole(count_bytes), world_size))
 
     def send(self, count_bytes: float) -> CallTime:
         """So many bytes from one GPU to another."""
-        return _exchange(collectives.send(self.device, _whole(count_bytes)))
+        return _exchange(send(self.device, _whole(count_bytes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

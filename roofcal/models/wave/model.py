@@ -20,10 +20,9 @@ from roofcal.core.recipes import GEMM_RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.core.wave_device import WaveDevice
-from roofcal.models.wave.collectives import used_bytes_per_s
 from roofcal.models.wave.gemm import ProductTimes, narrow_product_times
 from roofcal.models.wave.gemm import product_times as gemm_times
-from roofcal.models.wave.operator_time import kernel_time, stream_seconds
+from roofcal.models.wave.operators import kernel_time, stream_seconds, used_bytes_per_s
 from roofcal.ops import BY_NAME
 from roofcal.ops.probe_link.model import Fabric, Fabrics, Line
 from roofcal.ops.time_models import Sources

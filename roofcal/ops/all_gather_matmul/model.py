@@ -43,8 +43,8 @@ from roofcal.ops.all_gather_matmul import spec
 from roofcal.ops.declarations import OpPage
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.predictions import Answer, predictions_of, sizes_of
-from roofcal.ops.probe_link.model import NO_LINK, Fabric, Fabrics, calibrated_world_sizes
-from roofcal.ops.time_models import KnowsLinks, Model, Sources, product_times
+from roofcal.ops.probe_link.model import NO_LINK, Fabric, calibrated_world_sizes
+from roofcal.ops.time_models import Model, Sources, fabrics_of, product_times
 
 CHUNKS: Final = (1, 2, 4)  # of a shard: those that kernels.gather.plans chooses from
 PAGE = OpPage(
@@ -161,7 +161,7 @@ def _candidates(point: PlanPoint) -> tuple[str, ...]:
 def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str | None:
     """Why a model cannot say how long a gather takes; None where that is not what it lacks."""
     world_size = point.world_size
-    if point.provider == spec.GEMM_ONLY or _fabrics(model, sources, world_size) is not None:
+    if point.provider == spec.GEMM_ONLY or fabrics_of(model, sources, world_size) is not None:
         return None
     if sources.calibration is None or model.MODEL != CALIBRATED:
         return f"it knows no link between {world_size} devices there"
@@ -173,17 +173,13 @@ def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str | No
     )
 
 
-def _fabrics(model: Model, sources: Sources, world_size: int) -> Fabrics | None:
-    return model.fabrics(sources, world_size) if isinstance(model, KnowsLinks) else None
-
-
 def _predict_group(
     model: Model, provider: str, points: Sequence[PlanPoint], sources: Sources
 ) -> list[Prediction]:
     """Predictions of points of one recipe and world size by a provider; [] if it is unknown."""
     recipe, world_size = points[0].recipe, points[0].world_size
     alone = provider == spec.GEMM_ONLY
-    link = NO_LINK if alone else _fabrics(model, sources, world_size)
+    link = NO_LINK if alone else fabrics_of(model, sources, world_size)
     if link is None:
         return []
     m, n, k = sizes_of(points, "mnk")

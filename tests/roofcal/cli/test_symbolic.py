@@ -4,9 +4,8 @@ import pytest
 import sympy
 
 from roofcal.cli.main import main
-from roofcal.models.torchao.casts import cast_s
-from roofcal.models.torchao.constants import SETS
-from roofcal.models.torchao.linears import inference_linear_s, linear_s, product_s
+from roofcal.models import torchao_formulas as formulas
+from roofcal.models.torchao import SETS
 
 H100 = SETS["torchao-2025"]["nvidia-h100-sxm"]
 B300 = SETS["torchao-0.18.0"]["nvidia-b300"]
@@ -26,32 +25,32 @@ def seconds(text: str) -> float:
     [
         (
             ["--device", "nvidia-h100-sxm", "--recipe", "tensorwise"],
-            product_s(H100, "tensorwise", SIZES, max),
+            formulas.product_expression(H100, "tensorwise"),
             "torchao-2025 of nvidia-h100-sxm",
         ),
         (
             ["--device", "nvidia-h100-sxm", "--recipe", "rowwise", "--linear", "--fused"],
-            linear_s(H100, "rowwise", SIZES, True, max),
+            formulas.linear_expression(H100, "rowwise", fused=True),
             "torchao-2025 of nvidia-h100-sxm",
         ),
         (
             ["--device", "nvidia-b300", "--recipe", "blockwise", "--role", "weight"],
-            cast_s(B300, "blockwise", "weight", SIZES, False, max),
+            formulas.cast_expression(B300, "blockwise", "weight", fused=False),
             "torchao-0.18.0 of nvidia-b300",
         ),
         (
             ["--device", "nvidia-b300", "--recipe", "nvfp4_static", "--inference"],
-            inference_linear_s(B300, "nvfp4_static", SIZES, max),
+            formulas.inference_expression(B300, "nvfp4_static"),
             "torchao-0.18.0 of nvidia-b300",
         ),
     ],
 )
 def test_what_is_printed_is_the_formula(
-    arguments: list[str], expected: float, origin: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], expected: sympy.Expr, origin: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*ASKED, *arguments]) == 0
     said = capsys.readouterr()
-    assert seconds(said.out) == pytest.approx(expected, rel=1e-12)
+    assert seconds(said.out) == pytest.approx(formulas.evaluate(expected, *SIZES), rel=1e-12)
     assert said.err == f"from: constants {origin}\n"
 
 

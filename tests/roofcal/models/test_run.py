@@ -9,7 +9,7 @@ from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import encode, write_records
 from roofcal.core.records import Protocol
 from roofcal.models.errors import PredictError
-from roofcal.models.run import predict_run
+from roofcal.models.registry import predict_run
 from tests.roofcal.models.runs import DESCRIBED, SPEC, calibration, cast, exactly, product
 
 

@@ -110,18 +110,8 @@ def test_a_longer_context_never_takes_less(heads: int, tokens: int, before: int,
         ({"kv_heads": 3}, "100 heads do not divide among 3 kv_heads"),
         ({"query_tokens": 4096}, "query_tokens=4096 are more than kv_tokens=2048"),
         ({"head_dim": 1 << 14}, "two tiles of K of 16 rows do not fit"),
-        ({"dtype": "int8"}, "attention in 'int8'; allowed: bf16, fp16, fp8_e4m3"),
     ],
 )
 def test_mistakes_are_named(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(PredictError, match=message):
         flash_attention(WAVE, replace(PROMPT, **changed))
-
-
-def test_fp8_computes_faster() -> None:
-    narrow = flash_attention(WAVE, replace(PROMPT, dtype="fp8_e4m3"))
-    assert narrow.parts["math"] == pytest.approx(flash_attention(WAVE, PROMPT).parts["math"] / 2)
-
-
-def test_the_group_of_a_key_head() -> None:
-    assert replace(PROMPT, heads=64, kv_heads=8).group == 8

@@ -7,10 +7,9 @@ import pytest
 
 from roofcal.ask.points import predict_point
 from roofcal.core.records import PlanPoint, Prediction
-from roofcal.models import calibrated, datasheet
+from roofcal.models import calibrated, datasheet, torchao
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
-from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops.all_gather_matmul.model import predict_composed
 from roofcal.ops.time_models import Model, Sources

@@ -7,10 +7,9 @@ import pytest
 
 from roofcal.ask.points import predict_point
 from roofcal.core.records import PlanPoint
-from roofcal.models import calibrated, datasheet
+from roofcal.models import calibrated, datasheet, torchao
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
-from roofcal.models.torchao import model as torchao
 from roofcal.ops.linear.model import (
     TRANSPOSED_SHARE,
     Linear,

@@ -8,8 +8,7 @@ import pytest
 
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.records import Calibration, Ceiling, PlanPoint
-from roofcal.models import calibrated, datasheet
-from roofcal.models.torchao import model as torchao
+from roofcal.models import calibrated, datasheet, torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, constants_of, evaluate, narrow_parts

@@ -1,4 +1,4 @@
-"""One layer of a dense transformer under tensor parallelism, and a whole model under both kinds.
+"""One product and one layer of a dense transformer by the wave model, under both parallelisms.
 
 Heads, hidden columns and, of the second product of each half, K are divided among `tensor_ranks`
 (the Megatron layout), so that each half of a layer ends in one all-reduce:
@@ -14,42 +14,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
+from examples.mi300_notebook import Parallelism, Transformer
+from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.wave_device import WaveDevice
-from roofcal.models.errors import PredictError
 from roofcal.models.wave.attention import Attention, flash_attention
-from roofcal.models.wave.collectives import all_reduce, send
-from roofcal.models.wave.gemm import product
-from roofcal.models.wave.operator_time import (
+from roofcal.models.wave.gemm import product_times
+from roofcal.models.wave.operators import (
     OperatorTime,
-    check_sizes,
-    divide,
+    activation,
+    all_reduce,
     kernel_time,
+    normalisation,
+    send,
     stream_seconds,
 )
-from roofcal.models.wave.vector_kernels import activation, normalisation
 
 RECIPE: Final = "bf16"
 _WIDTH: Final = 2  # bytes of an element of bf16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transformer:
-    """Sizes of a dense model with a gated feed-forward of two inputs (SwiGLU)."""
-
-    model_dim: int
-    hidden_dim: int
-    layers: int
-    heads: int
-    kv_heads: int
-    vocabulary: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parallelism:
-    """How many GPUs share each layer, and how many pipeline stages share the layers."""
-
-    tensor_ranks: int = 1
-    pipeline_ranks: int = 1
+def product(device: WaveDevice, recipe: str, m: int, n: int, k: int) -> OperatorTime:
+    """One product; raises PredictError for a dtype without a rate, KeyError for a recipe."""
+    sizes = (np.array([float(size)]) for size in (m, n, k))
+    times = product_times(device, GEMM_RECIPES[recipe], *sizes)
+    parts = {
+        "launch": device.launch_s,
+        times.limit[0]: float(times.tiles[0]),
+        "dram": float(times.dram[0]),
+    }
+    return OperatorTime(total_s=float(times.total[0]), bound_by=times.bound_by[0], parts=parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +59,10 @@ class Pass:
 def layer_times(
     device: WaveDevice, model: Transformer, split: Parallelism, step: Pass
 ) -> dict[str, OperatorTime]:
-    """Operator -> time, of one layer on one GPU, in order.
-
-    Raises PredictError for sizes below 1, heads, hidden columns or layers that do not divide, and
-    more ranks than the links of the device reach.
-    """
-    _check(model, split, step)
+    """Operator -> time, of one layer on one GPU, in order."""
     ranks, rows, dim = split.tensor_ranks, step.sequences * step.tokens, model.model_dim
-    head_dim = divide("columns of the model", dim, model.heads, "heads")
-    heads = divide("heads", model.heads, ranks, "tensor ranks")
-    kv_heads = divide("key/value heads", model.kv_heads, ranks, "tensor ranks")
-    hidden = divide("hidden columns", model.hidden_dim, ranks, "tensor ranks")
+    head_dim, hidden = dim // model.heads, model.hidden_dim // ranks
+    heads, kv_heads = model.heads // ranks, model.kv_heads // ranks
     attention = Attention(
         heads=heads,
         kv_heads=kv_heads,
@@ -100,7 +88,7 @@ def layer_times(
 
 
 def pass_seconds(device: WaveDevice, model: Transformer, split: Parallelism, step: Pass) -> float:
-    """Seconds from tokens to logits of the last one; raises as layer_times does."""
+    """Seconds from tokens to logits of the last one."""
     layer = sum(time.total_s for time in layer_times(device, model, split, step).values())
     rows = step.sequences * step.tokens
     sends = 0.0
@@ -116,18 +104,10 @@ def end_times(
 ) -> Mapping[str, OperatorTime]:
     """What runs before and after the layers: embedding, last normalisation, unembedding."""
     rows, dim = step.sequences * step.tokens, model.model_dim
-    words = divide("words", model.vocabulary, split.tensor_ranks, "tensor ranks")
+    words = model.vocabulary // split.tensor_ranks
     embedded = stream_seconds(device, 2 * rows * dim * _WIDTH)
     return {
         "embedding": kernel_time(device, {"dram": embedded}),
         "last_norm": normalisation(device, step.sequences, dim),
         "unembedding": product(device, RECIPE, step.sequences, words, dim),
     }
-
-
-def _check(model: Transformer, split: Parallelism, step: Pass) -> None:
-    check_sizes("parallelism", tensor=split.tensor_ranks, pipeline=split.pipeline_ranks)
-    check_sizes("pass", sequences=step.sequences, tokens=step.tokens, context=step.context)
-    divide("layers", model.layers, split.pipeline_ranks, "pipeline ranks")
-    if step.tokens > step.context:
-        raise PredictError(f"pass: tokens={step.tokens} are more than context={step.context}")
