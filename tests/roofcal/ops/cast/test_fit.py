@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling
 from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import Fitted, Probe
 from roofcal.ops.cast.fit import METHOD, Casts, casts_of, fit
 from tests.roofcal.calibrate import probe_runs
-from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, device_with, write_run
+from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, device_with, read_probes, write_run
 
 NAME = "cast.made.fp8_rowwise_dim0"
 

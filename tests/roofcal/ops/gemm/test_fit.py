@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling
 from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import CalibrationError, Device, Probe
@@ -15,7 +14,14 @@ from roofcal.ops.gemm.fit import METHOD, Products, fit, products_of, sustained_c
 from roofcal.ops.gemm.model import PLAIN_CONSTANTS
 from roofcal.ops.gemm.tiles import FAMILIES
 from tests.roofcal.calibrate import probe_runs
-from tests.roofcal.calibrate.probe_runs import PACKED_TRUTH, TRUTH, UNITS, device_with, write_run
+from tests.roofcal.calibrate.probe_runs import (
+    PACKED_TRUTH,
+    TRUTH,
+    UNITS,
+    device_with,
+    read_probes,
+    write_run,
+)
 
 GPU = device_with(4.4e12)
 NAME = "gemm.made.bf16"

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import yaml
 
-from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling, Protocol
 from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import Device, Fitted, Probe
@@ -15,6 +14,7 @@ from roofcal.ops.mixed_gemm.fit import METHOD, NarrowProducts, fit
 from roofcal.ops.mixed_gemm.model import FAMILIES, constants_of, evaluate
 from tests.paths import ROOT
 from tests.roofcal.calibrate import probe_runs
+from tests.roofcal.calibrate.probe_runs import read_probes
 
 RECIPE, OTHER = "int4_groupwise_g64", "int4_groupwise_g32"
 GPU = probe_runs.device_with(4e12)

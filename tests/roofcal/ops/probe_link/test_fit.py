@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from roofcal.calibrate.calibration import calibrate
-from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import Ceiling, PlanPoint, Protocol
 from roofcal.models.link import link_of
 from roofcal.ops.probe_link.fit import fit
 from tests.roofcal.ask.llm.deployments import LINKED
-from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, device_with
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, device_with, read_probes
 from tests.roofcal.made_up_records import timed
 
 SIZES = [4096 * 4**power for power in range(10)]
