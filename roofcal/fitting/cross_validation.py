@@ -241,11 +241,13 @@ class Fit:
     left_out: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
 
-    def ceilings(self, units: Mapping[str, str], evidence: str) -> dict[str, Ceiling]:
-        """The constants with their intervals by name; units: by name too."""
+    def ceilings(self, declared: Mapping[str, Any], evidence: str) -> dict[str, Ceiling]:
+        """The constants with their intervals by name; declared: constants with a unit, by name."""
         fixed = dict.fromkeys(self.fixed, f"{evidence}; not identified: on a bound of its search")
         return {
-            name: ceiling(value, *self.intervals[name], units[name], fixed.get(name, evidence))
+            name: ceiling(
+                value, *self.intervals[name], declared[name].unit, fixed.get(name, evidence)
+            )
             for name, value in self.constants.items()
         }
 
@@ -258,40 +260,43 @@ class Fit:
         return replace(chosen, evidence=f"{chosen.evidence}; not identified, left out: {names}")
 
 
-def fit_each_recipe(  # noqa: PLR0913 (what an op is, by name)
-    problems: Sequence[P],
-    method: Method[P],
+def fit_each_recipe(
+    probes: Sequence[Probe],
+    device: Device,
     generator: np.random.Generator,
     *,
     op: str,
-    units: Mapping[str, str],
-    families: tuple[str, Iterable[str]],
-    groups_of: Callable[[str, Array], Sequence[str]] = lambda _, sizes: ["all"] * sizes.shape[1],
+    equation: Any,
+    method: Method[Any],
 ) -> Fitted:
     """The constants `<op>.<provider>.<recipe>.*` of an op that fits every recipe on its own.
 
     Args:
-        problems: one per provider and recipe.
-        method: of the op.
+        probes: of all providers and recipes; pairs of too few are left out.
+        device: that was measured.
         generator: draws the resamples.
         op: the op's name.
-        units: constant -> unit.
-        families: the constant that holds the family, and all families, see roofcal.ops.constants.
-        groups_of: (recipe, sizes) -> the group of each shape, whose errors make its interval.
+        equation: its model.py, which declares FAMILY, FAMILIES and CONSTANTS, and where intervals
+            differ from group to group groups_of: (recipe, sizes) -> the group of each shape.
+        method: of the op.
     """
-    fitted = Fitted()
-    pairs = fit_problems(problems, method, generator)
+    fitted, groups_of = Fitted(), getattr(equation, "groups_of", _one_group)
+    pairs = fit_problems(list(method.problems(probes, device)), method, generator)
     widths = half_widths(op, (errors_of(*pair, groups_of) for pair in pairs))
     for problem, fit in pairs:
         name = f"{op}.{problem.provider}.{problem.recipe}"
         probe_op = problem.probes[0].point.op
         evidence = f"{probe_op}, {len(problem.probes)} {method.noun}, {fit.family}"
-        constants = {families[0]: fit.choice(families[1])}
-        constants |= fit.ceilings(units, evidence)
+        constants = {equation.FAMILY: fit.choice(equation.FAMILIES)}
+        constants |= fit.ceilings(equation.CONSTANTS, evidence)
         fitted.constants.update({f"{name}.{part}": value for part, value in constants.items()})
         errors = error_summary(np.abs(np.expm1(fit.log_errors)))
         fitted.errors[name] = errors | widths[name]
     return fitted
+
+
+def _one_group(_recipe: str, sizes: Array) -> list[str]:
+    return ["all"] * sizes.shape[1]
 
 
 def errors_of(

@@ -53,11 +53,6 @@ def by_name(*constants: Constant) -> dict[str, Constant]:
     return {constant.name: constant for constant in constants}
 
 
-def units_of(constants: Mapping[str, Constant]) -> dict[str, str]:
-    """Name -> unit, as calibrations have it."""
-    return {name: constant.unit for name, constant in constants.items()}
-
-
 def neutral_values(constants: Mapping[str, Constant]) -> dict[str, float]:
     """Name -> the value that leaves a constant out, of those that can be left out."""
     return {name: c.neutral for name, c in constants.items() if c.neutral is not None}

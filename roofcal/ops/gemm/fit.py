@@ -27,7 +27,7 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe, by_provider_and_recipe
-from roofcal.ops.declarations import search_ranges, units_of
+from roofcal.ops.declarations import search_ranges
 from roofcal.ops.gemm.model import (
     CEILING,
     CONSTANTS,
@@ -348,7 +348,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
         evidence = f"{PROBE.name}, {problem.recipe}, {len(members)} products"
         named = {
             FAMILY: result.choice(FAMILIES),
-            **result.ceilings(units_of(CONSTANTS), f"{evidence}, tiles {result.family}"),
+            **result.ceilings(CONSTANTS, f"{evidence}, tiles {result.family}"),
             CEILING: _fastest_rate(members, generator),
             **dict(sustained_constants(members, generator)),
         }
