@@ -26,9 +26,9 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.models.datasheet import longest_part
 from roofcal.models.errors import PredictError
-from roofcal.ops import BY_NAME
+from roofcal.ops.predictions import Answer, least_bytes_of, predict_by_recipe, sizes_of
+from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
 
 MODEL = "torchao"
@@ -118,12 +118,9 @@ def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -
     """Seconds of products; raises KeyError for a recipe that it has no rate of."""
     if sources.spec is None or recipe not in product_recipes(sources):
         raise KeyError(recipe)
-    constants, operand = from_datasheet(sources.spec), _operand_format(recipe)
-    math, dram = product_parts(constants, operand, None, (m, k, n))
-    stacked = np.stack([math, dram, np.full_like(math, constants.launch_s)])
-    names = ("math", "dram", "launch")
-    bound = [names[index] for index in stacked.argmax(axis=0)]
-    return Times(total=stacked.max(axis=0), bound_by=bound)
+    constants = from_datasheet(sources.spec)
+    parts = product_parts(constants, _operand_format(recipe), None, (m, k, n))
+    return _longest(constants, *parts).times
 
 
 def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
@@ -131,13 +128,28 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     if sources.spec is None:
         return []
     constants = from_datasheet(sources.spec)
-    predicted_by = {"product": _product, "cast": _cast}
-    predictions = (
-        predicted_by[computes](point, constants)
-        for point in points
-        if (computes := BY_NAME[point.op].computes) is not None
-    )
-    return [prediction for prediction in predictions if prediction is not None]
+    rates = constants.peak_flops_per_s
+
+    def answer(op: OpSpec, recipe: str, members: Sequence[PlanPoint]) -> Answer | None:
+        if op.computes == "cast" and recipe in _CAST_KERNELS:
+            rows, cols = sizes_of(members, op.axes)
+            kernels = (traffic_s(constants, w * (rows * cols)) for w in _CAST_KERNELS[recipe])
+            total = sum(np.maximum(seconds, constants.launch_s) for seconds in kernels)
+            return _longest(constants, np.zeros_like(rows), total)
+        if op.computes != "product":
+            return None
+        m, n, k = sizes_of(members, op.axes)
+        if recipe in WEIGHT_ONLY_RECIPES and RECIPES[recipe].math_dtype in rates:
+            rate = rates[str(RECIPES[recipe].math_dtype)]
+            math = 2.0 * m * n * k / rate / constants.math_fraction
+            dram = traffic_s(constants, least_bytes_of(op, recipe, members))
+        elif _operand_format(recipe) in rates:
+            math, dram = product_parts(constants, _operand_format(recipe), None, (m, k, n))
+        else:
+            return None
+        return _longest(constants, math, dram)
+
+    return predict_by_recipe(points, MODEL, answer)
 
 
 def _operand_format(recipe: str) -> str:
@@ -146,40 +158,13 @@ def _operand_format(recipe: str) -> str:
     return _FORMATS.get(a, "") if a == b and out == "bf16" else ""
 
 
-def _product(point: PlanPoint, constants: Constants) -> Prediction | None:
-    if point.recipe in WEIGHT_ONLY_RECIPES:
-        return _narrow_product(point, constants)
-    operand = _operand_format(point.recipe)
-    if operand not in constants.peak_flops_per_s:
-        return None
-    m, n, k = (float(point.shape[axis]) for axis in "mnk")
-    math, dram = product_parts(constants, operand, None, (m, k, n))
-    return _prediction(point, constants, math, dram)
-
-
-def _narrow_product(point: PlanPoint, constants: Constants) -> Prediction | None:
-    """A product whose weights are narrower than its activations."""
-    work = BY_NAME[point.op].work(point.recipe, point.shape)
-    rate = constants.peak_flops_per_s.get(str(work.math_dtype))
-    if rate is None:
-        return None
-    math = work.flops / rate / constants.math_fraction
-    return _prediction(point, constants, math, traffic_s(constants, work.dram_bytes))
-
-
-def _cast(point: PlanPoint, constants: Constants) -> Prediction | None:
-    widths = _CAST_KERNELS.get(point.recipe)
-    if widths is None:
-        return None
-    elements = float(point.shape["rows"] * point.shape["cols"])
-    kernels = (traffic_s(constants, width * elements) for width in widths)
-    total = sum(max(seconds, constants.launch_s) for seconds in kernels)
-    return _prediction(point, constants, 0.0, total)
-
-
-def _prediction(point: PlanPoint, constants: Constants, math_s: float, dram_s: float) -> Prediction:
-    launch = constants.launch_s
-    return longest_part(point, MODEL, math_s=math_s, dram_s=dram_s, launch_s=launch)
+def _longest(constants: Constants, math: Array, dram: Array) -> Answer:
+    """The longest of parts that overlap entirely, of which the shortest kernel is one."""
+    launch = np.full_like(math, constants.launch_s)
+    stacked, names = np.stack([math, dram, launch]), ("math", "dram", "launch")
+    bound_by = [names[index] for index in stacked.argmax(axis=0)]
+    times = Times(total=stacked.max(axis=0), bound_by=bound_by)
+    return Answer(times, {"math_s": math, "dram_s": dram, "launch_s": launch})
 
 
 def from_datasheet(spec: DeviceSpec) -> Constants:

@@ -15,7 +15,7 @@ fastest probe), except where the interval without widening is below that roof al
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ import numpy as np
 from roofcal.core.portable_math import exp
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, BeyondProbes, Times
+from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.probe_span import doublings_outside, extents
 from roofcal.ops.spec import OpSpec
@@ -81,6 +82,31 @@ def predict_fastest(
                 if best is None or prediction.total_s < best.total_s:
                     fastest[point.point_id] = prediction
     return [fastest[point.point_id] for point in points if point.point_id in fastest]
+
+
+def predict_by_recipe(
+    points: Sequence[PlanPoint],
+    model: str,
+    answer: Callable[[OpSpec, str, Sequence[PlanPoint]], Answer | None],
+) -> list[Prediction]:
+    """Predictions in the order of the points, of the ops and recipes that have an answer.
+
+    answer: of an op, a recipe, and all points of both.
+    """
+    groups: dict[tuple[str, str], list[PlanPoint]] = {}
+    for point in points:
+        groups.setdefault((point.op, point.recipe), []).append(point)
+    predictions: dict[str, Prediction] = {}
+    for (op, recipe), members in groups.items():
+        told = answer(BY_NAME[op], recipe, members)
+        if told is not None:
+            predictions |= {p.point_id: p for p in predictions_of(members, model, told)}
+    return [predictions[p.point_id] for p in points if p.point_id in predictions]
+
+
+def least_bytes_of(op: OpSpec, recipe: str, points: Iterable[PlanPoint]) -> Array:
+    """Least bytes of each point, as a float64 vector."""
+    return np.array([op.work(recipe, point.shape).dram_bytes for point in points], dtype=float)
 
 
 def sizes_of(points: Sequence[PlanPoint], axes: Sequence[str]) -> list[Array]:
