@@ -1,7 +1,7 @@
 """What the equations of the ops say of fixed constants.
 
 `PYTHONPATH=. python -m tests.roofcal.ops.equation_values` writes it to equation_values.json, to
-which test_equations.py holds the equations.
+which test_constants.py holds the equations.
 """
 
 import json
@@ -65,4 +65,5 @@ def equation_values() -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(equation_values(), indent=1) + "\n")
+    text = json.dumps(equation_values())
+    FILE.write_text(text.replace("], ", "],\n").replace("}}, ", "}},\n") + "\n")
