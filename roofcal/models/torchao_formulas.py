@@ -80,7 +80,7 @@ def _by_role(activation: tuple[Kernel, ...], weight: tuple[Kernel, ...]) -> _Cas
     return {"input": activation, "weight": weight, "grad_output": activation}
 
 
-_MXFP8: Final = _by_role((_FUSED_FP8, _TO_FP8), (_FUSED_FP8, _TO_FP8))
+_MXFP8_CASTS: Final = _by_role((_FUSED_FP8, _TO_FP8), (_FUSED_FP8, _TO_FP8))
 
 KERNELS: Final[dict[str, _Casts]] = {
     "tensorwise": _by_role(
@@ -95,10 +95,10 @@ KERNELS: Final[dict[str, _Casts]] = {
         (_FUSED_FP8,),  # the backward pass takes bf16 of it
         (_TO_FP8, _REDUCE, _TO_FP8),  # the second with one scale for all, the maximum of the rows'
     ),
-    "mxfp8_emulated": _MXFP8,
-    "mxfp8_cutlass": _MXFP8,
-    "mxfp8_cublas": _MXFP8,
-    "mxfp8_cublas_rceil": _MXFP8,
+    "mxfp8_emulated": _MXFP8_CASTS,
+    "mxfp8_cutlass": _MXFP8_CASTS,
+    "mxfp8_cublas": _MXFP8_CASTS,
+    "mxfp8_cublas_rceil": _MXFP8_CASTS,
     "mxfp8_32x32_flexible_gemm_layout": _by_role((_FUSED_FP8,), (_FUSED_FP8,)),
     "mxfp8_32x32_weight": _by_role(
         (_FUSED_FP8, _TO_FP8), (_TO_FP8, Kernel(reads=_FP8, writes=_FP8))

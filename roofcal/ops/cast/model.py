@@ -45,7 +45,7 @@ rows'      rows whose columns are no multiple of 64: each ends in elements one b
 Constants are `cast.<provider>.<recipe>.*`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -225,7 +225,7 @@ def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     return moved
 
 
-def groups_of(_recipe: str, sizes: Sequence[Array]) -> list[str]:
+def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
     """The group of each cast, of GROUPS, whose errors make its interval.
 
     Rows of x off 16 bytes are loaded in pieces, and predicted worse: the mean |log error| of an

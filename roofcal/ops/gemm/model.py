@@ -35,7 +35,7 @@ answered for one provider throughout, `default_provider`: recipes that are compa
 in one library.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -212,7 +212,7 @@ class ProductParts(NamedTuple):
         return [names[index] for index in stacked.argmax(axis=0)]
 
 
-def groups_of(recipe: str, sizes: Sequence[Array]) -> list[str]:
+def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
     """The group of each shape whose errors make its interval: kind and regime, or "unaligned".
 
     "whole" are shapes whose sides are multiples of WHOLE_TILES; few tokens (decode) may be any

@@ -5,7 +5,7 @@ The equation itself, and what each term stands for, is in `model` beside.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,28 +89,29 @@ FAMILIES: Final[dict[str, Family]] = {
 class TileChoices(NamedTuple):
     """What the time on each choice of tile and split depends on, for any constants.
 
-    Arrays that broadcast together: [shapes, choices] as `describe` makes them.
+    Arrays that broadcast together, [shapes, choices] as `describe` makes them: of floats, is_* and
+    has_* of bools, alignment of int64.
 
     flops, k_bytes, load_bytes, store_bytes: of one tile, or of its part of K where K is split.
     sum_bytes: of the sums of all parts of K, 0 without a split
     dram_bytes: of the product
     """
 
-    flops: Array
-    k_bytes: Array
-    load_bytes: Array
-    store_bytes: Array
-    waves: Array
-    busy_units: Array
-    crowd: Array
-    is_split: NDArray[np.bool_]
-    pieces: Array
-    sum_bytes: Array
-    dram_bytes: Array
-    has_few_rows: NDArray[np.bool_]
-    is_misaligned: NDArray[np.bool_]
-    is_uneven: NDArray[np.bool_]
-    alignment: NDArray[np.int64]
+    flops: NDArray[Any]
+    k_bytes: NDArray[Any]
+    load_bytes: NDArray[Any]
+    store_bytes: NDArray[Any]
+    waves: NDArray[Any]
+    busy_units: NDArray[Any]
+    crowd: NDArray[Any]
+    is_split: NDArray[Any]
+    pieces: NDArray[Any]
+    sum_bytes: NDArray[Any]
+    dram_bytes: NDArray[Any]
+    has_few_rows: NDArray[Any]
+    is_misaligned: NDArray[Any]
+    is_uneven: NDArray[Any]
+    alignment: NDArray[Any]
 
     @property
     def is_one_size(self) -> bool:

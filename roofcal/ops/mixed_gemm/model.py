@@ -50,7 +50,7 @@ Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8
 gemm and predicted as those are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final, NamedTuple
@@ -192,9 +192,10 @@ class NarrowParts(NamedTuple):
         return [names[index] for index in np.where(largest == 2, work, largest)]
 
 
-def groups_of(_recipe: str, sizes: Sequence[Array]) -> list[str]:
+def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
     """The group of each product, of GROUPS, whose errors make its interval: by its tokens."""
-    groups: list[str] = np.where(sizes[0] <= _LARGEST_BLOCK, "decode", "many_tokens").tolist()
+    m, _, _ = sizes
+    groups: list[str] = np.where(m <= _LARGEST_BLOCK, "decode", "many_tokens").tolist()
     return groups
 
 
