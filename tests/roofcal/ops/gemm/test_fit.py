@@ -100,13 +100,6 @@ def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path:
     assert "tile_flops_odd_per_s" not in constants
 
 
-def test_readings_before_settling_do_not_count(tmp_path: Path) -> None:
-    probes = read_probes(write_run(tmp_path), "probe_math")
-    constants = dict(sustained_constants(probes, np.random.default_rng(0)))
-    assert constants["sustained_sm_clock_hz"].value == 1.4e9
-    assert constants["sustained_power_w"].value == 690.0
-
-
 def test_short_products_say_nothing_about_load(tmp_path: Path) -> None:
     probes = read_probes(write_run(tmp_path), "probe_math")
     short = [probe for probe in probes if probe.latency.median < 1e-4]
