@@ -12,6 +12,7 @@ from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint, Protocol, Telemetry
+from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.cast import model as cast_model
 from roofcal.ops.gemm.model import evaluate, packed_parts
@@ -80,6 +81,12 @@ ENVIRONMENT = Environment(
 def read_probes(run: Path, op: str) -> list[Probe]:
     """The probes of an op of a run folder."""
     return probes_of(read_points(RunFolder.at(run), op, [_ROW]))
+
+
+def as_probes(rows: list[tuple[PlanPoint, float]]) -> list[Probe]:
+    """Points with their seconds as probes, without a run folder."""
+    row = Measurement(point_id="p", environment_id="e", session_id="s", status="ok")
+    return [Probe(point=point, measurement=row, latency=summarise([t] * 9)) for point, t in rows]
 
 
 def device_with(stream: float | None = None, **changes: Any) -> Device:

@@ -1,4 +1,4 @@
-"""Probes of memory and of launches: right outputs, wrong ones caught, constants found again."""
+"""Streams on the CPU are right, wrong ones are caught, and their bandwidths are found again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,47 +8,31 @@ import pytest
 import torch
 
 from roofcal.core import paths
-from roofcal.core.records import Ceiling, Measurement, PlanPoint
-from roofcal.core.statistics import summarise
-from roofcal.fitting.probes import Fitted, Probe
-from roofcal.ops.probe_copy import bench as copy_bench
+from roofcal.core.records import Ceiling
+from roofcal.fitting.probes import Probe
+from roofcal.ops.probe_copy import bench
 from roofcal.ops.probe_copy.fit import fit
-from roofcal.ops.probe_launch import bench as launch_bench
-from roofcal.ops.probe_launch.fit import fit as fit_launches
 from roofcal.study.config import load_study
 from roofcal.study.plan import plan_op
-from tests.roofcal.calibrate.probe_runs import CACHE, DRAM, device_with, launches, streams
+from tests.roofcal.calibrate.probe_runs import CACHE, DRAM, as_probes, device_with, streams
 
 SHAPE = {"size_bytes": 4 * 1000}
 
 
 @pytest.mark.parametrize("recipe", ["read", "write", "copy"])
 def test_a_stream_is_right_and_what_it_left_out_is_caught(recipe: str) -> None:
-    inputs = copy_bench.make_inputs(recipe, SHAPE, torch.Generator().manual_seed(0), "normal")
-    output = copy_bench.build("torch_eager", recipe, SHAPE)(inputs)
-    assert copy_bench.relative_error(recipe, inputs, output) <= copy_bench.tolerance(recipe)
+    inputs = bench.make_inputs(recipe, SHAPE, torch.Generator().manual_seed(0), "normal")
+    output = bench.build("torch_eager", recipe, SHAPE)(inputs)
+    assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
     if recipe == "read":
         output = inputs["src"][:-100].sum()
     else:
         inputs["dst"][-1] = float("nan")  # what the destination held before
-    assert not copy_bench.relative_error(recipe, inputs, output) <= copy_bench.tolerance(recipe)
-
-
-def test_a_launch_runs_on_no_elements() -> None:
-    inputs = launch_bench.make_inputs("empty", {"grid": 1}, torch.Generator(), "normal")
-    output = launch_bench.build("torch_eager", "empty", {"grid": 1})(inputs)
-    assert output.numel() == 0
-    error = launch_bench.relative_error("empty", inputs, output)
-    assert error <= launch_bench.tolerance("empty")
-
-
-def measured(rows: Sequence[tuple[PlanPoint, float]]) -> list[Probe]:
-    row = Measurement(point_id="p", environment_id="e", session_id="s", status="ok")
-    return [Probe(point=point, measurement=row, latency=summarise([t] * 9)) for point, t in rows]
+    assert not bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
 
 
 def probes(provider: str = "made", slower: float = 1.0) -> list[Probe]:
-    return measured([(replace(p, provider=provider), t * slower) for p, t in streams()])
+    return as_probes([(replace(p, provider=provider), t * slower) for p, t in streams()])
 
 
 def constants(of: Sequence[Probe], cache: int | None = 50 << 20) -> dict[str, Ceiling]:
@@ -101,10 +85,3 @@ def test_a_study_of_a_gpu_measures_what_each_bandwidth_is_fitted_on(size: str) -
     kinds = ("read", "write", "copy")
     wanted = {f"{place}_{kind}_bytes_per_s" for place in ("dram", "cache") for kind in kinds}
     assert constants(taken).keys() == {*wanted, "cache_bytes"}
-
-
-def test_launches_in_a_graph_and_from_the_host_are_apart_and_of_the_smallest_grid() -> None:
-    fitted = fit_launches(measured(launches()), device_with(), np.random.default_rng(0))
-    values = {name: constant.value for name, constant in fitted.constants.items()}
-    assert values == {"launch_graph_s": 7e-7, "launch_eager_s": 13e-6}
-    assert fit_launches([], device_with(), np.random.default_rng(0)) == Fitted()
