@@ -96,14 +96,16 @@ _OUR_TRANSPOSED: Final = (("tensorwise", "tensorwise"), ("squares", "squares"))
 # and 74.8.
 TRANSPOSED: Final = _DIM0
 TRANSPOSED_SHARE: Final = 0.5
-_TORCHAO_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+_TORCHAO_WEIGHT_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tensorwise", "tensorwise"): (_TENSORWISE,),
     # the second takes its scale from those of the first, and is one pass: it reduces no columns
     ("axiswise", "tensorwise"): (_DIM0, _DIM0),
     ("squares", "squares"): (BLOCKS, BLOCKS),
+}
+_TORCHAO_CASTS: Final = {
+    **_TORCHAO_WEIGHT_CASTS,
     ("axiswise", "axiswise"): ("fp8_rowwise_both",),
 }
-_TORCHAO_WEIGHT_CASTS: Final = {("axiswise", "axiswise"): (_DIM0, _DIM1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +202,7 @@ def cast_recipes(linear: Linear) -> list[tuple[str, str]]:
         (tensor, cast)
         for tensor, ends in _granularities(linear.recipe.removesuffix(_SLOW), linear.passes).items()
         if tensor != "w" or linear.weights == "cast"
-        for cast in _torchao_casts(tensor, ends)
+        for cast in _casts(ends, _TORCHAO_WEIGHT_CASTS if tensor == "w" else _TORCHAO_CASTS)
     ]
 
 
@@ -219,7 +221,9 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
     if provider in OURS:
         products = product_recipes(recipe, "forward_backward")
         ends = _granularities(recipe, "forward_backward")
-        casts = [(tensor, cast) for tensor, pair in ends.items() for cast in _our_casts(pair)]
+        casts = [
+            (tensor, cast) for tensor, pair in ends.items() for cast in _casts(pair, _OUR_CASTS)
+        ]
         transposed = [tensor for tensor, pair in ends.items() if pair in _OUR_TRANSPOSED]
         return LinearParts(products=products, casts_by="triton", casts=casts, transposed=transposed)
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
@@ -244,20 +248,13 @@ def _granularities(recipe: str, passes: Passes) -> dict[str, tuple[str, str]]:
     }
 
 
-def _our_casts(ends: tuple[str, str]) -> tuple[str, ...]:
-    return _OUR_CASTS.get(ends) or _separate_casts(ends)
-
-
-def _separate_casts(ends: tuple[str, str]) -> tuple[str, ...]:
+def _casts(
+    ends: tuple[str, str], of_both: Mapping[tuple[str, str], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Recipes of op cast for a tensor: those that serve both ends, else one after the other."""
     rows, columns = ends
     by_rows = (_BY_ROWS[rows],) if rows in _BY_ROWS else ()
-    return (*by_rows, *_BY_COLUMNS.get(columns, ()))
-
-
-def _torchao_casts(tensor: str, ends: tuple[str, str]) -> tuple[str, ...]:
-    if tensor == "w" and ends in _TORCHAO_WEIGHT_CASTS:
-        return _TORCHAO_WEIGHT_CASTS[ends]
-    return _TORCHAO_CASTS.get(ends) or _separate_casts(ends)
+    return of_both.get(ends) or (*by_rows, *_BY_COLUMNS.get(columns, ()))
 
 
 _ANY_PROVIDER: Final = ("triton", "torchao")  # tried in turn for a point without a provider
