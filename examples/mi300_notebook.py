@@ -22,7 +22,27 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from roofcal.core.units import GB, GIB, KIB
 from roofcal.core.wave_device import WaveDevice
-from roofcal.models.wave.layer import Parallelism, Transformer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformer:
+    """Sizes of a dense model with a gated feed-forward of two inputs (SwiGLU)."""
+
+    model_dim: int
+    hidden_dim: int
+    layers: int
+    heads: int
+    kv_heads: int
+    vocabulary: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallelism:
+    """How many GPUs share each layer, and how many pipeline stages share the layers."""
+
+    tensor_ranks: int = 1
+    pipeline_ranks: int = 1
+
 
 WIDTH: Final = 2  # bytes of an element, fp16
 PARAMETERS: Final = 65e9

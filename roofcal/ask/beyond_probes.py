@@ -13,10 +13,10 @@ import numpy as np
 from roofcal.core.recipes import BITS, GEMM_RECIPES
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.ops import BY_NAME
-from roofcal.ops.gemm.model import ALIGNED_BYTES
-from roofcal.ops.gemm.predict import LIBRARIES
+from roofcal.ops.constants import load_part
+from roofcal.ops.gemm.model import LIBRARIES
+from roofcal.ops.gemm.tiles import ALIGNED_BYTES
 from roofcal.ops.linear.model import TRANSPOSED, is_made_of_linears, parts_of
-from roofcal.ops.parts import load_part
 from roofcal.ops.predictions import MOST_DOUBLINGS, has_probes
 from roofcal.ops.probe_span import doublings_outside
 from roofcal.ops.spec import Shape
@@ -58,10 +58,10 @@ def beyond_parts(calibration: Calibration, parts: Iterable[Part]) -> Beyond:
         unprobed: tuple[str, ...] = ()
         name = f"{op_name}.{provider}.{recipe}"
         if name in calibration.probe_errors:
-            predict = load_part(op, "predict")
-            (group,) = getattr(predict, "groups_of", _one_group)(recipe, list(sizes.values()))
+            model = load_part(op, "model")
+            (group,) = getattr(model, "groups_of", _one_group)(recipe, list(sizes.values()))
             if not has_probes(calibration, name, group):
-                words = getattr(load_part(op, "model"), "GROUPS", {}).get(group, group)
+                words = getattr(model, "GROUPS", {}).get(group, group)
                 is_product = recipe in GEMM_RECIPES and group == "unaligned"
                 nearest = _nearest_aligned(recipe, shape) if is_product else ""
                 unprobed = (f"{op_name} {recipe} by {provider} with {words}{nearest}",)

@@ -36,9 +36,9 @@ from roofcal.ops.linear.model import (
     FASTEST,
     UNCAST,
     Linear,
+    cast_providers,
     has_casts,
 )
-from roofcal.ops.linear.predict import cast_providers
 from roofcal.ops.time_models import Model, Sources
 
 STEP: Final = 16  # between the M of GRID up to 1024

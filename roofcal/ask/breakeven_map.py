@@ -34,10 +34,10 @@ from roofcal.ops.linear.model import (
     FASTEST,
     PASSES,
     Linear,
+    cast_providers,
     has_casts,
     usual_weights,
 )
-from roofcal.ops.linear.predict import cast_providers
 from roofcal.ops.time_models import Model, Sources
 
 COLUMNS: Final = (

@@ -13,12 +13,11 @@ from roofcal.ask.answers import Answer, filled
 from roofcal.core import paths
 from roofcal.core.devices import DeviceSpec, load_device, load_devices
 from roofcal.core.names import did_you_mean, is_part, with_short_names
-from roofcal.models import calibrated
+from roofcal.models import calibrated, torchao
 from roofcal.models import datasheet as datasheets
 from roofcal.models.calibrations import calibrated_runs, find_calibration
 from roofcal.models.errors import CalibrationWarning, PredictError
 from roofcal.models.registry import model_named
-from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
 from roofcal.ops.time_models import Sources

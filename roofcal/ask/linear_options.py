@@ -21,18 +21,18 @@ from roofcal.models import calibrated
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.gemm.predict import LIBRARIES
+from roofcal.ops.gemm.model import LIBRARIES
 from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
     UNCAST,
     Linear,
     Passes,
+    cast_providers,
     cast_recipes,
     has_casts,
     product_recipes,
 )
-from roofcal.ops.linear.predict import cast_providers
 from roofcal.ops.probe_span import doublings_outside
 from roofcal.ops.time_models import Model, Sources, cast_times, product_times, sum_of_times
 

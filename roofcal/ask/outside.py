@@ -29,9 +29,8 @@ from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
-from roofcal.ops.gemm.predict import LIBRARIES
-from roofcal.ops.linear.model import CASTS, Linear, has_casts
-from roofcal.ops.linear.predict import cast_providers, linear_times
+from roofcal.ops.gemm.model import LIBRARIES
+from roofcal.ops.linear.model import CASTS, Linear, cast_providers, has_casts, linear_times
 from roofcal.ops.time_models import Model, Sources
 
 Clock = Literal["settled", "burst"]

@@ -38,8 +38,7 @@ from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME, STUDY_OPS
-from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.parts import load_part
+from roofcal.ops.constants import calibrated_providers, load_part
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
 
@@ -256,7 +255,7 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
             constants = sources.calibration.constants
             names = ", ".join(calibrated_providers(constants, "gemm", point.recipe))
             why = f"it knows products {point.recipe} by {names} there"
-    explain = getattr(load_part(BY_NAME[point.op], "predict"), "why_unanswered", None)
+    explain = getattr(load_part(BY_NAME[point.op], "model"), "why_unanswered", None)
     if explain is not None:
         why = explain(model_named(model), point, sources) or why
     what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")

@@ -1,30 +1,33 @@
-"""One run's probes -> its Calibration."""
+"""One run's probes -> its Calibration.
+
+Of a run folder, the environment and the points of probe ops are read and nothing else: a fit that
+has seen the points it is judged on says nothing.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
-from roofcal.calibrate.probe_records import (
-    disturbances_of,
-    probes_of,
-    read_environment,
-    read_probe_points,
-)
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.jsonl import read_records
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
-from roofcal.core.visits.disturbances import width_texts
+from roofcal.core.visits.disturbances import drift_texts, largest_drift, load_texts, width_texts
+from roofcal.core.visits.rows import is_sentinel
 from roofcal.fitting.bootstrap import exact
 from roofcal.fitting.cross_validation import Method
 from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
 from roofcal.ops import OPS
-from roofcal.ops.equations import current_equations
-from roofcal.ops.parts import load_part
+from roofcal.ops.constants import current_equations, load_part
 from roofcal.ops.probe_span import Span, probe_spans
 from roofcal.ops.spec import OpSpec
-from roofcal.points.reader import Points
+from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column
+from roofcal.points.reader import RECORDED, Points, read_points, with_intervals
+
+_ROW: Final = Column("measurement", "object", lambda p: p.row)
 
 
 def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calibration:
@@ -106,10 +109,49 @@ def _fits_with_points(run: Path) -> Iterator[tuple[OpSpec, FitPart, Points]]:
     for op in OPS:
         part = load_part(op, "fit") if op.role == "probe" else None
         if part is not None:
-            yield op, cast(FitPart, part), read_probe_points(run, op.name)
+            yield op, cast(FitPart, part), read_points(RunFolder.at(run), op.name, [_ROW])
 
 
 def _measured_device(environment: Environment, spec: DeviceSpec | None) -> Device:
     """The device, with the size of its cache as the machine says, else as the datasheet does."""
     cache_bytes = environment.last_level_cache_bytes or (spec.l2_bytes if spec else None)
     return Device(environment=environment, cache_bytes=cache_bytes)
+
+
+def read_environment(run: Path) -> Environment:
+    """The environment of a run folder.
+
+    Raises RecordsError for a bad file, CalibrationError for an empty one.
+    """
+    path = RunFolder.at(run).environment_file
+    environments = read_records(path, Environment)
+    if not environments:
+        raise CalibrationError(
+            f"{path}: holds no Environment record; run "
+            "`python -m roofcal doctor --write-environment results` on the device's machine"
+        )
+    return environments[0]
+
+
+def probes_of(points: Points) -> list[Probe]:
+    """The points of a probe op that were timed, in the order of their records.
+
+    Sentinels are none of them: they have the shapes of study points, on which fits are judged. The
+    interval of a probe that is a sentinel, too, holds its repetitions.
+    """
+    table = points.table.sort_values(RECORDED)
+    is_probe = table[VISIT_TIMES].map(bool) & ~table[POINT].map(is_sentinel).astype(bool)
+    timed = with_intervals(table[is_probe], points.sessions, of_sentinels=True)
+    columns = (timed[name] for name in (POINT, _ROW.name, INTERVAL))
+    return [
+        Probe(point=point, measurement=row, latency=interval)
+        for point, row, interval in zip(*columns, strict=True)
+    ]
+
+
+def disturbances_of(points: Points, op: str, environment: Environment) -> list[str]:
+    """What disturbed the sessions of a probe op, by its sentinels and the load of the machine."""
+    sentinels = points.table[points.table[POINT].map(is_sentinel).astype(bool)]
+    drift = largest_drift(sentinels[_ROW.name])
+    load = load_texts(points.sessions, is_cpu=environment.vendor == "cpu")
+    return [*drift_texts(op, drift), *load]

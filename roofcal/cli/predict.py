@@ -88,7 +88,7 @@ def plan_of_run(
     """
     from roofcal.ask.devices import datasheet
     from roofcal.core.jsonl import write_records
-    from roofcal.models.run import predict_run
+    from roofcal.models.registry import predict_run
 
     folder = RunFolder.at(checked_folder(run))
     fitted = calibration or folder.calibration_file
@@ -147,14 +147,13 @@ def symbolic(
     if fused and parts not in (["linear"], ["role"]):
         raise ValueError("--fused needs --linear or --role: nothing else has a cast to fuse")
     from roofcal.ask.devices import datasheet
-    from roofcal.models.torchao import symbolic as formulas
-    from roofcal.models.torchao.constants import choose_constants
+    from roofcal.models import torchao_formulas as formulas
 
     axes = {axis: size for axis, size in {"m": m, "n": n, "k": k}.items() if size is not None}
     fill_axes(axes, "mnk", sizes)
     if missing := [f"--{axis}" for axis in "mkn" if axes and axis not in axes]:
         raise ValueError(f"a value of the expression needs {' '.join(missing)} too")
-    chosen = choose_constants(device, constants, datasheet(device))
+    chosen = formulas.choose_constants(device, constants, datasheet(device))
     if linear:
         expression = formulas.linear_expression(chosen, recipe, fused)
     elif inference:

@@ -213,7 +213,7 @@ def read_plan(
 ) -> list[PlanPoint]:
     """The plan of an op in a run.
 
-    problem_of: what is wrong with a point (roofcal.ops.plan_points), or None.
+    problem_of: what is wrong with a point (roofcal.ops.point_problem), or None.
     Raises RecordsError for points of another op or of several devices, for a point with a problem,
     and as read_records.
     """

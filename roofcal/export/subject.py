@@ -10,8 +10,7 @@ from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling, Environment
-from roofcal.ops.gemm.model import CEILING
-from roofcal.ops.gemm.predict import calibrated_recipes, default_provider
+from roofcal.ops.gemm.model import CEILING, calibrated_recipes, default_provider
 
 COPY: Final = "dram_copy_bytes_per_s"
 READ: Final = "dram_read_bytes_per_s"

@@ -15,13 +15,13 @@ all probes of the provider for the rest.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
 
 from roofcal.core.times import Array
-from roofcal.fitting.probes import CalibrationError, Probe
+from roofcal.fitting.probes import CalibrationError
 
 _NAME: Final = "log_p95"  # of a half-width, see roofcal.ops.predictions
 WANTED: Final = 0.95
@@ -34,16 +34,13 @@ _LEAST_SHARE: Final = (
     0.1  # of the mean error: one large error among exact ones keeps a finite ratio
 )
 
-# provider, recipe, probes, log(predicted / measured) of each by a fit without it
-Errors = tuple[str, str, Sequence[Probe], Array]
+# provider, recipe, group of each probe, its log(predicted / measured) by a fit without it
+Errors = tuple[str, str, Sequence[str], Array]
 _Row = tuple[str, str, float]  # recipe, group, |log error|
 
 
 def half_widths(
-    op: str,
-    errors: Iterable[Errors],
-    group_of: Callable[[str, Mapping[str, int]], str],
-    groups: Iterable[str] = (),
+    op: str, errors: Iterable[Errors], groups: Iterable[str] = ()
 ) -> dict[str, dict[str, float]]:
     """Half-widths as logarithms by name of the group, by "<op>.<provider>.<recipe>".
 
@@ -52,7 +49,6 @@ def half_widths(
     Args:
         op: the op's name.
         errors: of every provider and recipe; NaN for a probe that no fit predicts.
-        group_of: (recipe, shape) -> group of the shape.
         groups: further groups. A provider has a half-width of those whose regime it has probes of,
             be they of another kind.
 
@@ -61,12 +57,12 @@ def half_widths(
     """
     by_provider: dict[str, list[_Row]] = {}
     recipes_by_provider: dict[str, list[str]] = {}
-    for provider, recipe, probes, logs in errors:
+    for provider, recipe, groups_of_probes, logs in errors:
         rows = by_provider.setdefault(provider, [])
         recipes_by_provider.setdefault(provider, []).append(recipe)
         rows += [
-            (recipe, group_of(recipe, probe.shape), abs(float(value)))
-            for probe, value in zip(probes, logs, strict=True)
+            (recipe, group, abs(float(value)))
+            for group, value in zip(groups_of_probes, logs, strict=True)
             if not math.isnan(value)
         ]
     for provider, rows in by_provider.items():

@@ -241,11 +241,13 @@ class Fit:
     left_out: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
 
-    def ceilings(self, units: Mapping[str, str], evidence: str) -> dict[str, Ceiling]:
-        """The constants with their intervals by name; units: by name too."""
+    def ceilings(self, declared: Mapping[str, Any], evidence: str) -> dict[str, Ceiling]:
+        """The constants with their intervals by name; declared: constants with a unit, by name."""
         fixed = dict.fromkeys(self.fixed, f"{evidence}; not identified: on a bound of its search")
         return {
-            name: ceiling(value, *self.intervals[name], units[name], fixed.get(name, evidence))
+            name: ceiling(
+                value, *self.intervals[name], declared[name].unit, fixed.get(name, evidence)
+            )
             for name, value in self.constants.items()
         }
 
@@ -258,45 +260,51 @@ class Fit:
         return replace(chosen, evidence=f"{chosen.evidence}; not identified, left out: {names}")
 
 
-def fit_each_recipe(  # noqa: PLR0913 (what an op is, by name)
-    problems: Sequence[P],
-    method: Method[P],
+def fit_each_recipe(
+    probes: Sequence[Probe],
+    device: Device,
     generator: np.random.Generator,
     *,
     op: str,
-    units: Mapping[str, str],
-    families: tuple[str, Iterable[str]],
-    group_of: Callable[[str, Mapping[str, int]], str] = lambda _recipe, _shape: "all",
+    equation: Any,
+    method: Method[Any],
 ) -> Fitted:
     """The constants `<op>.<provider>.<recipe>.*` of an op that fits every recipe on its own.
 
     Args:
-        problems: one per provider and recipe.
-        method: of the op.
+        probes: of all providers and recipes; pairs of too few are left out.
+        device: that was measured.
         generator: draws the resamples.
         op: the op's name.
-        units: constant -> unit.
-        families: the constant that holds the family, and all families, see roofcal.ops.constants.
-        group_of: (recipe, shape) -> the group whose errors make the interval of a prediction.
+        equation: its model.py, which declares FAMILY, FAMILIES and CONSTANTS, and where intervals
+            differ from group to group groups_of: (recipe, sizes) -> the group of each shape.
+        method: of the op.
     """
-    fitted = Fitted()
-    pairs = fit_problems(problems, method, generator)
-    widths = half_widths(op, (errors_of(*pair) for pair in pairs), group_of)
+    fitted, groups_of = Fitted(), getattr(equation, "groups_of", _one_group)
+    pairs = fit_problems(list(method.problems(probes, device)), method, generator)
+    widths = half_widths(op, (errors_of(*pair, groups_of) for pair in pairs))
     for problem, fit in pairs:
         name = f"{op}.{problem.provider}.{problem.recipe}"
         probe_op = problem.probes[0].point.op
         evidence = f"{probe_op}, {len(problem.probes)} {method.noun}, {fit.family}"
-        constants = {families[0]: fit.choice(families[1])}
-        constants |= fit.ceilings(units, evidence)
+        constants = {equation.FAMILY: fit.choice(equation.FAMILIES)}
+        constants |= fit.ceilings(equation.CONSTANTS, evidence)
         fitted.constants.update({f"{name}.{part}": value for part, value in constants.items()})
         errors = error_summary(np.abs(np.expm1(fit.log_errors)))
         fitted.errors[name] = errors | widths[name]
     return fitted
 
 
-def errors_of(problem: Problem, fit: Fit) -> Errors:
-    """What roofcal.fitting.conformal asks of a fit."""
-    return problem.provider, problem.recipe, problem.probes, fit.log_errors
+def _one_group(_recipe: str, sizes: Array) -> list[str]:
+    return ["all"] * sizes.shape[1]
+
+
+def errors_of(
+    problem: Problem, fit: Fit, groups_of: Callable[[str, Array], Sequence[str]]
+) -> Errors:
+    """What roofcal.fitting.conformal asks of a fit to one recipe."""
+    groups = groups_of(problem.recipe, problem.sizes)
+    return problem.provider, problem.recipe, groups, fit.log_errors
 
 
 def fit_problems(

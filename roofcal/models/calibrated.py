@@ -1,20 +1,18 @@
 """The calibrated model: constants fitted on probes, equations of the ops.
 
-Every op with a `predict_calibrated` in its predict.py answers for its own points.
+Every op with a `predict_calibrated` in its model.py answers for its own points.
 """
 
 from collections.abc import Sequence
 
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.ops import OPS
-from roofcal.ops.cast import predict as casts
-from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.gemm import predict as products
-from roofcal.ops.mixed_gemm import predict as narrow_products
-from roofcal.ops.parts import load_part
-from roofcal.ops.probe_link.model import Fabrics
-from roofcal.ops.probe_link.predict import calibrated_fabrics
+from roofcal.ops import STUDY_OPS
+from roofcal.ops.cast import model as casts
+from roofcal.ops.constants import calibrated_providers, load_part
+from roofcal.ops.gemm import model as products
+from roofcal.ops.mixed_gemm import model as narrow_products
+from roofcal.ops.probe_link.model import Fabrics, calibrated_fabrics
 from roofcal.ops.time_models import Sources
 
 MODEL = "calibrated"
@@ -26,13 +24,12 @@ def product_recipes(sources: Sources) -> tuple[str, ...]:
 
 
 def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
-    """Seconds with intervals, of the default provider (ops.gemm.predict).
+    """Seconds with intervals, of the default provider (ops.gemm.model).
 
     Raises KeyError for a recipe that was not calibrated.
     """
-    if sources.calibration is None:
-        raise KeyError(recipe)
-    provider = products.default_provider(sources.calibration.constants, recipe)
+    constants = _calibration(sources, recipe).constants
+    provider = products.default_provider(constants, recipe)
     return products_by(sources, provider, recipe, m, n, k)
 
 
@@ -40,18 +37,16 @@ def products_by(
     sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array
 ) -> Times:
     """Seconds with intervals; raises KeyError for a pair that was not calibrated."""
-    if sources.calibration is None:
-        raise KeyError(f"{provider}.{recipe}")
-    return products.product_times(sources.calibration, provider, recipe, (m, n, k))
+    calibration = _calibration(sources, f"{provider}.{recipe}")
+    return products.product_times(calibration, provider, recipe, (m, n, k))
 
 
 def narrow_times(
     sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array
 ) -> Times:
     """Seconds of products with narrow weights; raises KeyError for a pair not calibrated."""
-    if sources.calibration is None:
-        raise KeyError(f"{provider}.{recipe}")
-    return narrow_products.product_times(sources.calibration, provider, recipe, (m, n, k))
+    calibration = _calibration(sources, f"{provider}.{recipe}")
+    return narrow_products.product_times(calibration, provider, recipe, (m, n, k))
 
 
 def cast_providers(calibration: Calibration, recipe: str) -> list[str]:
@@ -61,16 +56,14 @@ def cast_providers(calibration: Calibration, recipe: str) -> list[str]:
 
 def cast_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: Array) -> Times:
     """Seconds of casts with intervals; raises KeyError for a pair that was not calibrated."""
-    if sources.calibration is None:
-        raise KeyError(f"{provider}.{recipe}")
-    return casts.cast_times(sources.calibration, provider, recipe, rows, cols)
+    calibration = _calibration(sources, f"{provider}.{recipe}")
+    return casts.cast_times(calibration, provider, recipe, rows, cols)
 
 
 def moving_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: Array) -> Times:
     """Seconds that casts take to move their bytes; raises KeyError as cast_times does."""
-    if sources.calibration is None:
-        raise KeyError(f"{provider}.{recipe}")
-    return casts.moving_times(sources.calibration, provider, recipe, rows, cols)
+    calibration = _calibration(sources, f"{provider}.{recipe}")
+    return casts.moving_times(calibration, provider, recipe, rows, cols)
 
 
 def fabrics(sources: Sources, world_size: int) -> Fabrics | None:
@@ -79,14 +72,20 @@ def fabrics(sources: Sources, world_size: int) -> Fabrics | None:
     return None if calibration is None else calibrated_fabrics(calibration, world_size)
 
 
+def _calibration(sources: Sources, asked: str) -> Calibration:
+    """That of the sources; raises KeyError for what is asked without one."""
+    if sources.calibration is None:
+        raise KeyError(asked)
+    return sources.calibration
+
+
 def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per point that the calibration has constants for, in the order of the points."""
     if sources.calibration is None:
         return []
     answers: dict[str, Prediction] = {}
-    for op in OPS:
-        part = load_part(op, "predict") if op.role == "study" else None
-        predict_calibrated = getattr(part, "predict_calibrated", None)
+    for op in STUDY_OPS:
+        predict_calibrated = getattr(load_part(op, "model"), "predict_calibrated", None)
         if predict_calibrated is not None:
             own = [point for point in points if point.op == op.name]
             predictions = predict_calibrated(own, sources.calibration, MODEL)

@@ -15,8 +15,12 @@ from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops import OPS
-from roofcal.ops.constants import calibrated_pairs, missing_constants, names_without_provider
-from roofcal.ops.equations import other_equations
+from roofcal.ops.constants import (
+    calibrated_pairs,
+    missing_constants,
+    names_without_provider,
+    other_equations,
+)
 from roofcal.ops.time_models import Sources
 
 _SIDE = 512  # of a matrix that every op takes

@@ -15,9 +15,8 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.models.roofline import longest_part
 from roofcal.ops import BY_NAME
-from roofcal.ops.gemm.model import least_work
+from roofcal.ops.gemm.tiles import least_work
 from roofcal.ops.time_models import Sources
 
 MODEL = "datasheet"
@@ -69,3 +68,28 @@ def _link_seconds(point: PlanPoint, spec: DeviceSpec) -> float | None:
         return None
     received = received_bytes(point.provider, point.recipe, point.shape, point.world_size)
     return received / spec.link_bytes_per_s if received else None
+
+
+def longest_part(
+    point: PlanPoint,
+    model: str,
+    *,
+    math_s: float,
+    dram_s: float,
+    link_s: float | None = None,
+    launch_s: float | None = None,
+) -> Prediction:
+    """The prediction of parts that overlap entirely; None for a part that the model has not."""
+    parts = {"math": math_s, "dram": dram_s, "link": link_s, "launch": launch_s}
+    seconds = {name: part for name, part in parts.items() if part is not None}
+    longest = max(seconds, key=lambda name: seconds[name])
+    return Prediction(
+        point_id=point.point_id,
+        model=model,
+        math_s=math_s,
+        dram_s=dram_s,
+        link_s=link_s,
+        launch_s=launch_s,
+        total_s=seconds[longest],
+        bound_by=longest,
+    )

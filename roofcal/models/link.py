@@ -14,11 +14,11 @@ from roofcal.core.records import Calibration
 from roofcal.core.times import CallTime, Duration, Rate
 from roofcal.core.units import GB
 from roofcal.models.errors import PredictError
-from roofcal.ops.probe_link.model import share
-from roofcal.ops.probe_link.predict import (
+from roofcal.ops.probe_link.model import (
     UncertainLine,
     calibrated_line,
     calibrated_world_sizes,
+    share,
 )
 
 Source = Literal["auto", "datasheet", "calibrated"]

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
 
+from roofcal.core.names import did_you_mean
+from roofcal.core.records import PlanPoint
 from roofcal.ops.spec import OpSpec
 
 # Folders beside this file, in the order of measuring. The spec.py of a folder declares `OP`, and
@@ -60,3 +62,23 @@ def needed_probes(names: Iterable[str]) -> list[str]:
     """
     needed = {"probe_launch", "probe_copy"}.union(*(BY_NAME[name].calibrated_on for name in names))
     return [op.name for op in OPS if op.name in needed]
+
+
+def regimes(points: Iterable[PlanPoint]) -> list[str]:
+    """The regime of each point: those of one speed up and slow down together on another card."""
+    return [BY_NAME[point.op].regime(point.shape) for point in points]
+
+
+def point_problem(point: PlanPoint) -> str | None:
+    """Which axis or recipe a point has that its op does not have; None for a sound point.
+
+    Points of an op that this roofcal does not know are not judged.
+    """
+    op = BY_NAME.get(point.op)
+    if op is None:
+        return None
+    if set(point.shape) != set(op.axes):
+        return f"the shape {dict(point.shape)} has not the axes {', '.join(op.axes)} of {op.name}"
+    if not op.has_recipe(point.recipe):
+        return f"unknown recipe '{point.recipe}'{did_you_mean(point.recipe, op.recipes)}"
+    return None

@@ -1,4 +1,4 @@
-"""Names of calibrated constants, and families as the numbers that stand for them.
+"""What calibrations hold of the ops: names of constants, families as numbers, and equations.
 
 Constants that an op fits per provider and recipe are called `<op>.<provider>.<recipe>.<constant>`,
 those of the device have no dots, those of links are `link.<collective>.<world size>.<constant>`.
@@ -6,17 +6,42 @@ those of the device have no dots, those of links are `link.<collective>.<world s
 The model of an op that chooses among families declares them as `FAMILIES`, and in `FAMILY` the name
 of the constant that holds the choice. Its value is the place in FAMILIES, and its unit is "code":
 new families go to the end.
+
+The equation of an op has a number, `EQUATION` in its model, and a calibration states those it was
+fitted with. Whoever changes what an equation says of equal constants raises its number: constants
+that were fitted under one equation are wrong under another.
+
+model.py and fit.py of an op's folder are found by their names, for two reasons: one line in
+roofcal.ops.FOLDERS adds an op, and the fits stay out of the files that decide what is measured
+again. roofcal/study/staleness.py knows which stage depends on which parts. A bench needs torch and
+is found by roofcal.ops.bench.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
-from typing import Final
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Final, Literal
 
-from roofcal.core.records import CODE, Ceiling
-from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.parts import load_part
+from roofcal.core.records import CODE, Calibration, Ceiling
+from roofcal.ops import BY_NAME, STUDY_OPS
+from roofcal.ops.spec import OpSpec
 
+Part = Literal["model", "fit"]
 _PARTS_OF_A_NAME: Final = 4
+
+
+def load_part(op: OpSpec, part: Part) -> ModuleType | None:
+    """The module `roofcal/ops/<folder>/<part>.py` of an op; None where its folder has none.
+
+    model  its equation, the families of its constants, its page, and from constants to predictions
+           `predict_calibrated` of an op that was calibrated, `predict_composed` of one that is made
+           of others
+    fit    probes -> constants: roofcal.fitting.probes.FitPart
+    """
+    name = f"roofcal.ops.{op.folder}.{part}"
+    return import_module(name) if find_spec(name) else None
 
 
 def decode_family(families: Iterable[str], number: float) -> str:
@@ -56,7 +81,7 @@ def calibrated_providers(constants: Iterable[str], op: str, recipe: str) -> list
 
 def names_without_provider(constants: Iterable[str]) -> list[str]:
     """Constants `<op>.<recipe>.<constant>`, as they were called before providers had their own."""
-    ops = {op.folder for op in OPS if op.role == "study"}
+    ops = {op.name for op in STUDY_OPS}
     return [name for name in constants if name.count(".") == 2 and name.split(".")[0] in ops]
 
 
@@ -65,15 +90,13 @@ def missing_constants(constants: Collection[str]) -> list[str]:
 
     An older roofcal fitted such a calibration: its equations had fewer constants.
     """
-    names = set(constants)
-    missing = []
-    for op in OPS:
-        model = load_part(op, "model") if op.role == "study" else None
-        for provider, recipe in calibrated_pairs(constants, op.name):
-            prefix = f"{op.name}.{provider}.{recipe}"
-            required = [f"{prefix}.{constant}" for constant in getattr(model, "REQUIRED", ())]
-            missing += [name for name in required if name not in names]
-    return missing
+    required = (
+        f"{op.name}.{provider}.{recipe}.{constant}"
+        for op in STUDY_OPS
+        for provider, recipe in calibrated_pairs(constants, op.name)
+        for constant in getattr(load_part(op, "model"), "REQUIRED", ())
+    )
+    return [name for name in required if name not in constants]
 
 
 def values_of_pair(
@@ -92,3 +115,35 @@ def values_of_pair(
     if not values:
         raise KeyError(name)
     return values
+
+
+def current_equations() -> dict[str, int]:
+    """Op -> number of its equation in this roofcal, of ops that have one."""
+    numbers = {op.name: getattr(load_part(op, "model"), "EQUATION", None) for op in STUDY_OPS}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def other_equations(calibration: Calibration) -> dict[str, tuple[int, int]]:
+    """Op -> (number in the calibration, number here), of those that differ.
+
+    0 stands for calibrations from before equations had numbers.
+    """
+    return {
+        op: (calibration.equations.get(op, 0), number)
+        for op, number in current_equations().items()
+        if calibrated_pairs(calibration.constants, op)
+        and calibration.equations.get(op, 0) != number
+    }
+
+
+def predicted_with(ops: Collection[str]) -> frozenset[str]:
+    """Ops whose calibrated predictions read constants of these: themselves, and those made of them.
+
+    Op mixed_gemm counts as a whole, although only its contenders in bf16 and fp8 are products of op
+    gemm: its other points are compared with those.
+    """
+    return frozenset(
+        op.name
+        for op in STUDY_OPS
+        if not {op.name, *(BY_NAME[p].calibrates for p in op.calibrated_on)}.isdisjoint(ops)
+    )

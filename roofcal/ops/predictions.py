@@ -15,15 +15,17 @@ fastest probe), except where the interval without widening is below that roof al
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from roofcal.core.portable_math import exp
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, BeyondProbes, Times
+from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.probe_span import doublings_outside, extents
 from roofcal.ops.spec import OpSpec
@@ -38,22 +40,11 @@ MOST_FACTOR: Final = 4.0
 _PARTS: Final = ("math_s", "dram_s", "link_s", "launch_s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """Seconds of many points, and of their parts by the name of the field in a Prediction."""
 
     times: Times
-    parts: Mapping[str, Array]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairShapes:
-    """Shapes of a provider and recipe: vectors of sizes along the axes, and the group of each."""
-
-    provider: str
-    recipe: str
-    sizes: Sequence[Array]
-    groups: Sequence[str]
+    parts: Mapping[str, Array] = MappingProxyType({})
 
 
 # (calibration, provider, recipe, sizes along the axes of the op) -> the answer; raises KeyError for
@@ -93,20 +84,41 @@ def predict_fastest(
     return [fastest[point.point_id] for point in points if point.point_id in fastest]
 
 
+def predict_by_recipe(
+    points: Sequence[PlanPoint],
+    model: str,
+    answer: Callable[[OpSpec, str, Sequence[PlanPoint]], Answer | None],
+) -> list[Prediction]:
+    """Predictions in the order of the points, of the ops and recipes that have an answer.
+
+    answer: of an op, a recipe, and all points of both.
+    """
+    groups: dict[tuple[str, str], list[PlanPoint]] = {}
+    for point in points:
+        groups.setdefault((point.op, point.recipe), []).append(point)
+    predictions: dict[str, Prediction] = {}
+    for (op, recipe), members in groups.items():
+        told = answer(BY_NAME[op], recipe, members)
+        if told is not None:
+            predictions |= {p.point_id: p for p in predictions_of(members, model, told)}
+    return [predictions[p.point_id] for p in points if p.point_id in predictions]
+
+
+def least_bytes_of(op: OpSpec, recipe: str, points: Iterable[PlanPoint]) -> Array:
+    """Least bytes of each point, as a float64 vector."""
+    return np.array([op.work(recipe, point.shape).dram_bytes for point in points], dtype=float)
+
+
 def sizes_of(points: Sequence[PlanPoint], axes: Sequence[str]) -> list[Array]:
     """The sizes of points along each axis, as float64 vectors."""
     return [np.array([float(point.shape[axis]) for point in points]) for axis in axes]
 
 
-def interval_factors(calibration: Calibration, name: str, groups: Sequence[str]) -> Array:
-    """The factor inside of the probes by the group of each shape.
+def half_widths(calibration: Calibration, name: str, groups: Sequence[str]) -> Array:
+    """Half of the interval of each shape by its group, as logarithms, inside of the probes.
 
     name: "<op>.<provider>.<recipe>". Raises KeyError for a pair without errors.
     """
-    return exp(_half_widths(calibration, name, groups))
-
-
-def _half_widths(calibration: Calibration, name: str, groups: Sequence[str]) -> Array:
     widths = {group: half_width(calibration, name, group) for group in dict.fromkeys(groups)}
     return np.array([widths[group] for group in groups], dtype=float)
 
@@ -134,19 +146,36 @@ def has_probes(calibration: Calibration, name: str, group: str) -> bool:
     return f"log_p95_{group}" in errors or not any(key.startswith("log_p95_") for key in errors)
 
 
-def with_interval(times: Times, calibration: Calibration, op: OpSpec, asked: PairShapes) -> Times:
-    """Times with the intervals of the module; raises KeyError for a pair without errors."""
-    name = f"{op.name}.{asked.provider}.{asked.recipe}"
-    sizes = dict(zip(op.axes, asked.sizes, strict=True))
-    widths = _half_widths(calibration, name, asked.groups)
+def with_interval(
+    times: Times,
+    calibration: Calibration,
+    op: OpSpec,
+    pair: tuple[str, str],
+    sizes: Sequence[Array],
+    groups: Sequence[str],
+) -> Times:
+    """Times with the intervals of the module; raises KeyError for a pair without errors.
+
+    pair: provider and recipe. sizes: vectors along the axes of the op. groups: of each shape.
+    """
+    (provider, recipe), name = pair, f"{op.name}.{pair[0]}.{pair[1]}"
+    by_axis = dict(zip(op.axes, sizes, strict=True))
+    widths = half_widths(calibration, name, groups)
     factors = exp(widths)
     low, high = times.total / factors, times.total * factors
-    outside = doublings_outside(calibration, op, asked.provider, asked.recipe, sizes)
+    outside = doublings_outside(calibration, op, provider, recipe, by_axis)
     if outside is not None and outside.any():
         wide = exp(widened(widths, outside))
-        least = np.minimum(low, _least_seconds(calibration, op, asked, sizes))
-        low, high = np.maximum(times.total / wide, least), times.total * wide
-    unprobed = np.array([not has_probes(calibration, name, group) for group in asked.groups])
+        # no lower than the longest of the roofs of the module
+        least = extents(op, recipe, by_axis)
+        roofs = calibrated_roofs(calibration, op, provider, recipe)
+        floor = roofs["launch_s"] + np.zeros_like(times.total)
+        for roof, extent in (("bytes_per_s", "bytes"), ("flops_per_s", "flops")):
+            if roofs[roof]:
+                floor = np.maximum(floor, least[extent] / roofs[roof])
+        low = np.maximum(times.total / wide, np.minimum(low, floor))
+        high = times.total * wide
+    unprobed = np.array([not has_probes(calibration, name, group) for group in groups])
     beyond = None
     if outside is not None or unprobed.any():
         doublings = np.zeros_like(times.total) if outside is None else outside
@@ -159,20 +188,6 @@ def widened(half_widths: Array, doublings: Array) -> Array:
     grown = half_widths * (1 + GROWTH * np.minimum(doublings, MOST_DOUBLINGS))
     wide: Array = np.minimum(grown, np.maximum(half_widths, math.log(MOST_FACTOR)))
     return wide
-
-
-def _least_seconds(
-    calibration: Calibration, op: OpSpec, asked: PairShapes, sizes: Mapping[str, Array]
-) -> Array:
-    """The longest of the roofs of the module."""
-    least = extents(op, asked.recipe, sizes)
-    roofs = calibrated_roofs(calibration, op, asked.provider, asked.recipe)
-    seconds = roofs["launch_s"] + np.zeros_like(asked.sizes[0])
-    if roofs["bytes_per_s"]:
-        seconds = np.maximum(seconds, least["bytes"] / roofs["bytes_per_s"])
-    if roofs["flops_per_s"]:
-        seconds = np.maximum(seconds, least["flops"] / roofs["flops_per_s"])
-    return np.asarray(seconds)
 
 
 def calibrated_roofs(
@@ -192,15 +207,12 @@ def calibrated_roofs(
 
 def predictions_of(points: Sequence[PlanPoint], model: str, answer: Answer) -> list[Prediction]:
     """An answer as records, one per point."""
-    times = answer.times
+    times, parts = answer
     return [
         Prediction(
             point_id=point.point_id,
             model=model,
-            **{
-                name: float(answer.parts[name][i]) if name in answer.parts else None
-                for name in _PARTS
-            },
+            **{name: float(parts[name][i]) if name in parts else None for name in _PARTS},
             total_s=float(times.total[i]),
             low_s=None if times.low is None else float(times.low[i]),
             high_s=None if times.high is None else float(times.high[i]),

@@ -1,7 +1,7 @@
 """What an op declares about itself without torch: axes, recipes, providers, least work.
 
 A folder `roofcal/ops/<folder>/` holds all of a concept: the op, the probe that calibrates its
-model, and the parts that roofcal.ops.parts finds by their names: bench, model, fit, predict, page.
+model, and the parts that are found by their names: bench, model, fit (roofcal.ops.constants).
 """
 
 from collections.abc import Callable, Mapping

@@ -6,7 +6,7 @@ The models are modules of roofcal.models, listed in roofcal.models.registry.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, BeyondProbes, Times, Value
 from roofcal.core.wave_device import WaveDevice
+from roofcal.ops import BY_NAME
 from roofcal.ops.probe_link.model import Fabrics
 
 
@@ -35,7 +36,18 @@ class Sources:
 
 
 class Model(Protocol):
-    """What every model of time has; a module or an object. MODEL is its name."""
+    """What every model of time has; a module or an object. MODEL is its name.
+
+    A model may have more, and is asked through `predict` where it has not:
+
+    products_by(sources, provider, recipe, m, n, k)         products of a provider, by vectors
+    cast_times(sources, provider, recipe, rows, cols)       casts by vectors
+    moving_times(sources, provider, recipe, rows, cols)     as cast_times, without the start of the
+                                                            kernels: what goes with their bytes
+    fabrics(sources, world_size)                            what joins the devices of a machine
+
+    The first three return Times and raise KeyError for what the model does not know.
+    """
 
     MODEL: str
 
@@ -54,48 +66,6 @@ class Model(Protocol):
         ...
 
 
-@runtime_checkable
-class TimesProducts(Protocol):
-    """A model that times products of a provider by vectors; others are asked through `predict`."""
-
-    def products_by(
-        self, sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array, /
-    ) -> Times:
-        """Seconds of products; raises KeyError for those that it does not know."""
-        ...
-
-
-@runtime_checkable
-class TimesCasts(Protocol):
-    """A model that times casts by vectors; others are asked through `predict`."""
-
-    def cast_times(
-        self, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array, /
-    ) -> Times:
-        """Seconds of casts of rows x cols; raises KeyError for one that it does not know."""
-        ...
-
-
-@runtime_checkable
-class TimesBytesOfCasts(Protocol):
-    """A model that knows which part of a cast goes with its bytes."""
-
-    def moving_times(
-        self, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array, /
-    ) -> Times:
-        """As `cast_times` of TimesCasts, without the start of the kernels."""
-        ...
-
-
-@runtime_checkable
-class KnowsLinks(Protocol):
-    """A model that knows what joins the devices of one machine."""
-
-    def fabrics(self, sources: Sources, world_size: int, /) -> Fabrics | None:
-        """The link among so many devices; None where it knows none."""
-        ...
-
-
 def product_times(
     model: Model, sources: Sources, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> Times:
@@ -107,20 +77,14 @@ def product_times(
     m, n, k = sizes
     if not provider:
         return model.product_times(sources, recipe, m, n, k)
-    if isinstance(model, TimesProducts):
-        return model.products_by(sources, provider, recipe, m, n, k)
-    sides = dict(zip("mnk", sizes, strict=True))
-    return _predicted_times(model, sources, "gemm", (provider, recipe), sides)
+    return _times_by(model, "products_by", sources, ("gemm", provider, recipe), sizes)
 
 
 def cast_times(
     model: Model, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array
 ) -> Times:
     """Seconds of casts by any model; raises KeyError for one that it does not know."""
-    if isinstance(model, TimesCasts):
-        return model.cast_times(sources, provider, recipe, rows, cols)
-    sides = {"rows": rows, "cols": cols}
-    return _predicted_times(model, sources, "cast", (provider, recipe), sides)
+    return _times_by(model, "cast_times", sources, ("cast", provider, recipe), (rows, cols))
 
 
 def moving_times(
@@ -131,9 +95,15 @@ def moving_times(
     A model that does not tell them from the start of a kernel answers with the whole cast. Raises
     KeyError for a cast that it does not know.
     """
-    if isinstance(model, TimesBytesOfCasts):
-        return model.moving_times(sources, provider, recipe, rows, cols)
-    return cast_times(model, sources, provider, recipe, rows, cols)
+    name = "moving_times" if hasattr(model, "moving_times") else "cast_times"
+    return _times_by(model, name, sources, ("cast", provider, recipe), (rows, cols))
+
+
+def fabrics_of(model: Model, sources: Sources, world_size: int) -> Fabrics | None:
+    """What joins so many devices, by any model; None where it knows no link."""
+    known = getattr(model, "fabrics", None)
+    fabrics: Fabrics | None = known(sources, world_size) if known else None
+    return fabrics
 
 
 def scaled_times(times: Times, factor: Value) -> Times:
@@ -152,12 +122,12 @@ def sum_of_times(parts: Mapping[str, Times]) -> Times:
     Lows and highs are added, see roofcal.core.times. They are None where a part has none. A sum
     lies as far beyond the probes as the part that is farthest.
     """
-    names = list(parts)
-    totals = np.stack([part.total for part in parts.values()])
-    lows = [part.low for part in parts.values() if part.low is not None]
-    highs = [part.high for part in parts.values() if part.high is not None]
+    names, times = list(parts), list(parts.values())
+    totals = np.stack([part.total for part in times])
+    lows = [part.low for part in times if part.low is not None]
+    highs = [part.high for part in times if part.high is not None]
     has_interval = len(lows) == len(highs) == len(names)
-    beyond = [part.beyond for part in parts.values() if part.beyond is not None]
+    beyond = [part.beyond for part in times if part.beyond is not None]
     return Times(
         total=totals.sum(axis=0),
         low=np.stack(lows).sum(axis=0) if has_interval else None,
@@ -167,33 +137,40 @@ def sum_of_times(parts: Mapping[str, Times]) -> Times:
     )
 
 
-def _predicted_times(
-    model: Model, sources: Sources, op: str, pair: tuple[str, str], sides: Mapping[str, Array]
+def _times_by(
+    model: Model,
+    function: str,
+    sources: Sources,
+    asked: tuple[str, str, str],
+    sizes: Sequence[Array],
 ) -> Times:
-    """Seconds by `predict`, one point per element of the vectors in `sides`, by axis."""
-    provider, recipe = pair
-    columns = [side.astype(int).tolist() for side in sides.values()]
+    """Seconds by a function that the model may have, else by `predict`, a point per element.
+
+    asked: op, provider and recipe. sizes: vectors along the axes of the op.
+    """
+    op, provider, recipe = asked
+    if by_vectors := getattr(model, function, None):
+        told: Times = by_vectors(sources, provider, recipe, *sizes)
+        return told
+    columns = [size.astype(int).tolist() for size in sizes]
     points = [
         PlanPoint(
             op=op,
             provider=provider,
             recipe=recipe,
-            shape=dict(zip(sides, sizes, strict=True)),
+            shape=dict(zip(BY_NAME[op].axes, shape, strict=True)),
             device="",  # models know the device by their sources
         )
-        for sizes in zip(*columns, strict=True)
+        for shape in zip(*columns, strict=True)
     ]
     predictions = model.predict(points, sources)
     if len(predictions) != len(points):
         raise KeyError(recipe)
+    ends = ([p.low_s for p in predictions], [p.high_s for p in predictions])
+    low, high = (None if None in end else np.array(end, dtype=float) for end in ends)
     return Times(
         total=np.array([prediction.total_s for prediction in predictions], dtype=float),
-        low=_vector_or_none([prediction.low_s for prediction in predictions]),
-        high=_vector_or_none([prediction.high_s for prediction in predictions]),
+        low=low,
+        high=high,
         bound_by=[prediction.bound_by for prediction in predictions],
     )
-
-
-def _vector_or_none(values: Sequence[float | None]) -> Array | None:
-    stated = [value for value in values if value is not None]
-    return np.array(stated, dtype=float) if len(stated) == len(values) else None

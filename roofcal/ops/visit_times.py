@@ -44,22 +44,18 @@ def most_devices(environment: Environment, cards: int) -> int:
     return 1 if environment.mig else cards
 
 
-def visit_seconds(point: PlanPoint, backend: Backend, here: int) -> float:
-    """Seconds of a visit; 0 for a point that shares more devices than the `here` that there are.
-
-    Raises KeyError for an op without a time.
-    """
-    if point.world_size > here:
-        return 0.0
-    if backend == "cpu":
-        return CPU_VISIT_S
-    return _METHOD_S.get(point.protocol.method) or _VISIT_S[point.op]
-
-
 def plan_seconds(points: Iterable[PlanPoint], backend: Backend, here: int, visits: int) -> float:
-    """Seconds of so many visits of the points, or of one where the method needs no more."""
+    """Seconds of so many visits of the points, or of one where the method needs no more.
+
+    Points that share more devices than the `here` that there are take none. Raises KeyError for an
+    op without a time.
+    """
     seconds = 0.0
     for point in points:
-        is_repeated = point.protocol.method not in VISITED_ONCE
-        seconds += visit_seconds(point, backend, here) * (visits if is_repeated else 1)
+        if point.world_size <= here:
+            method = point.protocol.method
+            visit = CPU_VISIT_S
+            if backend != "cpu":
+                visit = _METHOD_S.get(method) or _VISIT_S[point.op]
+            seconds += visit * (1 if method in VISITED_ONCE else visits)
     return seconds

@@ -31,8 +31,7 @@ from roofcal.core.visits.intervals import (
 )
 from roofcal.core.visits.rows import is_sentinel, merged_visits, reusable_visits, split_visits
 from roofcal.core.work import Work
-from roofcal.ops import BY_NAME
-from roofcal.ops.plan_points import point_problem, regimes
+from roofcal.ops import BY_NAME, point_problem, regimes
 from roofcal.ops.spec import OpSpec
 from roofcal.points.columns import INTERVAL, POINT, SENTINEL_MEDIANS, VISIT_TIMES, Column
 from roofcal.points.power import BoardPower, board_power

@@ -15,7 +15,7 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment, Prediction
 from roofcal.core.statistics import sqnr_db
 from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.equations import other_equations, predicted_with
+from roofcal.ops.constants import other_equations, predicted_with
 from roofcal.points.columns import ENERGY, RARE, Column, columns_of, columns_of_models
 from roofcal.points.reader import (
     Known,
@@ -43,7 +43,7 @@ class Run:
     files         plan and measurements, calibration and predictions; see RunFolder
     origin        published: frozen below reports/published; measured: of this machine or cluster
     outdated      ops whose constants are of another equation than this roofcal has (see
-                  roofcal.ops.equations): whatever follows from these constants is left out, of
+                  roofcal.ops.constants): whatever follows from these constants is left out, of
                   `calibration`, of predictions and of derived tables
     ops           ops with a plan, in the order of roofcal.ops.OPS
     measured_utc  when the session that begins the file of an op began, the latest of all ops; ''

@@ -14,7 +14,7 @@ from roofcal.core.jsonl import encode, read_records
 from roofcal.core.language_models import load_models
 from roofcal.core.paths import DERIVED_TABLES, RunFolder
 from roofcal.core.records import Prediction
-from roofcal.models.run import predict_run
+from roofcal.models.registry import predict_run
 from roofcal.ops import BY_NAME
 from roofcal.report.write import tables_of_run
 

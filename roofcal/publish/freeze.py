@@ -21,8 +21,7 @@ from roofcal.core.machine.checkout import changed_files as checkout_changes
 from roofcal.core.manifest import manifest_problems, write_manifest
 from roofcal.core.paths import DERIVED_TABLES, RunFolder
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
-from roofcal.ops import BY_NAME
-from roofcal.ops.plan_points import point_problem
+from roofcal.ops import BY_NAME, point_problem
 from roofcal.points.columns import MODEL
 from roofcal.points.run import load_run
 from roofcal.publish.derive import Descriptions, derive, derived_names

@@ -18,7 +18,7 @@ from roofcal.core.jsonl import RecordsError, read_plan, read_records
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
 from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder, run_folders
 from roofcal.core.records import Environment, Measurement
-from roofcal.ops.plan_points import point_problem
+from roofcal.ops import point_problem
 from roofcal.publish.derive import Descriptions, derive, derived_names, report_tables
 from roofcal.report.sections.claims import FILE as CLAIMS_FILE
 

@@ -30,13 +30,13 @@ STAGES: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("compare",),
     "report": ("report",),
 }
-# Stage -> the modules of every op's folder that it loads by their names (roofcal.ops.parts), which
-# no import statement shows.
+# Stage -> the modules of every op's folder that it loads by their names (load_part of
+# roofcal.ops.constants), which no import statement shows.
 OP_PARTS: Final[dict[str, tuple[str, ...]]] = {
     "calibrate": ("spec", "model", "fit"),
-    "predict": ("spec", "model", "predict"),
+    "predict": ("spec", "model"),
     "compare": ("spec",),
-    "report": ("spec", "model", "page"),
+    "report": ("spec", "model"),
 }
 _SOURCES: Final = RESULTS / "sources"
 _PACKAGES: Final = ("roofcal", "kernels")

@@ -32,13 +32,11 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ops.*.model": {"numpy"},
     "roofcal.ops.kernel_rules": {"kernels"},  # their rules alone, see pyproject
     "roofcal.ops.cast.launches": {"numpy"},
-    "roofcal.ops.gemm.packed": {"numpy"},
-    "roofcal.ops.gemm.fit_packed": {"numpy"},
+    "roofcal.ops.gemm.tiles": {"numpy"},
     "roofcal.ops.*.fit": {"numpy", "scipy"},
     "roofcal.ops.predictions": {"numpy"},
     "roofcal.ops.probe_span": {"numpy"},
     "roofcal.ops.time_models": {"numpy"},
-    "roofcal.ops.*.predict": {"numpy"},
     "roofcal.fitting": {"numpy"},
     "roofcal.fitting.cross_validation": {"numpy", "scipy"},
     "roofcal.ops.linear.spec": {"kernels"},  # kernels.linear.recipes alone, see pyproject
@@ -55,7 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.points": {"pandas"},
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
-    "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
+    "roofcal.models.torchao_formulas": {"sympy"},  # formulas as expressions
     "roofcal.ask.answers": {"pandas"},  # of frames alone
     "roofcal.cli.main": {"shtab"},
     "roofcal.cli.questions": {"pandas"},  # for types

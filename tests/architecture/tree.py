@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.paths import ROOT
 
-OWN_PACKAGES = ("roofcal", "kernels", "tests", "tools", "examples")
+OWN_PACKAGES = ("roofcal", "kernels", "tests", "tools", "examples", "bench")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

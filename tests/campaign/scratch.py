@@ -12,7 +12,7 @@ import pytest
 
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Measurement, PlanPoint
-from roofcal.models.run import predict_run
+from roofcal.models.registry import predict_run
 from roofcal.publish.freeze import publish
 from tests.campaign.one_command import be_command
 from tests.paths import ROOT

@@ -21,10 +21,15 @@ from examples.mi300_notebook import (
     printed,
 )
 from roofcal.models.wave.attention import Attention, flash_attention
-from roofcal.models.wave.collectives import all_reduce
-from roofcal.models.wave.gemm import product
-from roofcal.models.wave.layer import RECIPE, Pass, end_times, layer_times, pass_seconds
-from roofcal.models.wave.vector_kernels import normalisation
+from roofcal.models.wave.operators import all_reduce, normalisation
+from tests.roofcal.models.wave_layer import (
+    RECIPE,
+    Pass,
+    end_times,
+    layer_times,
+    pass_seconds,
+    product,
+)
 
 PREFILL: Final = Pass(sequences=1, tokens=PROMPT, context=PROMPT)
 DECODE: Final = Pass(sequences=DECODED, tokens=1, context=PROMPT + 1)

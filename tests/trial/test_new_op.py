@@ -7,6 +7,7 @@ import pytest
 
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Calibration, Measurement, Prediction
+from tests.trial.edits import HERE, OF_THE_OP
 from tests.workflow.checkout import Checkout
 
 pytestmark = [
@@ -20,6 +21,12 @@ NAME = "transpose.torch_eager.bf16"
 def table(study: Checkout, name: str) -> pd.DataFrame:
     (path,) = study.folder.glob(f"results/report/tables/{name}.csv")
     return pd.read_csv(path)
+
+
+def test_it_is_nine_files_at_most() -> None:
+    folders = {"transpose": "*.py", "sweeps": "*.yaml"}
+    files = [file for folder, kind in folders.items() for file in (HERE / folder).glob(kind)]
+    assert len(files) + len(OF_THE_OP) <= 9
 
 
 def test_its_points_and_those_of_its_probe_are_measured(run: Path) -> None:

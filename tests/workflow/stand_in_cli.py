@@ -24,7 +24,7 @@ from roofcal.core.records import (
     Prediction,
     Session,
 )
-from roofcal.models.roofline import longest_part
+from roofcal.models.datasheet import longest_part
 
 
 def main() -> int:

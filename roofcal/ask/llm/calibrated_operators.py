@@ -49,8 +49,7 @@ from roofcal.models.errors import PredictError
 from roofcal.models.link import Link, Source, link_of
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.gemm.model import joined
-from roofcal.ops.gemm.predict import default_provider, product_parts
+from roofcal.ops.gemm.model import default_provider, joined, product_parts
 from roofcal.ops.time_models import Sources
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)

@@ -28,17 +28,23 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.times import Array, CallTime, Duration, Rate, Times
 from roofcal.core.units import GB
 from roofcal.core.wave_device import WaveDevice
-from roofcal.models import datasheet
+from roofcal.models import datasheet, torchao
 from roofcal.models.link import Link, Source, assumed_link, joined_pairs, link_rate
-from roofcal.models.torchao import model as torchao
-from roofcal.models.torchao.constants import from_datasheet
-from roofcal.models.wave import collectives
+from roofcal.models.torchao import from_datasheet
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.gemm import narrow_product_times, product_times
-from roofcal.models.wave.operator_time import OperatorTime, kernel_time, stream_seconds
-from roofcal.models.wave.vector_kernels import activation, normalisation
+from roofcal.models.wave.operators import (
+    OperatorTime,
+    activation,
+    all_gather,
+    all_reduce,
+    kernel_time,
+    normalisation,
+    send,
+    stream_seconds,
+)
 from roofcal.ops import BY_NAME
-from roofcal.ops.probe_link.predict import UncertainLine
+from roofcal.ops.probe_link.model import UncertainLine
 from roofcal.ops.time_models import Model, Sources, cast_times
 
 
@@ -160,11 +166,11 @@ class _WaveLink:
     provenance: str | None
 
     def collective(self, name: str, world_size: int, count_bytes: float) -> CallTime:
-        exchange = {"all_reduce": collectives.all_reduce, "all_gather": collectives.all_gather}
+        exchange = {"all_reduce": all_reduce, "all_gather": all_gather}
         return _wave(exchange[name](self.device, _whole(count_bytes), world_size))
 
     def send(self, count_bytes: float) -> CallTime:
-        return _wave(collectives.send(self.device, _whole(count_bytes)))
+        return _wave(send(self.device, _whole(count_bytes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
 """The wave model: the time of an operator of a described device from tiles, waves and bandwidths.
 
-gemm            matrix products       attention     flash attention
-vector_kernels  norms, activations    collectives   exchanges among the GPUs of a node
-layer           a transformer layer   model         products and casts of a plan
-notebook        the formulas of the notebook that the model corrects
+gemm       matrix products
+attention  flash attention
+operators  norms, activations, and exchanges among the GPUs of a node
+model      products and casts of a plan
 
-docs/models.md states the model, and lists every correction with its size.
+docs/models.md states the model, and lists what it corrects of the notebook it comes from, with the
+size of every correction (examples/mi300_notebook.py).
 """

@@ -27,7 +27,7 @@ from typing import Final
 from roofcal.core.recipes import BITS
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
-from roofcal.models.wave.operator_time import (
+from roofcal.models.wave.operators import (
     OperatorTime,
     check_sizes,
     described_value,
@@ -37,12 +37,12 @@ from roofcal.models.wave.operator_time import (
 
 _RESIDENT: Final = 2  # workgroups that share LDS
 _SMALLEST_TILE: Final = 16
-_MATH: Final = {"bf16": "bf16", "fp16": "bf16", "fp8_e4m3": "fp8"}  # format -> rate it runs at
+_WIDTH: Final = BITS["bf16"] // 8  # bytes of an element
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """Attention of one layer on one device; sizes of one sequence, `sequences` of them.
+    """Attention of one layer on one device in bf16; sizes of one sequence, `sequences` of them.
 
     query_tokens  tokens whose attention is computed, the last ones of kv_tokens
     kv_tokens     tokens attended to, those of the query included
@@ -58,7 +58,6 @@ class Attention:
     sequences: int = 1
     causal: bool = True
     shared_kv: bool = False
-    dtype: str = "bf16"
 
     @property
     def group(self) -> int:
@@ -70,24 +69,24 @@ def flash_attention(device: WaveDevice, shape: Attention) -> OperatorTime:
     """Seconds of QK, softmax and PV of all heads.
 
     Raises PredictError for sizes below 1, heads that are no multiple of kv_heads, fewer kv_tokens
-    than query_tokens, a head too large for LDS, and a dtype without a rate.
+    than query_tokens, a head too large for LDS, and a device without a rate of bf16.
     """
     _check(shape)
     cols = kv_tile(device, shape)
-    clocks = min(
+    total, products, softmax = min(
         (_unit_clocks(device, shape, rows, cols) for rows in device.attention_rows),
-        key=lambda clocks: clocks.total,
+        key=lambda clocks: clocks[0],
     )
     scale = device.clock_hz * device.matrix_fraction
     dram = stream_seconds(device, moved_bytes(shape))
     parts = {
         "launch": device.launch_s,
-        "math": clocks.products / scale,
-        "softmax": clocks.softmax / scale,
+        "math": products / scale,
+        "softmax": softmax / scale,
         "dram": dram,
     }
     return OperatorTime(
-        total_s=device.launch_s + max(clocks.total / scale, dram),
+        total_s=device.launch_s + max(total / scale, dram),
         bound_by=max(parts, key=lambda name: parts[name]),
         parts=parts,
     )
@@ -97,7 +96,7 @@ def moved_bytes(shape: Attention) -> float:
     """Q, K and V read once, the output written once."""
     cached = (1 if shape.shared_kv else 2) * shape.kv_heads * shape.kv_tokens
     tokens = cached + 2 * shape.heads * shape.query_tokens
-    return shape.sequences * tokens * shape.head_dim * BITS[shape.dtype] / 8
+    return shape.sequences * tokens * shape.head_dim * _WIDTH
 
 
 def softmax_clocks(device: WaveDevice, rows: int, cols: int) -> float:
@@ -108,7 +107,7 @@ def softmax_clocks(device: WaveDevice, rows: int, cols: int) -> float:
 
 def kv_tile(device: WaveDevice, shape: Attention) -> int:
     """Rows of K in a tile: the largest power of two of which two tiles fit LDS."""
-    row_bytes = shape.head_dim * BITS[shape.dtype] / 8
+    row_bytes = shape.head_dim * _WIDTH
     fitting = int(device.lds_bytes / (_RESIDENT * row_bytes))
     if fitting < _SMALLEST_TILE:
         raise PredictError(
@@ -118,16 +117,10 @@ def kv_tile(device: WaveDevice, shape: Attention) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _UnitClocks:
+def _unit_clocks(
+    device: WaveDevice, shape: Attention, rows: int, cols: int
+) -> tuple[float, float, float]:
     """Clocks of the busiest compute unit: in all, in products, in the softmax."""
-
-    total: float
-    products: float
-    softmax: float
-
-
-def _unit_clocks(device: WaveDevice, shape: Attention, rows: int, cols: int) -> _UnitClocks:
     groups = shape.sequences * shape.kv_heads * math.ceil(shape.query_tokens * shape.group / rows)
     steps = _steps(shape, rows, cols)
     splits = max(1, min(steps, device.compute_units // groups))
@@ -137,11 +130,8 @@ def _unit_clocks(device: WaveDevice, shape: Attention, rows: int, cols: int) -> 
     softmax = softmax_clocks(device, rows, cols)
     pairs, odd = divmod(per_unit, _RESIDENT)
     hidden = _RESIDENT * pairs * max(products, softmax)
-    return _UnitClocks(
-        total=steps * (hidden + odd * (products + softmax)),
-        products=steps * per_unit * products,
-        softmax=steps * per_unit * softmax,
-    )
+    total = steps * (hidden + odd * (products + softmax))
+    return total, steps * per_unit * products, steps * per_unit * softmax
 
 
 def _steps(shape: Attention, rows: int, cols: int) -> int:
@@ -154,9 +144,9 @@ def _steps(shape: Attention, rows: int, cols: int) -> int:
 def _product_clocks(device: WaveDevice, shape: Attention, rows: int, cols: int) -> float:
     """Clocks of QK, and of PV, of one step."""
     flops = 2 * rows * cols * shape.head_dim
-    rate = described_value(device, "matrix_flops_per_clock", _MATH[shape.dtype])
+    rate = described_value(device, "matrix_flops_per_clock", "bf16")
     rate *= device.attention_fraction
-    loaded = cols * shape.head_dim * BITS[shape.dtype] / 8
+    loaded = cols * shape.head_dim * _WIDTH
     return max(flops / rate, loaded / device.l2_bytes_per_clock_and_unit)
 
 
@@ -171,8 +161,6 @@ def _check(shape: Attention) -> None:
         sequences=shape.sequences,
     )
     divide("heads", shape.heads, shape.kv_heads, "kv_heads")
-    if shape.dtype not in _MATH:
-        raise PredictError(f"attention in '{shape.dtype}'; allowed: {', '.join(_MATH)}")
     if shape.query_tokens > shape.kv_tokens:
         raise PredictError(
             f"attention: query_tokens={shape.query_tokens} are more than "

@@ -38,8 +38,8 @@ from numpy.typing import NDArray
 from roofcal.core.recipes import BITS, GEMM_RECIPES, Recipe
 from roofcal.core.times import Array
 from roofcal.core.wave_device import WaveDevice
-from roofcal.models.wave.operator_time import OperatorTime, check_sizes, described_value
-from roofcal.ops.gemm.model import least_work
+from roofcal.models.wave.operators import described_value
+from roofcal.ops.gemm.tiles import least_work
 from roofcal.ops.regimes import DECODE_TOKENS
 
 _LIMITS: Final = ("math", "l2", "lds")
@@ -115,22 +115,6 @@ def narrow_product_times(
     )
     rate = device.stream_bytes_per_s * device.product_memory_fraction
     return replace(times, dram=moved / rate)
-
-
-def product(device: WaveDevice, recipe: str, m: int, n: int, k: int) -> OperatorTime:
-    """One product; raises PredictError for bad sizes or a dtype without a rate.
-
-    Raises KeyError for an unknown recipe.
-    """
-    check_sizes(f"product {recipe}", m=m, n=n, k=k)
-    sizes = (np.array([float(size)]) for size in (m, n, k))
-    times = product_times(device, GEMM_RECIPES[recipe], *sizes)
-    parts = {
-        "launch": device.launch_s,
-        times.limit[0]: float(times.tiles[0]),
-        "dram": float(times.dram[0]),
-    }
-    return OperatorTime(total_s=float(times.total[0]), bound_by=times.bound_by[0], parts=parts)
 
 
 def tile_clocks(device: WaveDevice, recipe: Recipe, k: Array, busy: Array) -> Array:

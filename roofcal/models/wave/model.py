@@ -10,7 +10,7 @@ Neither the caches nor the conversion of weights to bf16 are modelled.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,13 +19,12 @@ from roofcal.core.names import did_you_mean, with_short_names
 from roofcal.core.recipes import GEMM_RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.core.wave_device import WaveDevice
-from roofcal.models.wave.collectives import used_bytes_per_s
-from roofcal.models.wave.gemm import ProductTimes, narrow_product_times
+from roofcal.models.wave.gemm import narrow_product_times
 from roofcal.models.wave.gemm import product_times as gemm_times
-from roofcal.models.wave.operator_time import kernel_time, stream_seconds
-from roofcal.ops import BY_NAME
+from roofcal.models.wave.operators import used_bytes_per_s
+from roofcal.ops.predictions import Answer, least_bytes_of, predict_by_recipe, sizes_of
 from roofcal.ops.probe_link.model import Fabric, Fabrics, Line
+from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
 
 MODEL = "wave"
@@ -77,63 +76,25 @@ def fabrics(sources: Sources, world_size: int) -> Fabrics | None:
 
 def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per product whose recipe has a rate and per cast, in the order of the points."""
-    device = sources.wave
+    device, known = sources.wave, product_recipes(sources)
     if device is None:
         return []
-    computed = {point.point_id: BY_NAME[point.op].computes for point in points}
-    products = [point for point in points if computed[point.point_id] == "product"]
-    predictions: dict[str, Prediction] = {}
-    for recipe in product_recipes(sources):
-        of_recipe = [point for point in products if point.recipe == recipe]
-        predictions |= {p.point_id: p for p in _products(of_recipe, recipe, device)}
-    if "bf16" in device.matrix_flops_per_clock:
-        narrow = [point for point in products if point.recipe in WEIGHT_ONLY_RECIPES]
-        predictions |= {p.point_id: p for p in _narrow_products(narrow, device)}
-    casts = [point for point in points if computed[point.point_id] == "cast"]
-    predictions |= {point.point_id: _cast(point, device) for point in casts}
-    return [predictions[p.point_id] for p in points if p.point_id in predictions]
 
+    def answer(op: OpSpec, recipe: str, members: Sequence[PlanPoint]) -> Answer | None:
+        if op.computes == "cast":
+            dram = least_bytes_of(op, recipe, members) / device.stream_bytes_per_s
+            launch = np.full_like(dram, device.launch_s)
+            bound_by = np.where(dram > launch, "dram", "launch").tolist()
+            times = Times(total=launch + dram, bound_by=bound_by)
+            return Answer(times, {"dram_s": dram, "launch_s": launch})
+        sizes = sizes_of(members, op.axes)
+        if op.computes == "product" and recipe in known:
+            told = gemm_times(device, GEMM_RECIPES[recipe], *sizes)
+        elif op.computes == "product" and recipe in WEIGHT_ONLY_RECIPES and "bf16" in known:
+            told = narrow_product_times(device, least_bytes_of(op, recipe, members), *sizes)
+        else:
+            return None
+        times = Times(total=told.total, bound_by=told.bound_by)
+        return Answer(times, {"math_s": told.tiles, "dram_s": told.dram, "launch_s": told.launch})
 
-def _products(points: Sequence[PlanPoint], recipe: str, device: WaveDevice) -> list[Prediction]:
-    times = gemm_times(device, GEMM_RECIPES[recipe], *_product_sizes(points))
-    return [_product(point, times, i) for i, point in enumerate(points)]
-
-
-def _narrow_products(points: Sequence[PlanPoint], device: WaveDevice) -> list[Prediction]:
-    """Products of packed weights: tiles of bf16, and fewer bytes."""
-    moved = np.array([BY_NAME[p.op].work(p.recipe, p.shape).dram_bytes for p in points], float)
-    times = narrow_product_times(device, moved, *_product_sizes(points))
-    return [_product(point, times, i) for i, point in enumerate(points)]
-
-
-def _product_sizes(points: Sequence[PlanPoint]) -> Iterator[Array]:
-    """M, N and K of the points."""
-    return (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
-
-
-def _product(point: PlanPoint, times: ProductTimes, i: int) -> Prediction:
-    return Prediction(
-        point_id=point.point_id,
-        model=MODEL,
-        math_s=float(times.tiles[i]),
-        dram_s=float(times.dram[i]),
-        link_s=None,
-        launch_s=float(times.launch[i]),
-        total_s=float(times.total[i]),
-        bound_by=times.bound_by[i],
-    )
-
-
-def _cast(point: PlanPoint, device: WaveDevice) -> Prediction:
-    moved = BY_NAME[point.op].work(point.recipe, point.shape).dram_bytes
-    time = kernel_time(device, {"dram": stream_seconds(device, moved)})
-    return Prediction(
-        point_id=point.point_id,
-        model=MODEL,
-        math_s=None,
-        dram_s=time.parts["dram"],
-        link_s=None,
-        launch_s=device.launch_s,
-        total_s=time.total_s,
-        bound_by=time.bound_by,
-    )
+    return predict_by_recipe(points, MODEL, answer)

@@ -1,7 +1,7 @@
 """Constants of casts, fitted on probe_cast by provider and recipe; equations: the model beside."""
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -14,20 +14,19 @@ from roofcal.fitting.cross_validation import (
     columns_by_name,
     fit_each_recipe,
 )
-from roofcal.fitting.probes import Device, Fitted, Probe
+from roofcal.fitting.probes import Device, Probe
+from roofcal.ops.cast import model
 from roofcal.ops.cast.model import (
     CONSTANTS,
     FAMILIES,
-    FAMILY,
     GPU_CONSTANTS,
     INDUCTOR_FAMILIES,
     NEUTRAL,
     PROCESSOR_CONSTANTS,
     RULES,
     evaluate,
-    interval_groups,
 )
-from roofcal.ops.constant import search_ranges, units_of
+from roofcal.ops.declarations import search_ranges
 
 # Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large
 # casts are put down to narrow matrices or to misaligned rows.
@@ -137,20 +136,5 @@ METHOD: Final = Method(
 )
 
 
-def group_of(recipe: str, shape: Mapping[str, int]) -> str:
-    """The group whose errors make the interval of a shape."""
-    return interval_groups(np.array([shape["rows"]]), np.array([shape["cols"]]))[0]
-
-
-def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
-    """The constants of every provider and recipe with eight casts and more."""
-    problems, families = list(METHOD.problems(probes, device)), (FAMILY, FAMILIES)
-    return fit_each_recipe(
-        problems,
-        METHOD,
-        generator,
-        op="cast",
-        units=units_of(CONSTANTS),
-        families=families,
-        group_of=group_of,
-    )
+# The constants of every provider and recipe with eight casts and more.
+fit = partial(fit_each_recipe, op="cast", equation=model, method=METHOD)

@@ -41,15 +41,19 @@ fork       what it costs to share out all passes
 serial     passes that one thread does alone: those that copy a transposed matrix
 cached     min(1, near / bytes): what is written in fp32 between two passes stays in the cache
 rows'      rows whose columns are no multiple of 64: each ends in elements one by one
+
+Constants are `cast.<provider>.<recipe>.*`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from roofcal.core.times import Array, Value
+from roofcal.core.records import Calibration
+from roofcal.core.times import Array, Times, Value
 from roofcal.ops.cast.launches import (
     Rule,
     further_launches,
@@ -57,9 +61,19 @@ from roofcal.ops.cast.launches import (
     padded_row_columns,
     reduced_parts,
 )
-from roofcal.ops.cast.spec import SMALL_ELEMENTS, read_bytes, written_bytes
-from roofcal.ops.constant import NO_LIMIT, Constant, Search, by_name, neutral_values
+from roofcal.ops.cast.spec import OP, SMALL_ELEMENTS, read_bytes, written_bytes
+from roofcal.ops.constants import decode_family, values_of_pair
+from roofcal.ops.declarations import (
+    NO_LIMIT,
+    Constant,
+    OpPage,
+    Search,
+    by_name,
+    neutral_values,
+)
 from roofcal.ops.kernel_rules import cast as ours
+from roofcal.ops.predictions import Answer, predict_fastest, with_interval
+from roofcal.ops.time_models import scaled_times
 
 # The constants of one provider and recipe; `rate`: most elements per second of a probe. Casts of
 # processors have those of `both` and `cpu`.
@@ -174,7 +188,7 @@ INDUCTOR_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "mxfp8_both": ("inductor_lines_of_1024",),
 }
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
-EQUATION: Final = 5  # see roofcal.ops.equations; 1 is of calibrations that state none
+EQUATION: Final = 5  # see roofcal.ops.constants; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "bytes_per_s")
 NEUTRAL: Final = neutral_values(CONSTANTS)
@@ -193,24 +207,16 @@ _FEW_ROWS: Final = 128
 _CACHE_SHARE: Final = 0.75
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """Seconds per cast, vectorised; `total` is their sum."""
+class CastParts(NamedTuple):
+    """Seconds per cast, vectorised."""
 
     fixed: Array
     moving: Array
 
     @property
     def total(self) -> Array:
-        """Seconds of the cast."""
+        """Their sum."""
         return self.fixed + self.moving
-
-    @property
-    def bound_by(self) -> list[str]:
-        """The larger part of each: "launch" or "dram"."""
-        return [
-            "dram" if m >= f else "launch" for m, f in zip(self.moving, self.fixed, strict=True)
-        ]
 
 
 def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
@@ -219,12 +225,13 @@ def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     return moved
 
 
-def interval_groups(rows: Array, cols: Array) -> list[str]:
-    """The group of each shape whose errors make its interval: few rows, small, large, unaligned.
+def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
+    """The group of each cast, of GROUPS, whose errors make its interval.
 
     Rows of x off 16 bytes are loaded in pieces, and predicted worse: the mean |log error| of an
     H200's probes left out is 0.20 there and 0.11 elsewhere.
     """
+    rows, cols = sizes
     unaligned = cols % _VECTOR != 0
     few = np.minimum(rows, cols) <= _FEW_ROWS
     small = rows * cols < SMALL_ELEMENTS
@@ -241,7 +248,7 @@ def evaluate(
     family: str,
     cache_bytes: float,
     compute_units: int,
-) -> Parts:
+) -> CastParts:
     """Seconds of casts of sizes (rows, cols), float64 vectors, on a device with this much cache.
 
     A constant is a number, or an array that broadcasts with the vectors. compute_units: of the
@@ -269,12 +276,12 @@ def evaluate(
     filled = rows * cols / (rows * cols + _FILL_ELEMENTS)
     launches = further_launches(how.launches, recipe, rows, cols, compute_units)
     start = constants["fixed_s"] + constants["fill_s"] * filled + constants["further_s"] * launches
-    return Parts(fixed=start + np.zeros_like(moving), moving=moving)
+    return CastParts(fixed=start + np.zeros_like(moving), moving=moving)
 
 
 def _threaded_parts(
     constants: Mapping[str, Value], recipe: str, sizes: tuple[Array, Array], threads: Array
-) -> Parts:
+) -> CastParts:
     """Seconds of casts by so many threads of a processor."""
     rows, cols = sizes
     moved = least_bytes(recipe, rows, cols)
@@ -283,7 +290,7 @@ def _threaded_parts(
     shared = moved * per_byte + rows * (cols % _LOOP != 0) * constants["row_s"]
     moving = shared / threads + moved / constants["serial_bytes_per_s"]
     fixed = constants["fixed_s"] + (threads > 1) * constants["fork_s"]
-    return Parts(fixed=fixed + np.zeros_like(moving), moving=moving)
+    return CastParts(fixed=fixed + np.zeros_like(moving), moving=moving)
 
 
 def _slower(
@@ -345,3 +352,60 @@ def _slower_by_divisor(misaligned: Value, divisor: Array) -> Array:
     more = (misaligned * misaligned - 1) / (divisor * divisor)
     slower: Array = np.where(divisor < _VECTOR, np.sqrt(1 + more), 1.0)
     return slower
+
+
+def cast_times(
+    calibration: Calibration, provider: str, recipe: str, rows: Array, cols: Array
+) -> Times:
+    """Seconds of casts with intervals; raises KeyError for a pair that was not calibrated."""
+    return _answer(calibration, provider, recipe, (rows, cols)).times
+
+
+def moving_times(
+    calibration: Calibration, provider: str, recipe: str, rows: Array, cols: Array
+) -> Times:
+    """Seconds that casts take to move their bytes, without starts; intervals as wide as theirs.
+
+    Raises KeyError for a pair that was not calibrated.
+    """
+    answer = _answer(calibration, provider, recipe, (rows, cols))
+    moving = scaled_times(answer.times, answer.parts["dram_s"] / answer.times.total)
+    return replace(moving, bound_by=["dram"] * len(rows))
+
+
+def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+    constants = calibration.constants
+    values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
+    cache = constants.get("cache_bytes")
+    cache_bytes, units = cache.value if cache else 0.0, int(constants["compute_units"].value)
+    family, (rows, cols) = decode_family(FAMILIES, values[FAMILY]), sizes
+    parts = evaluate(values, recipe, (rows, cols), family, cache_bytes, units)
+    bound_by = np.where(parts.moving >= parts.fixed, "dram", "launch").tolist()
+    times = Times(total=parts.total, bound_by=bound_by)
+    pair, groups = (provider, recipe), groups_of(recipe, sizes)
+    return Answer(
+        times=with_interval(times, calibration, OP, pair, sizes, groups),
+        parts={"dram_s": parts.moving, "launch_s": parts.fixed},
+    )
+
+
+predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)
+PAGE = OpPage(
+    meaning="turns bf16 into fp8 with scales from the data",
+    title="Casts to fp8",
+    colours={
+        "fp8_tensorwise": "vermillion",
+        "fp8_rowwise_dim0": "green",
+        "fp8_rowwise_dim1": "sky",
+        "fp8_rowwise_both": "purple",
+        "mxfp8_dim0": "blue",
+        "mxfp8_dim1": "orange",
+        "mxfp8_both": "grey",
+        "fp8_blockwise_1x128": "olive",
+        "fp8_blockwise_1x128_dim1": "wine",
+        "fp8_blockwise_128x128": "ink",
+    },
+    markers={"torch_eager": "s", "torch_compile": "D", "triton": "^"},
+    constants=by_name(Constant(FAMILY, "code", "How the provider's kernels block a cast"))
+    | CONSTANTS,
+)

@@ -6,7 +6,7 @@ Equations: the model beside. Two libraries have different tiles, so each provide
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,26 +27,31 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe, by_provider_and_recipe
-from roofcal.ops.constant import search_ranges, units_of
-from roofcal.ops.gemm.fit_packed import ProcessorProducts
+from roofcal.ops.declarations import search_ranges
 from roofcal.ops.gemm.model import (
     CEILING,
     CONSTANTS,
-    FAMILIES,
     FAMILY,
     GROUPS,
     NEUTRAL,
+    PLAIN_CONSTANTS,
     SLOW_PATHS,
     TILED_CONSTANTS,
-    Candidates,
-    Shapes,
-    candidates_of,
     choice_seconds,
-    describe,
-    interval_groups,
+    groups_of,
+    packed_parts,
+    plain_parts,
     tiled_parts,
 )
 from roofcal.ops.gemm.spec import PROBE
+from roofcal.ops.gemm.tiles import (
+    FAMILIES,
+    PackedFamily,
+    Shapes,
+    TileChoices,
+    describe,
+    least_work,
+)
 
 _OUR_FAMILIES: Final = {
     "fp8_tensorwise": "ours_fast",
@@ -66,6 +71,87 @@ _SENSORS: Final = {
     "sm_clock_hz": ("sustained_sm_clock_hz", "Hz"),
     "power_w": ("sustained_power_w", "W"),
 }
+# Logarithms added to the starts of all that moves bytes: whether the search takes copying or
+# multiplying for what binds at first.
+_SHIFTS: Final = (-1.0, 0.0, 1.0)
+# A fit evaluates every probe thousands of times, on up to 228 choices of tile and split. A choice
+# that needs no less of anything than another one of the same shape is never the fastest, whatever
+# the constants are: the time grows with each term of choice_seconds. 42 of the 228 are left on
+# average.
+_BLOCK_ELEMENTS: Final = 1 << 15  # of one array of fits x candidates: some twenty stay in the cache
+# Of all terms that differ between the choices of a shape, less is faster; more busy units share the
+# second-level cache.
+_TERMS: Final = (
+    *("store_bytes", "flops", "k_bytes", "load_bytes", "waves", "busy_units", "crowd"),
+    *("is_split", "sum_bytes"),
+)
+
+
+class Candidates(NamedTuple):
+    """The candidates of all shapes in one row: [candidates], ordered by shape.
+
+    shape  number of the shape of each candidate
+    first  number of the first candidate of each shape
+    """
+
+    choices: TileChoices
+    shape: Index
+    first: Index
+
+    def best(self, constants: Mapping[str, Array], family: str) -> Index:
+        """Number of the best candidate of each shape, [fits, shapes]; constants: [fits, 1] each."""
+        fits, numbers = len(next(iter(constants.values()))), np.arange(len(self.shape))
+        size = max(1, _BLOCK_ELEMENTS // len(self.shape))
+        best = []
+        for start in range(0, fits, size):
+            block = {name: values[start : start + size] for name, values in constants.items()}
+            _, _, seconds = choice_seconds(block, self.choices, family)
+            least = np.minimum.reduceat(seconds, self.first, axis=1)
+            # The first candidate of a shape that is as fast as the fastest.
+            is_best = seconds == least[:, self.shape]
+            numbers_of_best = np.where(is_best, numbers, len(numbers))
+            best.append(np.minimum.reduceat(numbers_of_best, self.first, axis=1))
+        return np.concatenate(best)
+
+
+def candidates_of(choices: TileChoices) -> Candidates:
+    """The choices [shapes, choices] that no other choice of their shape is at least as good as."""
+    full = TileChoices(*(np.broadcast_to(array, choices.flops.shape) for array in choices))
+    costs = np.stack([getattr(full, name).astype(float) for name in _TERMS])
+    kept = [_undominated_columns(costs[:, row]) for row in range(costs.shape[1])]
+    shape = np.repeat(np.arange(len(kept)), [len(columns) for columns in kept])
+    column = np.concatenate(kept)
+    rows = TileChoices(*(array[shape, column] for array in full))
+    first = np.flatnonzero(np.diff(shape, prepend=-1))
+    return Candidates(choices=rows, shape=shape, first=first)
+
+
+def _undominated_columns(costs: Array) -> Index:
+    """Columns of costs [terms, choices] that cost less than each other one in some term."""
+    is_no_worse = (costs[:, :, None] <= costs[:, None, :]).all(axis=0)
+    is_equal = is_no_worse & is_no_worse.T
+    # Of equal columns the first is kept.
+    is_dominated = (is_no_worse & ~is_equal).any(axis=0) | np.triu(is_equal, 1).any(axis=0)
+    return np.flatnonzero(~is_dominated)
+
+
+def search_bounds(
+    sizes: Array, seconds: Array, moved: Array, device: Device
+) -> dict[str, tuple[float, float, float]]:
+    """Constant -> (start, least, most), from the fastest product and the shortest time.
+
+    moved: bytes of each product, for a device whose streams were not measured.
+    """
+    m, n, k = sizes
+    rate = float((2 * m * n * k / seconds).max())
+    stream = device.stream_bytes_per_s or 2 * float((moved / seconds).max())
+    quantities = {
+        "rate": (rate, 1.0),
+        "unit_rate": (rate, float(device.compute_units)),
+        "stream": (stream, 1.0),
+        "time": (float(seconds.min()), 1.0),
+    }
+    return search_ranges(CONSTANTS.values(), quantities, on_cpu=device.is_cpu)
 
 
 class Products(Problem):
@@ -115,20 +201,9 @@ class Products(Problem):
 
     @cached_property
     def bounds(self) -> Mapping[str, tuple[float, float, float]]:
-        """Constant -> (start, least, most), from the fastest product and the shortest time."""
+        """Those of the search; `moved` are elements here, of which each takes a byte at least."""
         m, n, k = self.sizes
-        units = self.device.compute_units
-        rate = float((2 * m * n * k / self.seconds).max())
-        moved = float(((m + n) * k / self.seconds).max())
-        stream = self.device.stream_bytes_per_s or 2 * moved
-        shortest = float(self.seconds.min())
-        quantities = {
-            "rate": (rate, 1.0),
-            "unit_rate": (rate, float(units)),
-            "stream": (stream, 1.0),
-            "time": (shortest, 1.0),
-        }
-        return search_ranges(CONSTANTS.values(), quantities, on_cpu=False)
+        return search_bounds(self.sizes, self.seconds, (m + n) * k, self.device)
 
     def space(self, family: str) -> SearchSpace:
         """All constants; those that are in no stage of the family stay unknown."""
@@ -176,13 +251,13 @@ class Products(Problem):
     def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
         """As for every problem, but close by, the best tile stays the best."""
         shapes, candidates = self._shapes[family], self._candidates[family]
-        columns = _constant_columns(constants)
-        chosen = candidates.take(candidates.best(columns, family))
+        best = candidates.best(_constant_columns(constants), family)
+        chosen = TileChoices(*(array[best] for array in candidates.choices))
 
         def seconds_close_by(constants: Array) -> Array:
             columns = _constant_columns(constants)
-            seconds = choice_seconds(columns, chosen, family)
-            return tiled_parts(columns, shapes, seconds.tiles, seconds.sums).total
+            tiles, sums, _ = choice_seconds(columns, chosen, family)
+            return tiled_parts(columns, shapes, tiles, sums).total
 
         return seconds_close_by(constants), seconds_close_by
 
@@ -198,6 +273,46 @@ def _constant_columns(constants: Array) -> dict[str, Array]:
         name: np.where(np.isnan(values), stand_ins.get(name, np.nan), values)
         for name, values in columns.items()
     }
+
+
+class ProcessorProducts(Problem):
+    """Products of one provider and recipe on a CPU."""
+
+    axes = ("m", "n", "k")
+    neutral = NEUTRAL
+
+    @property
+    def families(self) -> Sequence[str]:
+        """Those without tiles: every core works on any part of a product."""
+        return [name for name, family in FAMILIES.items() if family.is_plain]
+
+    @cached_property
+    def _shapes(self) -> Shapes:
+        m, n, k = self.sizes
+        return describe(self.recipe, m, n, k, "plain", self.device.compute_units)
+
+    @cached_property
+    def bounds(self) -> Mapping[str, tuple[float, float, float]]:
+        """Those of the search."""
+        _, moved = least_work(self.recipe, *self.sizes)
+        return search_bounds(self.sizes, self.seconds, moved, self.device)
+
+    def space(self, family: str) -> SearchSpace:
+        """The constants of the family, from starts where copying costs less or more."""
+        how = FAMILIES[family]
+        names = how.constants if isinstance(how, PackedFamily) else PLAIN_CONSTANTS
+        start, low, high = np.log([self.bounds[name] for name in names]).T
+        copies = np.array([name.startswith("pack_") for name in names])
+        starts = [start + shift * copies for shift in _SHIFTS if shift == 0 or copies.any()]
+        return SearchSpace(names=names, low=low, high=high, starts=np.array(starts))
+
+    def predicted_seconds(self, family: str, constants: Array) -> Array:
+        """Seconds by the equation of the family."""
+        columns = columns_by_name(self.space(family).names, constants, NEUTRAL)
+        if not isinstance(FAMILIES[family], PackedFamily):
+            return plain_parts(columns, self._shapes).total
+        m, n, k = self.sizes
+        return packed_parts(columns, self.recipe, (m, n, k), self.device.compute_units).total
 
 
 def products_of(*, probes: Sequence[Probe], device: Device) -> Problem:
@@ -227,13 +342,13 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     pairs = by_provider_and_recipe(probes)
     problems = [products_of(probes=members, device=device) for _, _, members in pairs]
     fits = fit_problems(problems, METHOD, generator)
-    widths = half_widths("gemm", (errors_of(*pair) for pair in fits), group_of, GROUPS)
+    widths = half_widths("gemm", (errors_of(*pair, groups_of) for pair in fits), GROUPS)
     for problem, result in fits:
         members, prefix = problem.probes, f"gemm.{problem.provider}.{problem.recipe}"
         evidence = f"{PROBE.name}, {problem.recipe}, {len(members)} products"
         named = {
             FAMILY: result.choice(FAMILIES),
-            **result.ceilings(units_of(CONSTANTS), f"{evidence}, tiles {result.family}"),
+            **result.ceilings(CONSTANTS, f"{evidence}, tiles {result.family}"),
             CEILING: _fastest_rate(members, generator),
             **dict(sustained_constants(members, generator)),
         }
@@ -242,12 +357,6 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
         errors = error_summary(np.abs(np.exp(result.log_errors) - 1))
         fitted.errors[prefix] = errors | widths[prefix]
     return fitted
-
-
-def group_of(recipe: str, shape: Mapping[str, int]) -> str:
-    """The group whose errors make the interval of a shape."""
-    m, n, k = (np.array([float(shape[axis])]) for axis in Products.axes)
-    return interval_groups(recipe, m, n, k)[0]
 
 
 def _fastest_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:

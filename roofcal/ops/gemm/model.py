@@ -27,21 +27,49 @@ ours_*      our kernels on Hopper: tile and split by their own rule (kernels/gem
             latency in products of few rows, whose loop over K is short
 plain       a family without tiles, for CPUs: any shape has the whole rate of the processor,
             tiles = (math^p + latency^p)^(1/p) with math = flops / (units * tile_flops)
-packed*     families for CPUs, with another equation: see the module `packed` beside
+packed*     families for CPUs, with the equation of `packed_parts`
+
+Constants are `gemm.<provider>.<recipe>.*`. A point without a provider is answered for the fastest
+provider that was calibrated. Vectors (`product_times` of the models) without a provider are
+answered for one provider throughout, `default_provider`: recipes that are compared by them then run
+in one library.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cache
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roofcal.core.recipes import BITS, GEMM_RECIPES, nbytes
-from roofcal.core.times import Array, Value
-from roofcal.ops.constant import NO_LIMIT, Constant, Search, by_name, neutral_values
-from roofcal.ops.kernel_rules import gemm as gemm_rule
+from roofcal.core.portable_math import exp, log
+from roofcal.core.recipes import GEMM_RECIPES, nbytes
+from roofcal.core.records import Calibration, Ceiling
+from roofcal.core.times import Array, Times, Value
+from roofcal.ops.constants import (
+    calibrated_pairs,
+    calibrated_providers,
+    decode_family,
+    values_of_pair,
+)
+from roofcal.ops.declarations import (
+    NO_LIMIT,
+    Constant,
+    OpPage,
+    Search,
+    by_name,
+    neutral_values,
+)
+from roofcal.ops.gemm.spec import OP
+from roofcal.ops.gemm.tiles import (
+    ALIGNED_BYTES,
+    FAMILIES,
+    PackedFamily,
+    Shapes,
+    TileChoices,
+    describe,
+    row_alignment_bytes,
+)
+from roofcal.ops.predictions import Answer, half_widths, predict_fastest, with_interval
 from roofcal.ops.regimes import (
     DECODE_TOKENS,
     MID_SIDE,
@@ -51,76 +79,6 @@ from roofcal.ops.regimes import (
     gemm_regime,
 )
 
-_ROW_ALIGNMENT_BYTES: Final = 32
-_LINE_BYTES: Final = 256
-ALIGNED_BYTES: Final = 16
-_K_STEP_BYTES: Final = 128
-
-# Tile sides as the kernel names of cuBLAS on Hopper show them: one side 64 or 128 and the other any
-# of these, or a few large ones.
-_SIDES: Final = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
-_LARGE: Final = ((192, 64), (192, 128), (192, 192), (256, 64), (256, 128))
-_HALF: Final = (*((side, other) for side in (64, 128) for other in _SIDES), *_LARGE)
-_ALL: Final = tuple(sorted({*_HALF, *((b, a) for a, b in _HALF)}))
-_SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
-_MEDIUM: Final = tuple(tile for tile in _ALL if tile[0] * tile[1] <= 128 * 160)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """Tiles (rows, columns of C) a library chooses from, and whether it may split K.
-
-    overlaps: whether a unit overlaps its tiles, the exponent o = 2 of the module
-    crowds: whether few rows leave tiles empty, see `empty` in the module
-    rule: of our kernels, by which a shape has one tile and split (kernels/gemm/rule.py)
-    """
-
-    tiles: tuple[tuple[int, int], ...] = ()
-    splits: tuple[int, ...] = ()
-    overlaps: bool = False
-    crowds: bool = False
-    rule: str = ""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether products are cut in no tiles."""
-        return not self.tiles and not self.rule
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackedFamily(Family):
-    """Of a processor, see the module `packed`; constants: those of its equation."""
-
-    constants: tuple[str, ...]
-
-
-_PACKED: Final = (
-    "launch_s",
-    "side_s",
-    "tile_flops_per_s",
-    "direct_flops_per_s",
-    "dram_bytes_per_s",
-)
-_APART: Final = (*_PACKED, "pack_a_bytes_per_s", "pack_b_bytes_per_s")
-_FAR: Final = ("near_bytes", "far")
-
-FAMILIES: Final[dict[str, Family]] = {
-    "plain": Family(),
-    "any_tile_split_k": Family(tiles=_ALL, splits=_SPLITS),
-    "any_tile": Family(tiles=_ALL, splits=(1,)),
-    "medium_tile_split_k": Family(tiles=_MEDIUM, splits=_SPLITS),
-    "medium_tile": Family(tiles=_MEDIUM, splits=(1,)),
-    "tile_128x128": Family(tiles=((128, 128),), splits=(1,), crowds=True),
-    "tile_128x128_overlapped": Family(tiles=((128, 128),), splits=(1,), overlaps=True),
-    "tile_128x128_split_k": Family(tiles=((128, 128),), splits=_SPLITS, crowds=True),
-    "ours_fast": Family(rule="fast"),
-    "ours_slow": Family(rule="slow"),
-    "ours_blocks": Family(rule="blocks"),
-    "packed_alike": PackedFamily(constants=(*_PACKED, "pack_bytes_per_s")),
-    "packed": PackedFamily(constants=_APART),
-    "packed_far": PackedFamily(constants=(*_APART, *_FAR)),
-    "packed_stores": PackedFamily(constants=(*_APART, "update_bytes_per_s")),
-}
 FAMILY: Final = "tile_family"  # the constant that holds the choice, see roofcal.ops.constants
 CEILING: Final = "ceiling_flops_per_s"  # the constant of the fastest probe
 # Conversions of fp8 take a hundred times as long as the stream of the bytes.
@@ -201,7 +159,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
     path: tuple(name for name, constant in CONSTANTS.items() if constant.group == path)
     for path in ("8_byte", "odd")
 }
-EQUATION: Final = 4  # see roofcal.ops.equations; 1 is of calibrations that state none
+EQUATION: Final = 4  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval
@@ -229,8 +187,11 @@ PLAIN_CONSTANTS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+LIBRARIES: Final = ("cublaslt", "torch_cpu")  # what torch calls for a product, by backend
+_CHUNK: Final = 128  # shapes at once, 250 choices of tile and split each: fits a 256 KiB cache
+
+
+class ProductParts(NamedTuple):
     """Seconds per point, vectorised; `total` is not their sum, see the module."""
 
     launch: Array
@@ -251,135 +212,14 @@ class Parts:
         return [names[index] for index in stacked.argmax(axis=0)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceSeconds:
-    """Seconds on each choice of tile and split: `tiles` and `sums` of the module.
-
-    both: (tiles^q + dram^q)^(1/q) + sums, which the best choice has least of
-    """
-
-    tiles: Array
-    sums: Array
-    both: Array
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TileChoices:
-    """What the time on each choice of tile and split depends on, for any constants.
-
-    Arrays that broadcast together: [shapes, choices] as `describe` makes them.
-    flops, k_bytes, load_bytes, store_bytes: of one tile, or of its part of K where K is split.
-    sum_bytes: of the sums of all parts of K, 0 without a split
-    dram_bytes: of the product
-    """
-
-    flops: Array
-    k_bytes: Array
-    load_bytes: Array
-    store_bytes: Array
-    waves: Array
-    busy_units: Array
-    crowd: Array
-    is_split: NDArray[np.bool_]
-    pieces: Array
-    sum_bytes: Array
-    dram_bytes: Array
-    has_few_rows: NDArray[np.bool_]
-    is_misaligned: NDArray[np.bool_]
-    is_uneven: NDArray[np.bool_]
-    alignment: NDArray[np.int64]
-
-    @property
-    def is_one_size(self) -> bool:
-        """Whether all tiles have one size."""
-        return len(np.unique(self.store_bytes)) == 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shapes:
-    """What the model needs of many shapes of one recipe, computed once for any constants."""
-
-    flops: Array
-    unit_flops: Array
-    dram_bytes: Array
-    k_bytes: Array
-    is_uneven: NDArray[np.bool_]
-    alignment: NDArray[np.int64]
-    choices: TileChoices
-
-    @property
-    def path(self) -> NDArray[np.str_]:
-        """Which kernels each shape can take: "aligned", "8_byte" or "odd"."""
-        small = [self.alignment == ALIGNED_BYTES, self.alignment == 8]
-        return np.select(small, ["aligned", "8_byte"], "odd")
-
-
-def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_units: int) -> Shapes:
-    """Shapes of vectors m, n, k (float64) on a device of `compute_units`; KeyError for names."""
-    width = BITS[GEMM_RECIPES[recipe].a.dtype] / 8
-    flops, dram = least_work(recipe, m, n, k)
-    alignment = row_alignment_bytes(recipe, n, k)
-    rule = FAMILIES[family].rule
-    rows, cols, splits = (
-        gemm_rule.chosen_tiles(rule, m, n, k, compute_units) if rule else _tile_choices(family)
-    )
-    count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
-    busy = np.minimum(count, compute_units)
-    empty = np.maximum(1 - np.minimum(m[:, None] / rows, n[:, None] / cols), 0.0)
-    summed = rows * cols if rule else (m * n)[:, None]
-    step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
-    return Shapes(
-        flops=flops,
-        unit_flops=flops / compute_units,
-        dram_bytes=dram,
-        k_bytes=k * width,
-        is_uneven=(k * width) % _LINE_BYTES != 0,
-        alignment=alignment,
-        choices=TileChoices(
-            flops=2 * rows * cols * step_k / width,
-            k_bytes=step_k,
-            load_bytes=step_k * (np.minimum(rows, m[:, None]) + np.minimum(cols, n[:, None])),
-            store_bytes=2 * rows * cols + np.zeros_like(busy),
-            waves=np.ceil(count / compute_units),
-            busy_units=busy,
-            crowd=busy * empty * FAMILIES[family].crowds,
-            is_split=splits > 1,
-            pieces=np.where(splits > 1, splits, 0.0) * bool(rule) + np.zeros_like(busy),
-            sum_bytes=4 * np.where(splits > 1, splits, 0.0) * summed,
-            dram_bytes=dram[:, None],
-            has_few_rows=(m[:, None] <= gemm_rule.MOST_FEW_ROWS) & bool(rule),
-            is_misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
-            is_uneven=(k[:, None] * width) % _LINE_BYTES != 0,
-            alignment=alignment[:, None],
-        ),
-    )
-
-
-@cache
-def _tile_choices(family: str) -> tuple[Array, Array, Array]:
-    """(rows, columns, split) of every choice of a family, as vectors of equal length."""
-    tiles, splits = FAMILIES[family].tiles, FAMILIES[family].splits
-    choices = [(*tile, split) for tile in tiles for split in splits] or [(1, 1, 1)]
-    rows, cols, split = np.array(choices, dtype=float).T
-    return rows, cols, split
-
-
-def row_alignment_bytes(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
-    """The largest divisor of 16, in bytes, of the row lengths of A, B and C."""
-    spec = GEMM_RECIPES[recipe]
-    read = (k * BITS[spec.a.dtype] / 8).astype(np.int64)
-    written = (n * BITS[spec.out] / 8).astype(np.int64)
-    alignment: NDArray[np.int64] = np.gcd(np.gcd(read, written), ALIGNED_BYTES)
-    return alignment
-
-
-def interval_groups(recipe: str, m: Array, n: Array, k: Array) -> list[str]:
+def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
     """The group of each shape whose errors make its interval: kind and regime, or "unaligned".
 
     "whole" are shapes whose sides are multiples of WHOLE_TILES; few tokens (decode) may be any
     number. Others, whose last tiles are "partial", are harder to predict. Kernels of rows off 16
     bytes differ from shape to shape, and their errors are several times those of others.
     """
+    m, n, k = sizes
     aligned = row_alignment_bytes(recipe, n, k) == ALIGNED_BYTES
     fills_rows = (m % WHOLE_TILES == 0) | (m <= DECODE_TOKENS)
     whole = fills_rows & (n % WHOLE_TILES == 0) & (k % WHOLE_TILES == 0)
@@ -390,26 +230,18 @@ def interval_groups(recipe: str, m: Array, n: Array, k: Array) -> list[str]:
     ]
 
 
-def least_work(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:
-    """(flops, bytes) of roofcal.core.work.gemm_work for vectors of sizes; KeyError for a recipe."""
-    spec = GEMM_RECIPES[recipe]
-    return 2 * m * n * k, spec.a.nbytes(m, k) + spec.b.nbytes(n, k) + nbytes(spec.out, m * n)
-
-
-def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Parts:
+def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> ProductParts:
     """Seconds of every shape; raises KeyError for a missing constant that is not in NEUTRAL."""
     constants = NEUTRAL | dict(constants)
     if FAMILIES[family].is_plain:
         return plain_parts(constants, shapes)
-    seconds = choice_seconds(constants, shapes.choices, family)
-    best = seconds.both.argmin(axis=1)[:, None]
-    tiles, sums = (
-        np.take_along_axis(part, best, axis=1)[:, 0] for part in (seconds.tiles, seconds.sums)
-    )
+    tiles, sums, both = choice_seconds(constants, shapes.choices, family)
+    best = both.argmin(axis=1)[:, None]
+    tiles, sums = (np.take_along_axis(part, best, axis=1)[:, 0] for part in (tiles, sums))
     return tiled_parts(constants, shapes, tiles, sums)
 
 
-def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> Parts:
+def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> ProductParts:
     """Seconds of shapes on a processor without tiles, [..., shapes]."""
     math = shapes.unit_flops / constants["tile_flops_per_s"]
     latency = shapes.k_bytes * constants["k_latency_s_per_byte"]
@@ -419,7 +251,9 @@ def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> Parts:
     return joined(launch=launch, tiles=tiles, sums=nothing, dram=dram, power=nothing)
 
 
-def tiled_parts(constants: Mapping[str, Value], shapes: Shapes, tiles: Array, sums: Array) -> Parts:
+def tiled_parts(
+    constants: Mapping[str, Value], shapes: Shapes, tiles: Array, sums: Array
+) -> ProductParts:
     """Seconds of shapes, [..., shapes]; tiles, sums: those of the best choice of tile and split."""
     slower = np.where(shapes.is_uneven, constants["uneven"], 1.0)
     power = shapes.flops / constants["sustained_flops_per_s"] * slower
@@ -432,12 +266,12 @@ def _launch_and_memory(constants: Mapping[str, Value], shapes: Shapes) -> tuple[
     return constants["launch_s"] + np.zeros_like(dram), dram
 
 
-def joined(*, launch: Array, tiles: Array, sums: Array, dram: Array, power: Array) -> Parts:
+def joined(*, launch: Array, tiles: Array, sums: Array, dram: Array, power: Array) -> ProductParts:
     """The parts with their total: `work` beside `power`, see the module."""
     work = launch + _tiles_and_memory(tiles, dram) + sums
     work_squared, power_squared = work * work, power * power
     total = np.sqrt(np.sqrt(work_squared * work_squared + power_squared * power_squared))
-    return Parts(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power, total=total)
+    return ProductParts(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power, total=total)
 
 
 def _tiles_and_memory(tiles: Array, dram: Array) -> Array:
@@ -448,8 +282,11 @@ def _tiles_and_memory(tiles: Array, dram: Array) -> Array:
 
 def choice_seconds(
     constants: Mapping[str, Value], choices: TileChoices, family: str
-) -> ChoiceSeconds:
-    """Seconds on each choice of tile and split; constants broadcast with the choices' arrays."""
+) -> tuple[Array, Array, Array]:
+    """(`tiles`, `sums`, (tiles^q + dram^q)^(1/q) + sums) of the module on each choice of tile.
+
+    The best choice has least of the third. Constants broadcast with the choices' arrays.
+    """
     bandwidth = np.minimum(
         constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / choices.busy_units
     )
@@ -489,90 +326,194 @@ def choice_seconds(
         + choices.sum_bytes / constants["piece_bytes_per_s"]
     )
     dram = choices.dram_bytes / constants["dram_bytes_per_s"]
-    return ChoiceSeconds(tiles=tiles, sums=sums, both=_tiles_and_memory(tiles, dram) + sums)
+    return tiles, sums, _tiles_and_memory(tiles, dram) + sums
 
 
-# A fit evaluates every probe thousands of times, on up to 228 choices of tile and split. A choice
-# that needs no less of anything than another one of the same shape is never the fastest, whatever
-# the constants are: the time grows with each term of choice_seconds. 42 of the 228 are left on
-# average.
-_BLOCK_ELEMENTS: Final = 1 << 15  # of one array of fits x candidates: some twenty stay in the cache
+def packed_parts(
+    constants: Mapping[str, Value],
+    recipe: str,
+    sizes: tuple[Array, Array, Array],
+    compute_units: int,
+) -> ProductParts:
+    """Seconds of products of sizes (m, n, k), float64 vectors, on so many cores: [..., shapes].
 
+        t      = launch + side * (M + N) + min(packed, direct)
+        packed = flops / (units * tile_flops) + C's bytes / update
+                 + (A's bytes / pack_a + B's bytes / pack_b + both / pack) * slower
+        direct = flops / direct_flops + B's bytes / dram * slower
+        slower = 1 + far * max(0, 1 - near / B's bytes)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidates:
-    """The candidates of all shapes in one row: [candidates], ordered by shape.
+    packed  a library copies the operands into panels, in the order in which its kernel reads them,
+            and multiplies panels (Goto & van de Geijn, ACM TOMS 34, 2008). Copying and multiplying
+            take turns, so their times add. Their rates are fitted, where the analytical model of
+            BLIS (Low et al., ACM TOMS 43, 2016) derives them from caches and registers: these are
+            not known of a processor behind a hypervisor, and oneDNN and MKL choose among kernels by
+            rules of their own
+    direct  few rows are multiplied straight from B, because a copy costs more than it saves
+    side    what begins anew with every row and column, such as a panel
+    slower  copies of large weights leave the caches between the steps of a product
+    emulated products (fp8) convert both operands to fp32: pack and dram are then the rates of that
 
-    shape  number of the shape of each candidate
-    first  number of the first candidate of each shape
+    Bytes are those of the operands as they are stored. Families differ in the constants they have.
+
+    A constant is a number, or an array that broadcasts with the vectors. Raises KeyError for a
+    missing constant that is not in NEUTRAL.
     """
-
-    choices: TileChoices
-    shape: NDArray[np.int64]
-    first: NDArray[np.int64]
-
-    def best(self, constants: Mapping[str, Array], family: str) -> NDArray[np.int64]:
-        """Number of the best candidate of each shape, [fits, shapes].
-
-        constants: [fits, 1] each.
-        """
-        fits = len(next(iter(constants.values())))
-        size = max(1, _BLOCK_ELEMENTS // len(self.shape))
-        blocks = [
-            self._best_of_block({name: c[i : i + size] for name, c in constants.items()}, family)
-            for i in range(0, fits, size)
-        ]
-        return np.concatenate(blocks)
-
-    def _best_of_block(self, constants: Mapping[str, Array], family: str) -> NDArray[np.int64]:
-        seconds = choice_seconds(constants, self.choices, family).both
-        least = np.minimum.reduceat(seconds, self.first, axis=1)
-        numbers = np.arange(len(self.shape))
-        # The first candidate of a shape that is as fast as the fastest.
-        is_best = seconds == least[:, self.shape]
-        return np.minimum.reduceat(np.where(is_best, numbers, len(numbers)), self.first, 1)
-
-    def take(self, numbers: NDArray[np.int64]) -> TileChoices:
-        """The candidates of given numbers, in arrays of their shape."""
-        rows = {
-            field.name: getattr(self.choices, field.name)[numbers] for field in fields(self.choices)
-        }
-        return TileChoices(**rows)
-
-
-def candidates_of(choices: TileChoices) -> Candidates:
-    """The choices [shapes, choices] that no other choice of their shape is at least as good as."""
-    shapes, count = choices.flops.shape
-    full = {
-        field.name: np.broadcast_to(getattr(choices, field.name), (shapes, count))
-        for field in fields(choices)
-    }
-    # Of all terms that differ between the choices of a shape, less is faster; more busy units share
-    # the second-level cache.
-    terms = (
-        "store_bytes",
-        "flops",
-        "k_bytes",
-        "load_bytes",
-        "waves",
-        "busy_units",
-        "crowd",
-        "is_split",
-        "sum_bytes",
+    c = NEUTRAL | dict(constants)
+    m, n, k = sizes
+    spec = GEMM_RECIPES[recipe]
+    a_bytes, b_bytes = spec.a.nbytes(m, k), spec.b.nbytes(n, k)
+    flops = 2 * m * n * k
+    slower = 1 + c["far"] * np.maximum(0.0, 1 - c["near_bytes"] / b_bytes)
+    copying = (
+        a_bytes / c["pack_a_bytes_per_s"]
+        + b_bytes / c["pack_b_bytes_per_s"]
+        + (a_bytes + b_bytes) / c["pack_bytes_per_s"]
+    ) * slower
+    multiplying = flops / (compute_units * c["tile_flops_per_s"])
+    storing = nbytes(spec.out, m * n) / c["update_bytes_per_s"]
+    reading = b_bytes / c["dram_bytes_per_s"] * slower
+    unpacked = flops / c["direct_flops_per_s"]
+    is_direct = reading + unpacked < copying + multiplying + storing
+    tiles = np.where(is_direct, unpacked, multiplying)
+    dram = np.where(is_direct, reading, copying + storing)
+    launch = c["launch_s"] + c["side_s"] * (m + n) + np.zeros_like(tiles)
+    return ProductParts(
+        launch=launch,
+        tiles=tiles,
+        sums=np.zeros_like(tiles),
+        dram=dram,
+        power=np.zeros_like(tiles),
+        total=launch + tiles + dram,
     )
-    costs = np.stack([full[name].astype(float) for name in terms])
-    kept = [_undominated_columns(costs[:, row]) for row in range(shapes)]
-    shape = np.repeat(np.arange(shapes), [len(columns) for columns in kept])
-    column = np.concatenate(kept)
-    rows = {name: array[shape, column] for name, array in full.items()}
-    first = np.flatnonzero(np.diff(shape, prepend=-1))
-    return Candidates(choices=TileChoices(**rows), shape=shape, first=first)
 
 
-def _undominated_columns(costs: Array) -> NDArray[np.int64]:
-    """Columns of costs [terms, choices] that cost less than each other one in some term."""
-    is_no_worse = (costs[:, :, None] <= costs[:, None, :]).all(axis=0)
-    is_equal = is_no_worse & is_no_worse.T
-    # Of equal columns the first is kept.
-    is_dominated = (is_no_worse & ~is_equal).any(axis=0) | np.triu(is_equal, 1).any(axis=0)
-    return np.flatnonzero(~is_dominated)
+def calibrated_recipes(calibration: Calibration) -> list[str]:
+    """Recipes of products a calibration has constants of, by any provider."""
+    pairs = calibrated_pairs(calibration.constants, OP.name)
+    return list(dict.fromkeys(recipe for _, recipe in pairs))
+
+
+def default_provider(constants: Mapping[str, Ceiling], recipe: str) -> str:
+    """The provider that is meant where none is named: the library's, one of LIBRARIES.
+
+    Where the library was not calibrated, the provider of the fastest probe. Raises KeyError for a
+    recipe that was not calibrated.
+    """
+    providers = calibrated_providers(constants, OP.name, recipe)
+    if not providers:
+        raise KeyError(recipe)
+    library = next((name for name in LIBRARIES if name in providers), None)
+    names = {provider: f"{OP.name}.{provider}.{recipe}.{CEILING}" for provider in providers}
+    rates = {p: constants[name].value for p, name in names.items() if name in constants}
+    return library or max(rates, key=lambda provider: rates[provider], default=providers[0])
+
+
+def product_times(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Times:
+    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
+    return _answer(calibration, provider, recipe, sizes).times
+
+
+def product_parts(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> ProductParts:
+    """Parts of products of sizes (m, n, k); raises KeyError for a pair that was not calibrated."""
+    constants = calibration.constants
+    values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
+    family = decode_family(FAMILIES, values.pop(FAMILY))
+    return parts_of_family(values, family, recipe, sizes, int(constants["compute_units"].value))
+
+
+def parts_of_family(
+    values: Mapping[str, float],
+    family: str,
+    recipe: str,
+    sizes: Sequence[Array],
+    compute_units: int,
+) -> ProductParts:
+    """Parts of products of sizes (m, n, k) by the equation of a family with these constants."""
+    m, n, k = sizes
+    if isinstance(FAMILIES[family], PackedFamily):
+        return packed_parts(values, recipe, (m, n, k), compute_units)
+    chunks = [
+        evaluate(values, describe(recipe, m[s], n[s], k[s], family, compute_units), family)
+        for s in (slice(i, i + _CHUNK) for i in range(0, max(1, len(m)), _CHUNK))
+    ]
+    return ProductParts(*map(np.concatenate, zip(*chunks, strict=True)))
+
+
+def fastest_times(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Array:
+    """The low end of the interval where a card may rest between products, s.
+
+    It then runs below its power limit, which the probes of products were held to. How far it rests
+    and how far the model is off are independent, so their logarithms add as squares (Zou and
+    Donner, Statistics in Medicine 27, 2008).
+    """
+    parts = product_parts(calibration, provider, recipe, sizes)
+    unlimited = joined(
+        launch=parts.launch,
+        tiles=parts.tiles,
+        sums=parts.sums,
+        dram=parts.dram,
+        power=np.zeros_like(parts.power),
+    ).total
+    # Equations of processors know no power limit, and join their parts in another way.
+    unlimited = np.where(parts.power > 0, unlimited, parts.total)
+    resting = log(parts.total / unlimited)
+    widths = half_widths(calibration, f"{OP.name}.{provider}.{recipe}", groups_of(recipe, sizes))
+    error = log(exp(widths))  # published bits have gone both ways
+    fastest: Array = parts.total / exp(np.sqrt(resting**2 + error**2))
+    return fastest
+
+
+def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+    parts = product_parts(calibration, provider, recipe, sizes)
+    times = Times(total=parts.total, bound_by=parts.bound_by)
+    pair, groups = (provider, recipe), groups_of(recipe, sizes)
+    return Answer(
+        times=with_interval(times, calibration, OP, pair, sizes, groups),
+        parts={
+            "math_s": np.maximum(parts.tiles, parts.power),
+            "dram_s": parts.dram,
+            "launch_s": parts.launch + parts.sums,
+        },
+    )
+
+
+predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)
+PAGE = OpPage(
+    meaning="C[M,N] = A[M,K] B[N,K]ᵀ",
+    title="Matrix products",
+    time_includes="Times exclude the casts to the narrow format: this is what the products alone "
+    "allow.",
+    time_note="without casts",
+    is_headline=True,
+    health=True,
+    library_providers=("cublaslt", "torch_cpu"),
+    colours={
+        "bf16": "blue",
+        "fp32": "grey",
+        "int8": "purple",
+        "fp8_tensorwise": "vermillion",
+        "fp8_tensorwise_slow_accum": "orange",
+        "fp8_axiswise": "green",
+        "fp8_axiswise_slow_accum": "sky",
+        "fp8_blockwise_128x128": "ink",
+    },
+    markers={"cublaslt": "o", "torch_cpu": "o", "triton": "^"},
+    constants=by_name(
+        Constant(CEILING, "flop/s", "Fastest probe", datasheet="peak", headline=True),
+        TABLE["sustained_flops_per_s"],
+        Constant("sustained_sm_clock_hz", "Hz", "Clock under load", headline=True),
+        Constant(
+            "sustained_power_w", "W", "Power under load", datasheet="power_limit_w", headline=True
+        ),
+        Constant(FAMILY, "code", "Tiles the library chooses from"),
+    )
+    | TABLE,
+)
+PROBE_PAGE = OpPage(health=True)

@@ -16,15 +16,37 @@ another along its columns, each with the granularity of scales that the recipe a
 
 _OUR_CASTS says what kernels.linear casts for such a pair, and _TORCHAO_CASTS where torchao's float8
 training casts otherwise; docs/models.md compares the two, and says what is left out.
+
+Any model of time predicts the op: the sum of its products and casts. Products are the library's,
+for provider `triton_products` too. Products in blocks are ours, because no other linear multiplies
+in blocks. The datasheet's model answers by the least work of the whole op. A point without a
+provider is answered for our kernels, or for torchao where the model does not know our casts.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, Literal
 
+import numpy as np
+
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
+from roofcal.core.records import PlanPoint, Prediction
+from roofcal.core.times import Array, Times
+from roofcal.ops.declarations import OpPage
 from roofcal.ops.linear import spec
+from roofcal.ops.predictions import Answer, predictions_of, sizes_of
 from roofcal.ops.spec import OpSpec
+from roofcal.ops.time_models import (
+    Model,
+    Sources,
+    cast_times,
+    moving_times,
+    product_times,
+    scaled_times,
+    sum_of_times,
+)
 
 Passes = Literal["forward", "forward_backward"]
 Casts = Literal["fastest", "none", "torch_compile", "torch_eager", "triton"]
@@ -74,14 +96,16 @@ _OUR_TRANSPOSED: Final = (("tensorwise", "tensorwise"), ("squares", "squares"))
 # and 74.8.
 TRANSPOSED: Final = _DIM0
 TRANSPOSED_SHARE: Final = 0.5
-_TORCHAO_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+_TORCHAO_WEIGHT_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tensorwise", "tensorwise"): (_TENSORWISE,),
     # the second takes its scale from those of the first, and is one pass: it reduces no columns
     ("axiswise", "tensorwise"): (_DIM0, _DIM0),
     ("squares", "squares"): (BLOCKS, BLOCKS),
+}
+_TORCHAO_CASTS: Final = {
+    **_TORCHAO_WEIGHT_CASTS,
     ("axiswise", "axiswise"): ("fp8_rowwise_both",),
 }
-_TORCHAO_WEIGHT_CASTS: Final = {("axiswise", "axiswise"): (_DIM0, _DIM1)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +202,7 @@ def cast_recipes(linear: Linear) -> list[tuple[str, str]]:
         (tensor, cast)
         for tensor, ends in _granularities(linear.recipe.removesuffix(_SLOW), linear.passes).items()
         if tensor != "w" or linear.weights == "cast"
-        for cast in _torchao_casts(tensor, ends)
+        for cast in _casts(ends, _TORCHAO_WEIGHT_CASTS if tensor == "w" else _TORCHAO_CASTS)
     ]
 
 
@@ -197,7 +221,9 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
     if provider in OURS:
         products = product_recipes(recipe, "forward_backward")
         ends = _granularities(recipe, "forward_backward")
-        casts = [(tensor, cast) for tensor, pair in ends.items() for cast in _our_casts(pair)]
+        casts = [
+            (tensor, cast) for tensor, pair in ends.items() for cast in _casts(pair, _OUR_CASTS)
+        ]
         transposed = [tensor for tensor, pair in ends.items() if pair in _OUR_TRANSPOSED]
         return LinearParts(products=products, casts_by="triton", casts=casts, transposed=transposed)
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
@@ -222,17 +248,171 @@ def _granularities(recipe: str, passes: Passes) -> dict[str, tuple[str, str]]:
     }
 
 
-def _our_casts(ends: tuple[str, str]) -> tuple[str, ...]:
-    return _OUR_CASTS.get(ends) or _separate_casts(ends)
-
-
-def _separate_casts(ends: tuple[str, str]) -> tuple[str, ...]:
+def _casts(
+    ends: tuple[str, str], of_both: Mapping[tuple[str, str], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Recipes of op cast for a tensor: those that serve both ends, else one after the other."""
     rows, columns = ends
     by_rows = (_BY_ROWS[rows],) if rows in _BY_ROWS else ()
-    return (*by_rows, *_BY_COLUMNS.get(columns, ()))
+    return of_both.get(ends) or (*by_rows, *_BY_COLUMNS.get(columns, ()))
 
 
-def _torchao_casts(tensor: str, ends: tuple[str, str]) -> tuple[str, ...]:
-    if tensor == "w" and ends in _TORCHAO_WEIGHT_CASTS:
-        return _TORCHAO_WEIGHT_CASTS[ends]
-    return _TORCHAO_CASTS.get(ends) or _separate_casts(ends)
+_ANY_PROVIDER: Final = ("triton", "torchao")  # tried in turn for a point without a provider
+_MULTIPLIERS: Final = {BLOCKS: "triton"}
+# (model, sources, m, n, k) -> seconds; raises KeyError for what the model does not know
+MoreTimes = Callable[[Model, Sources, Array, Array, Array], Times]
+
+
+def linear_times(
+    model: Model, sources: Sources, linear: Linear, m: Array, n: Array, k: Array
+) -> Times:
+    """Seconds of y[M,N] = x[M,K] @ w[N,K].T, vectors of M, N and K.
+
+    bound_by is `output`, `grad_input`, `grad_weight` or `casts`. Raises KeyError for a product or a
+    cast that the model does not know.
+    """
+    parts = LinearParts(
+        products=product_recipes(linear.recipe, linear.passes),
+        casts_by=linear.casts,
+        casts=cast_recipes(linear),
+    )
+    return times_of_parts(model, sources, parts, (m, n, k))
+
+
+def times_of_parts(
+    model: Model,
+    sources: Sources,
+    parts: LinearParts,
+    sizes: tuple[Array, Array, Array],
+    multipliers: Mapping[str, str] = MappingProxyType({}),
+) -> Times:
+    """Seconds of products and casts, as linear_times.
+
+    multipliers: recipe of op gemm -> provider of its products, where it is not the model's default.
+    """
+    m, n, k = sizes
+    sides = {"output": (m, n, k), "grad_input": (m, k, n), "grad_weight": (n, k, m)}
+    times = {
+        name: product_times(model, sources, multipliers.get(recipe, ""), recipe, sides[name])
+        for name, recipe in parts.products.items()
+    }
+    shapes = {"x": (m, k), "w": (n, k), "grad_out": (m, n)}
+    casts = {
+        f"{i}": cast_times(model, sources, parts.casts_by, recipe, *shapes[tensor])
+        for i, (tensor, recipe) in enumerate(parts.casts)
+    }
+    casts |= {
+        f"{tensor} transposed": scaled_times(
+            moving_times(model, sources, parts.casts_by, TRANSPOSED, *shapes[tensor]),
+            TRANSPOSED_SHARE,
+        )
+        for tensor in parts.transposed
+    }
+    return sum_of_times(times | {"casts": sum_of_times(casts)} if casts else times)
+
+
+def cast_providers(model: Model, sources: Sources, linear: Linear) -> list[Casts]:
+    """Providers, of CASTS, by which a model knows all that a linear casts."""
+    recipes = dict.fromkeys(recipe for _, recipe in cast_recipes(replace(linear, casts=CASTS[1])))
+    providers, side = [], np.array([1024.0])
+    for provider in CASTS[1:]:
+        with suppress(KeyError):  # raised for a cast that the model does not know
+            for recipe in recipes:
+                cast_times(model, sources, provider, recipe, side, side)
+            providers.append(provider)
+    return providers
+
+
+def predict_composed(
+    model: Model, points: Sequence[PlanPoint], sources: Sources
+) -> list[Prediction]:
+    """A prediction per point of op linear whose products and casts the model knows."""
+    return predict_groups(model, points, sources)
+
+
+def predict_groups(
+    model: Model, points: Sequence[PlanPoint], sources: Sources, more: MoreTimes | None = None
+) -> list[Prediction]:
+    """As predict_composed; more: seconds of what an op has beside the parts of a linear."""
+    groups: dict[tuple[str, str], list[PlanPoint]] = {}
+    for point in points:
+        groups.setdefault((point.provider, point.recipe), []).append(point)
+    predictions: list[Prediction] = []
+    for (provider, recipe), members in groups.items():
+        for candidate in (provider,) if provider else _ANY_PROVIDER:
+            answers = _predict_group(model, (candidate, recipe), members, sources, more)
+            predictions += answers
+            if answers:
+                break
+    return predictions
+
+
+def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:
+    """Which product or cast of a linear a model does not know, by each provider that it tried."""
+    providers = (point.provider,) if point.provider else _ANY_PROVIDER
+    reasons = (_missing_part(model, (name, point.recipe), sources) for name in providers)
+    return "; ".join(dict.fromkeys(reasons))
+
+
+def _missing_part(model: Model, pair: tuple[str, str], sources: Sources) -> str:
+    provider, recipe = pair
+    try:
+        parts = parts_of(*pair)
+    except KeyError:
+        return f"no model knows which products and casts a linear in {recipe} by {provider} has"
+    recipes, side = model.product_recipes(sources), np.array([1024.0])
+    products = sorted(set(parts.products.values()) - set(recipes))
+    if products:
+        return f"it knows no products in {', '.join(products)} there, which such a linear has"
+    casts = [cast for _, cast in parts.casts] + ([TRANSPOSED] if parts.transposed else [])
+    for cast in casts:
+        try:
+            cast_times(model, sources, parts.casts_by, cast, side, side)
+        except KeyError:
+            return f"it knows no casts {cast} by {parts.casts_by} there, which such a linear has"
+    return f"it lacks a product of {provider} in {recipe} there, which such a linear has"
+
+
+def _predict_group(
+    model: Model,
+    pair: tuple[str, str],
+    points: Sequence[PlanPoint],
+    sources: Sources,
+    more: MoreTimes | None,
+) -> list[Prediction]:
+    m, n, k = sizes_of(points, "mnk")
+    try:
+        times = times_of_parts(model, sources, parts_of(*pair), (m, n, k), _MULTIPLIERS)
+        if more:
+            beside = more(model, sources, m, n, k)
+            both = sum_of_times({"linear": times, "passes": beside})
+            bound_by = np.where(beside.total > times.total, "passes", times.bound_by).tolist()
+            times = replace(both, bound_by=bound_by)
+    except KeyError:  # a product or cast that the model does not know
+        return []
+    return predictions_of(points, model.MODEL, Answer(times=times))
+
+
+PAGE = OpPage(
+    meaning="forward and backward of y = x wᵀ: three products and their casts",
+    title="Linears",
+    time_includes="Times are those of forward and backward, and include the casts of x, w and the "
+    "gradient of y.",
+    time_note="with casts",
+    colours={
+        "bf16": "blue",
+        "fp8_tensorwise": "vermillion",
+        "fp8_axiswise": "green",
+        "fp8_axiswise_bf16_grad_weight": "sky",
+        "fp8_blockwise_128x128": "ink",
+        "mxfp8": "purple",
+    },
+    markers={
+        "bf16_compile": "o",
+        "triton": "^",
+        "triton_products": "<",
+        "triton_inputs": ">",
+        "torchao": "X",
+        "torch_cpu": "o",
+    },
+)

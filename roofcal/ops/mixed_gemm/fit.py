@@ -5,7 +5,7 @@ what a weight and a token cost. A roof that no probe touches has no upper end: i
 to the bound of the search.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -24,7 +24,7 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.constant import search_ranges
+from roofcal.ops.declarations import search_ranges
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,
@@ -33,7 +33,7 @@ from roofcal.ops.mixed_gemm.model import (
     OF_PROCESSORS,
     constants_of,
     evaluate,
-    interval_groups,
+    groups_of,
     our_blocks,
 )
 
@@ -160,7 +160,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     """The constants of every provider and recipe with eight products and more, by provider."""
     fitted = Fitted()
     fits = fit_problems([*METHOD.problems(probes, device)], METHOD, generator)
-    widths = half_widths("mixed_gemm", _errors_by_recipe(fits), group_of)
+    widths = half_widths("mixed_gemm", _errors_by_recipe(fits))
     for problem, result in fits:
         for number, recipe in enumerate(problem.recipes):
             own = result.log_errors[problem.recipe_index == number]
@@ -179,14 +179,9 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     return fitted
 
 
-def group_of(recipe: str, shape: Mapping[str, int]) -> str:
-    """The group whose errors make the interval of a shape."""
-    return interval_groups(np.array([float(shape["m"])]))[0]
-
-
 def _errors_by_recipe(fits: Iterable[tuple[NarrowProducts, Fit]]) -> Iterator[Errors]:
     for problem, result in fits:
         for number, recipe in enumerate(problem.recipes):
-            members = np.flatnonzero(problem.recipe_index == number)
-            probes = [problem.probes[i] for i in members]
-            yield problem.provider, recipe, probes, result.log_errors[members]
+            own = problem.recipe_index == number
+            groups = groups_of(recipe, problem.sizes[:, own])
+            yield problem.provider, recipe, groups, result.log_errors[own]

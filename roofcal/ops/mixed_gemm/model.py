@@ -45,19 +45,27 @@ In a chain of kernels the first turn has no turn_s: it runs while the kernel bef
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
 (more than 8 tokens). A warp of the direct kernel waits for all of its weights at once, and 16 warps
 run at once: direct_s a turn, and unit_s per 128 columns.
+
+Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
+gemm and predicted as those are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
-from roofcal.core.times import Array, Value
-from roofcal.ops.constant import Constant, Search, by_name
+from roofcal.core.records import Calibration, PlanPoint, Prediction
+from roofcal.core.times import Array, Times, Value
+from roofcal.ops.constants import decode_family, values_of_pair
+from roofcal.ops.declarations import Constant, OpPage, Search, by_name
+from roofcal.ops.gemm import model as gemm
 from roofcal.ops.kernel_rules import int4
+from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
+from roofcal.ops.predictions import Answer, predict_fastest, with_interval
 
 _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
@@ -124,7 +132,7 @@ _OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s
 # weights that it has loaded, and nothing in it depends on whether tokens divide by 8.
 _OF_SPECIALISED: Final = ("turn_s", "block_s", "part_s")
 _JOINED_SUMS: Final = 128 * 128  # sums of a tile that cost part_s to join
-EQUATION: Final = 6  # see roofcal.ops.equations; 1 is of calibrations that state none
+EQUATION: Final = 6  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -150,8 +158,7 @@ def constants_of(family: str) -> tuple[str, ...]:
     return tuple(name for name in shared if how.splits or name != "block_columns")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class NarrowParts(NamedTuple):
     """Seconds per product, vectorised.
 
     is_round: whether memory and work join by their squares, not by their fourth powers
@@ -185,8 +192,9 @@ class Parts:
         return [names[index] for index in np.where(largest == 2, work, largest)]
 
 
-def interval_groups(m: Array) -> list[str]:
-    """The group of each number of tokens whose errors make the interval of a product."""
+def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
+    """The group of each product, of GROUPS, whose errors make its interval: by its tokens."""
+    m, _, _ = sizes
     groups: list[str] = np.where(m <= _LARGEST_BLOCK, "decode", "many_tokens").tolist()
     return groups
 
@@ -222,7 +230,7 @@ def evaluate(
     recipe: str,
     sizes: tuple[Array, Array, Array],
     cut: int4.Blocks | None = None,
-) -> Parts:
+) -> NarrowParts:
     """Seconds of products [m, k] x [n, k] of sizes (m, n, k), float64 vectors.
 
     compute_units: of the device; it matters to families with tiles or a rule alone.
@@ -244,7 +252,7 @@ def evaluate(
     else:
         slots, tokens = n * k * blocks, n * k * blocks * block
     dram = least_bytes(recipe, m, n, k) / constants["bytes_per_s"]
-    return Parts(
+    return NarrowParts(
         fixed=constants["fixed_s"] + np.zeros_like(dram),
         dram=dram,
         slots=slots / constants["weights_per_s"],
@@ -259,7 +267,7 @@ def _ours(
     recipe: str,
     sizes: tuple[Array, Array, Array],
     cut: int4.Blocks,
-) -> Parts:
+) -> NarrowParts:
     m, n, k = sizes
     own = {name: constants[name] for name in _names_of(how)}
     constants = dict.fromkeys((*_OF_OURS, *_OF_SPECIALISED), 0.0) | own
@@ -283,7 +291,7 @@ def _ours(
     waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
     joined = constants["halving_s"] * int4.halvings(cut.split)
     joined = joined + constants["part_s"] * (cut.split > 1) * cut.rows * cut.tokens / _JOINED_SUMS
-    return Parts(
+    return NarrowParts(
         fixed=np.asarray(staged * (started + ended) + cut.direct * waited + joined),
         dram=np.asarray(least_bytes(recipe, m, n, k) / constants["bytes_per_s"]),
         slots=np.asarray(work / constants["weights_per_s"]),
@@ -311,3 +319,77 @@ def _columns_of_busiest_unit(splits: tuple[int, ...], tiles: Array, k: Array, ed
         waves = (np.maximum(tiles * split, 1.0) + np.ceil(tiles * split)) / 2
         columns.append(waves * (k / split + edge))
     return np.asarray(reduce(np.minimum, columns))
+
+
+def narrow_parts(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> NarrowParts:
+    """Parts of products of sizes (m, n, k); raises KeyError for a pair that was not calibrated."""
+    constants = calibration.constants
+    name = f"{OP.name}.{provider}.{recipe}"
+    values = values_of_pair(constants, name, (FAMILY, *CONSTANTS))
+    units = int(constants["compute_units"].value)
+    m, n, k = sizes
+    return evaluate(values, decode_family(FAMILIES, values[FAMILY]), units, recipe, (m, n, k))
+
+
+def product_times(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Times:
+    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
+    return _answer(calibration, provider, recipe, sizes).times
+
+
+def predict_calibrated(
+    points: Sequence[PlanPoint], calibration: Calibration, model: str
+) -> list[Prediction]:
+    """A prediction per point whose provider and recipe were calibrated."""
+    contenders = [point for point in points if point.recipe in CONTENDERS]
+    narrow = [point for point in points if point.recipe not in CONTENDERS]
+    return [
+        *gemm.predict_calibrated(contenders, calibration, model),
+        *predict_fastest(narrow, calibration, model, OP, _answer),
+    ]
+
+
+def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+    parts = narrow_parts(calibration, provider, recipe, sizes)
+    times = Times(total=parts.total, bound_by=parts.bound_by)
+    pair, groups = (provider, recipe), groups_of(recipe, sizes)
+    return Answer(
+        times=with_interval(times, calibration, OP, pair, sizes, groups),
+        parts={"math_s": parts.math + parts.slots, "dram_s": parts.dram, "launch_s": parts.fixed},
+    )
+
+
+PAGE = OpPage(
+    meaning="C[M,N] = A[M,K] B[N,K]ᵀ for few tokens M, with the weights B in fewer bits",
+    title="Products with narrow weights",
+    time_includes="Times exclude casts: all operands lie in their format beforehand.",
+    time_note="without casts",
+    colours={
+        "bf16": "blue",
+        "fp8_tensorwise": "vermillion",
+        "fp8_axiswise": "green",
+        "fp8_weight_only": "grey",
+        "int4_groupwise_g32": "orange",
+        "int4_groupwise_g64": "sky",
+        "int4_groupwise_g128": "purple",
+        "int4_groupwise_g64_asymmetric": "ink",
+    },
+    markers={
+        "cublaslt": "o",
+        "torch_cpu": "o",
+        "triton": "^",
+        "triton_chained": "*",
+        "triton_specialised": "X",
+        "tinygemm": "v",
+        "gemlite": "P",
+        "torch_compile": "D",
+    },
+    constants=by_name(
+        Constant(FAMILY, "code", "How the provider's kernels cut a product with narrow weights")
+    )
+    | {name: constant for name, constant in CONSTANTS.items() if name != "unit_s"}
+    | {"unit_s": CONSTANTS["unit_s"]},  # behind the turns that warps wait in
+)

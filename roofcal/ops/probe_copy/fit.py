@@ -37,7 +37,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
         hot = [probe for probe in streams if probe.point.protocol.cache == "hot"]
         buffers = 2 if kind == "copy" else 1  # that occupy the cache: source and destination
         most_bytes = _CACHE_SHARE * (cache_bytes or 0) / buffers
-        cached = [probe for probe in hot if _size_bytes(probe) <= most_bytes]
+        cached = [probe for probe in hot if probe.shape["size_bytes"] <= most_bytes]
         for name, members in (("dram", _large_buffers(cold, cache_bytes)), ("cache", cached)):
             fastest = _fastest_provider(members, generator)
             if fastest is not None:
@@ -53,40 +53,31 @@ def _large_buffers(cold: Sequence[Probe], cache_bytes: float | None) -> list[Pro
     A cold buffer comes from memory whatever its size: its copies rotate through more than the
     cache. A long stream hides its start better; a CPU with 480 MiB of cache has no probe that long.
     """
-    sizes = sorted({_size_bytes(probe) for probe in cold})
+    sizes = sorted({probe.shape["size_bytes"] for probe in cold})
     long_bytes = max(_LARGE_BYTES, _CACHES * (cache_bytes or 0))
     least_bytes = min([long_bytes, *sizes[-_LEAST_SIZES:]])
-    return [probe for probe in cold if _size_bytes(probe) >= least_bytes]
-
-
-def _size_bytes(probe: Probe) -> int:
-    return probe.shape["size_bytes"]
+    return [probe for probe in cold if probe.shape["size_bytes"] >= least_bytes]
 
 
 def _fastest_provider(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling | None:
     by_provider: dict[str, list[Probe]] = {}
     for probe in probes:
         by_provider.setdefault(probe.point.provider, []).append(probe)
-    bandwidths = [
-        _bandwidth_of_provider(provider, members, generator)
-        for provider, members in by_provider.items()
-        if len(members) >= _LEAST_SIZES
-    ]
+    bandwidths = []
+    for provider, members in by_provider.items():
+        if len(members) < _LEAST_SIZES:
+            continue
+        moved = np.array([OP.work(p.point.recipe, p.shape).dram_bytes for p in members])
+        seconds = np.array([p.latency.median for p in members])
+
+        def resampled(index: Index, moved: Array = moved, seconds: Array = seconds) -> Array:
+            return np.array(_fitted_bandwidth(moved[index], seconds[index]))
+
+        low, high = interval(len(members), resampled, generator)
+        evidence = f"probe_copy, provider {provider}, {len(members)} sizes"
+        value = _fitted_bandwidth(moved, seconds)
+        bandwidths.append(ceiling(value, float(low), float(high), "B/s", evidence))
     return max(bandwidths, key=lambda bandwidth: bandwidth.value, default=None)
-
-
-def _bandwidth_of_provider(
-    provider: str, probes: Sequence[Probe], generator: np.random.Generator
-) -> Ceiling:
-    moved = np.array([OP.work(p.point.recipe, p.shape).dram_bytes for p in probes])
-    seconds = np.array([p.latency.median for p in probes])
-
-    def resampled_bandwidth(index: Index) -> Array:
-        return np.array(_fitted_bandwidth(moved[index], seconds[index]))
-
-    low, high = interval(len(probes), resampled_bandwidth, generator)
-    evidence = f"probe_copy, provider {provider}, {len(probes)} sizes"
-    return ceiling(_fitted_bandwidth(moved, seconds), float(low), float(high), "B/s", evidence)
 
 
 def _fitted_bandwidth(moved: Array, seconds: Array) -> float:

@@ -11,143 +11,100 @@ memory have `_symm_mem` behind the collective. A peer copy, which symmetric memo
 `send`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
 
 from roofcal.core.portable_math import exp, log
-from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
 from roofcal.fitting.bootstrap import Index, ceiling, interval
-from roofcal.fitting.conformal import half_widths
+from roofcal.fitting.conformal import Errors, half_widths
 from roofcal.fitting.probes import Device, Fitted, Probe
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 
 _LEAST_SIZES: Final = 3
 # As calls follow each other in a captured model; on a CPU, where nothing is captured, by the clock.
 _METHODS: Final = ("graph", "wall")
-_CONSTANTS: Final = ("bytes_per_s", "latency_s")
-_MOSTLY_RATE, _MOSTLY_LATENCY = _CONSTANTS
+_UNITS: Final = {"bytes_per_s": "B/s", "latency_s": "s"}
+_MOSTLY_RATE, _MOSTLY_LATENCY = _UNITS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MeasuredLine:
-    """The transfers of one line, of several sizes; name: as in `link.<name>.*`."""
+class _MeasuredLine(NamedTuple):
+    """The transfers of one line, of several sizes: bytes over a device's link, and seconds.
+
+    name: as in `link.<name>.*`
+    """
 
     name: str
-    probes: Sequence[Probe]
-    link_share: float
-
-    @property
-    def moved(self) -> Array:
-        """Bytes over a device's link, [probes]."""
-        return np.array([self.link_share * _size_bytes(probe) for probe in self.probes])
-
-    @property
-    def seconds(self) -> Array:
-        """Measured medians, [probes]."""
-        return np.array([probe.latency.median for probe in self.probes])
-
-    @property
-    def provider(self) -> str:
-        """Whose transfers they are."""
-        return self.probes[0].point.provider
-
-    def log_errors(self) -> Array:
-        """log(predicted / measured) of every transfer by a line through the others, [probes]."""
-        moved, seconds = self.moved, self.seconds
-        errors = np.empty(len(moved))
-        for left_out in range(len(moved)):
-            others = np.arange(len(moved)) != left_out
-            rate, latency = _fitted_line(moved[others], seconds[others])
-            errors[left_out] = log((latency + moved[left_out] / rate) / seconds[left_out])
-        return errors
+    provider: str
+    moved: Array
+    seconds: Array
+    evidence: str
 
 
 def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
-    """Rate and latency wherever one method has measured three sizes; graph before wall."""
-    lines = list(_measured_lines(probes))
-    factors = _interval_factors(lines)
-    return Fitted(
-        constants={
-            f"link.{line.name}.{kind}": constant
-            for line in lines
-            for kind, constant in _rate_and_latency(line, factors[line.name], generator)
-        }
-    )
+    """Rate and latency wherever one method has measured three sizes; graph before wall.
+
+    An interval holds that of resampled sizes, which is wider for exact lines.
+    """
+    fitted, lines = Fitted(), list(_measured_lines(probes))
+    widths = half_widths("link", map(_left_out_errors, lines))
+    for line in lines:
+        moved, seconds = line.moved, line.seconds
+
+        def resampled_line(index: Index, moved: Array = moved, seconds: Array = seconds) -> Array:
+            return np.array(_fitted_line(moved[index], seconds[index]))
+
+        low, high = interval(len(moved), resampled_line, generator)
+        own, values = widths[f"link.{line.provider}.{line.name}"], _fitted_line(moved, seconds)
+        factors = exp(np.array([own.get(f"log_p95_{kind}", own["log_p95"]) for kind in _UNITS]))
+        for i, (kind, unit) in enumerate(_UNITS.items()):
+            ends = min(low[i], values[i] / factors[i]), max(high[i], values[i] * factors[i])
+            constant = ceiling(values[i], *ends, unit, line.evidence)
+            fitted.constants[f"link.{line.name}.{kind}"] = constant
+    return fitted
 
 
 def _measured_lines(probes: Sequence[Probe]) -> Iterator[_MeasuredLine]:
+    """By the first method that has measured enough sizes of a collective."""
     groups: dict[tuple[str, str, int], list[Probe]] = {}
     for probe in probes:
         point = probe.point
         groups.setdefault((point.recipe, point.provider, point.world_size), []).append(probe)
     for (recipe, provider, world_size), group in sorted(groups.items(), key=lambda item: item[0]):
-        members = _by_first_method(group)
-        if members:
-            collective = COLLECTIVES[recipe]
-            by_symm_mem = provider == "symm_mem" and collective != "send"
-            name = f"{collective}_symm_mem" if by_symm_mem else collective
-            yield _MeasuredLine(
-                name=f"{name}.{world_size}",
-                probes=members,
-                link_share=share(collective, world_size),
-            )
+        collective = COLLECTIVES[recipe]
+        by_symm_mem = "_symm_mem" if provider == "symm_mem" and collective != "send" else ""
+        for method in _METHODS:
+            members = [probe for probe in group if probe.point.protocol.method == method]
+            sizes = [probe.shape["size_bytes"] for probe in members]
+            if len(set(sizes)) >= _LEAST_SIZES:
+                yield _MeasuredLine(
+                    name=f"{collective}{by_symm_mem}.{world_size}",
+                    provider=provider,
+                    moved=share(collective, world_size) * np.array(sizes),
+                    seconds=np.array([probe.latency.median for probe in members]),
+                    evidence=f"probe_link, provider {provider}, method {method}, "
+                    f"{len(set(sizes))} sizes",
+                )
+                break
 
 
-def _interval_factors(lines: Sequence[_MeasuredLine]) -> dict[str, dict[str, float]]:
-    """Line -> constant -> factor of its interval to either side."""
-    fitted = {line.name: _fitted_line(line.moved, line.seconds) for line in lines}
-    shares = {line.name: line.link_share for line in lines}
+def _left_out_errors(line: _MeasuredLine) -> Errors:
+    """log(predicted / measured) of every transfer by a line through the others.
 
-    def group_of(line: str, shape: Mapping[str, int]) -> str:
-        rate, latency = fitted[line]
-        moving = shares[line] * shape["size_bytes"] / rate
-        return _MOSTLY_LATENCY if latency >= moving else _MOSTLY_RATE
-
-    errors = [(line.provider, line.name, line.probes, line.log_errors()) for line in lines]
-    widths = half_widths("link", errors, group_of)
-    factors: dict[str, dict[str, float]] = {}
-    for line in lines:
-        own = widths[f"link.{line.provider}.{line.name}"]
-        logs = np.array([own.get(f"log_p95_{kind}", own["log_p95"]) for kind in _CONSTANTS])
-        factors[line.name] = dict(zip(_CONSTANTS, exp(logs).tolist(), strict=True))
-    return factors
-
-
-def _by_first_method(probes: Sequence[Probe]) -> list[Probe]:
-    """Those of the first method that has measured enough sizes; [] where none has."""
-    for method in _METHODS:
-        members = [probe for probe in probes if probe.point.protocol.method == method]
-        if len({_size_bytes(probe) for probe in members}) >= _LEAST_SIZES:
-            return members
-    return []
-
-
-def _size_bytes(probe: Probe) -> int:
-    return probe.shape["size_bytes"]
-
-
-def _rate_and_latency(
-    line: _MeasuredLine, factors: Mapping[str, float], generator: np.random.Generator
-) -> Iterator[tuple[str, Ceiling]]:
-    """The constants; an interval holds that of resampled sizes, which is wider for exact lines."""
-    probes, moved, seconds = line.probes, line.moved, line.seconds
-
-    def resampled_line(index: Index) -> Array:
-        return np.array(_fitted_line(moved[index], seconds[index]))
-
-    low, high = interval(len(probes), resampled_line, generator)
-    provider, method = probes[0].point.provider, probes[0].point.protocol.method
-    sizes = len({_size_bytes(probe) for probe in probes})
-    evidence = f"probe_link, provider {provider}, method {method}, {sizes} sizes"
-    values, units = _fitted_line(moved, seconds), ("B/s", "s")
-    for i, (kind, value, unit) in enumerate(zip(_CONSTANTS, values, units, strict=True)):
-        ends = min(low[i], value / factors[kind]), max(high[i], value * factors[kind])
-        yield kind, ceiling(value, *ends, unit, evidence)
+    Its group is the constant that most of its time comes from.
+    """
+    moved, seconds = line.moved, line.seconds
+    errors = np.empty(len(moved))
+    for left_out in range(len(moved)):
+        others = np.arange(len(moved)) != left_out
+        rate, latency = _fitted_line(moved[others], seconds[others])
+        errors[left_out] = log((latency + moved[left_out] / rate) / seconds[left_out])
+    rate, latency = _fitted_line(moved, seconds)
+    groups = np.where(latency >= moved / rate, _MOSTLY_LATENCY, _MOSTLY_RATE).tolist()
+    return line.provider, line.name, groups, errors
 
 
 def _fitted_line(moved: Array, seconds: Array) -> tuple[float, float]:

@@ -5,13 +5,16 @@
 share: how often the bytes of the vector pass a device's link in one direction, 2 (w - 1) / w of an
 all-reduce, (w - 1) / w of an all-gather and a reduce-scatter (ring; Patarasuk and Yuan, 2009), 1 of
 a copy to one peer. So rates of world sizes compare with each other, and with the datasheet.
+Constants are `link.<collective>.<world size>.*`.
 """
 
 import math
 from dataclasses import dataclass
 from typing import Final
 
-from roofcal.core.times import Array
+from roofcal.core.records import Calibration
+from roofcal.core.times import Array, Duration, Rate
+from roofcal.ops.declarations import Constant, OpPage, by_name
 
 COLLECTIVES: Final = {
     "all_gather": "all_gather",
@@ -20,6 +23,21 @@ COLLECTIVES: Final = {
     "copy_engine_peer": "send",
 }  # recipe of probe_link -> name in constants `link.<name>.<world size>.*`
 _STEPS: Final = {"all_gather": 1, "reduce_scatter": 1, "all_reduce": 2}
+PAGE = OpPage(
+    title="Links between devices",
+    colours={
+        "all_gather": "blue",
+        "reduce_scatter": "vermillion",
+        "all_reduce": "green",
+        "copy_engine_peer": "grey",
+    },
+    markers={"nccl": "o", "symm_mem": "^", "gloo": "o"},
+    constants_prefix="link",
+    constants=by_name(
+        Constant("bytes_per_s", "B/s", "Rate of the link", datasheet="link_bytes_per_s"),
+        Constant("latency_s", "s", "Latency over the link"),
+    ),
+)
 
 
 def share(collective: str, world_size: int) -> float:
@@ -68,3 +86,68 @@ class Fabrics:
 
 _FREE: Final = Fabric(library=Line(latency_s=0.0, bytes_per_s=math.inf))
 NO_LINK: Final = Fabrics(likely=_FREE, fast=_FREE, slow=_FREE)  # for what gathers nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncertainLine:
+    """Rate and latency of one collective in one world size, with the ends of their intervals."""
+
+    rate: Rate
+    latency: Duration
+
+    def ends(self) -> tuple[Line, Line, Line]:
+        """The line as it is likely, at the fast and at the slow ends of both intervals."""
+        rate, latency = self.rate, self.latency
+        return (
+            Line(latency_s=latency.value_s, bytes_per_s=rate.value),
+            Line(latency_s=latency.low_s, bytes_per_s=rate.high),
+            Line(latency_s=latency.high_s, bytes_per_s=rate.low),
+        )
+
+
+def calibrated_line(
+    calibration: Calibration, collective: str, world_size: int
+) -> UncertainLine | None:
+    """The line of a collective; None where it was not fitted for the world size."""
+    prefix = f"link.{collective}.{world_size}."
+    rate = calibration.constants.get(f"{prefix}bytes_per_s")
+    latency = calibration.constants.get(f"{prefix}latency_s")
+    if rate is None or latency is None:
+        return None
+    return UncertainLine(
+        rate=Rate(rate.value, rate.ci95_low, rate.ci95_high),
+        latency=Duration(latency.value, latency.ci95_low, latency.ci95_high),
+    )
+
+
+def calibrated_world_sizes(calibration: Calibration, collective: str) -> list[int]:
+    """World sizes that a collective was fitted for, smallest first."""
+    names = [name.split(".") for name in calibration.constants]
+    return sorted({int(name[2]) for name in names if name[:2] == ["link", collective]})
+
+
+def calibrated_fabrics(calibration: Calibration, world_size: int) -> Fabrics | None:
+    """The fabric of one world size from constants of the link; None without an all-gather.
+
+    What is fused takes the constants of all_gather_symm_mem and the latency of send; where one of
+    them is missing, `direct` is None.
+    """
+    gather, direct, send = (
+        calibrated_line(calibration, name, world_size)
+        for name in ("all_gather", "all_gather_symm_mem", "send")
+    )
+    if gather is None:
+        return None
+    copy = calibration.constants.get("dram_copy_bytes_per_s")
+    likely, fast, slow = (
+        Fabric(
+            library=gather.ends()[end],
+            direct=direct.ends()[end] if direct and send else None,
+            copy_latency_s=send.ends()[end].latency_s if send else 0.0,
+            dram_bytes_per_s=copy_bytes_per_s,
+        )
+        for end, copy_bytes_per_s in enumerate(
+            (copy.value, copy.ci95_high, copy.ci95_low) if copy else (math.inf,) * 3
+        )
+    )
+    return Fabrics(likely=likely, fast=fast, slow=slow)

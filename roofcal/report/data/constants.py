@@ -7,8 +7,8 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.ops.constant import Constant
 from roofcal.ops.constants import family_of_constant
+from roofcal.ops.declarations import Constant
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 
 COLUMNS: Final = (

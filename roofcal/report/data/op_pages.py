@@ -1,22 +1,21 @@
-"""What the ops say about themselves for the report: `roofcal/ops/<op>/page.py`, op by op."""
+"""What the ops say about themselves for the report: `PAGE` of roofcal/ops/<op>/model.py."""
 
 from functools import cache
 
 from roofcal.ops import BY_NAME, FOLDERS, OPS
-from roofcal.ops.constant import Constant
-from roofcal.ops.page import OpPage
-from roofcal.ops.parts import load_part
+from roofcal.ops.constants import load_part
+from roofcal.ops.declarations import Constant, OpPage
 
 
 @cache
 def page_of(op: str) -> OpPage:
-    """The page of an op; the default one for an op without page.py, and for a name of no op.
+    """The page of an op; the default one for an op without, and for a name of no op.
 
     A probe shares the folder of the op that it calibrates, and has a page of its own in it:
     PROBE_PAGE.
     """
     spec = BY_NAME.get(op)
-    module = load_part(spec, "page") if spec else None
+    module = load_part(spec, "model") if spec else None
     name = "PROBE_PAGE" if spec and spec.calibrates else "PAGE"
     page: OpPage = getattr(module, name, OpPage())
     return page

@@ -11,7 +11,7 @@ from roofcal.core.environments import origin_environment
 from roofcal.core.records import Environment
 from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
-from roofcal.ops.equations import predicted_with
+from roofcal.ops.constants import predicted_with
 from roofcal.points.run import Run
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.numbers import scaled

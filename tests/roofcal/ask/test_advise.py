@@ -16,8 +16,7 @@ from roofcal.core.records import PlanPoint
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
-from roofcal.ops.linear.model import Linear, Passes, Weights
-from roofcal.ops.linear.predict import linear_times
+from roofcal.ops.linear.model import Linear, Passes, Weights, linear_times
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources

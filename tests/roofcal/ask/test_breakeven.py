@@ -31,9 +31,9 @@ from roofcal.ops.linear.model import (
     PASSES,
     Linear,
     Passes,
+    linear_times,
     usual_weights,
 )
-from roofcal.ops.linear.predict import linear_times
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.published_run import published_sources
 from tests.roofcal.models.runs import SPEC

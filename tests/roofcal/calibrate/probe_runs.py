@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from roofcal.calibrate.calibration import _ROW, probes_of
 from roofcal.core.jsonl import write_records
+from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint, Protocol, Telemetry
-from roofcal.fitting.probes import Device
+from roofcal.core.statistics import summarise
+from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.cast import model as cast_model
-from roofcal.ops.gemm.model import FAMILIES, PackedFamily, describe, evaluate
-from roofcal.ops.gemm.packed import packed_parts
+from roofcal.ops.gemm.model import evaluate, packed_parts
+from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
+from roofcal.points.reader import read_points
 
 UNITS = 132
 TRUTH: dict[str, float] = {
@@ -72,6 +76,17 @@ ENVIRONMENT = Environment(
     torch="2",
     python="3",
 )
+
+
+def read_probes(run: Path, op: str) -> list[Probe]:
+    """The probes of an op of a run folder."""
+    return probes_of(read_points(RunFolder.at(run), op, [_ROW]))
+
+
+def as_probes(rows: list[tuple[PlanPoint, float]]) -> list[Probe]:
+    """Points with their seconds as probes, without a run folder."""
+    row = Measurement(point_id="p", environment_id="e", session_id="s", status="ok")
+    return [Probe(point=point, measurement=row, latency=summarise([t] * 9)) for point, t in rows]
 
 
 def device_with(stream: float | None = None, **changes: Any) -> Device:

@@ -15,9 +15,8 @@ from roofcal.ask.breakeven_map import COLUMNS
 from roofcal.ask.devices import device_sources
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import write_records
-from roofcal.models.torchao.casts import cast_s
-from roofcal.models.torchao.constants import SETS
-from roofcal.models.torchao.linears import inference_linear_s, linear_s, product_s
+from roofcal.models import torchao_formulas as formulas
+from roofcal.models.torchao import SETS
 from tests.paths import ROOT
 from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.cli.heavy import heavy_packages_of
@@ -240,22 +239,23 @@ H100 = SETS["torchao-2025"]["nvidia-h100-sxm"]
 B300 = SETS["torchao-0.18.0"]["nvidia-b300"]
 SIZES = (4096, 14336, 1000)
 EXPRESSIONS = [
-    ("h100-sxm --recipe tensorwise", product_s(H100, "tensorwise", SIZES, max)),
-    ("h100-sxm --recipe rowwise --linear --fused", linear_s(H100, "rowwise", SIZES, True, max)),
+    ("h100-sxm --recipe tensorwise", formulas.product_expression(H100, "tensorwise")),
+    ("h100-sxm --recipe rowwise --linear --fused",
+     formulas.linear_expression(H100, "rowwise", fused=True)),
     ("nvidia-b300 --recipe blockwise --role weight",
-     cast_s(B300, "blockwise", "weight", SIZES, False, max)),
+     formulas.cast_expression(B300, "blockwise", "weight", fused=False)),
     ("nvidia-b300 --recipe nvfp4_static --inference",
-     inference_linear_s(B300, "nvfp4_static", SIZES, max)),
+     formulas.inference_expression(B300, "nvfp4_static")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("options", "expected"), EXPRESSIONS, ids=lambda one: str(one)[:40])
-def test_an_expression_is_the_formula(options: str, expected: float, shell: Shell) -> None:
+def test_an_expression_is_the_formula(options: str, expected: sympy.Expr, shell: Shell) -> None:
     said = shell.text(f"predict --model torchao --symbolic --device {options}")
     m, k, n = sympy.symbols("M K N", integer=True, positive=True)
     expression = sympy.sympify(said, locals={"M": m, "K": k, "N": n})
     value = float(expression.subs(dict(zip((m, k, n), SIZES, strict=True))))
-    assert value == pytest.approx(expected, rel=1e-12)
+    assert value == pytest.approx(formulas.evaluate(expected, *SIZES), rel=1e-12)
     origin = {"h100-sxm": "torchao-2025 of nvidia-h100-sxm"}
     whose = origin.get(options.split(maxsplit=1)[0], "torchao-0.18.0 of nvidia-b300")
     assert shell.err == f"from: constants {whose}\n"

@@ -133,17 +133,11 @@ def test_a_fit_has_intervals_that_hold_its_constants_and_no_unknown_ones() -> No
             assert high >= value * (1 - 1e-3)
 
 
-def test_resamples_from_the_best_fit_search_no_constant_that_it_left_unknown() -> None:
+def test_resamples_from_the_best_fit_leave_alone_what_it_did_and_equal_draws_fit_alike() -> None:
     method = replace(METHOD, resample_from_best=True)
     two_large = problem([*SMALL, *LARGE[:2]], slower=1.0)
-    result = fit_problem(two_large, method, np.random.default_rng(0))
-    assert set(result.constants) == {"start", "price"}
-
-
-def test_equal_generators_give_equal_fits() -> None:
-    once, again = (
-        fit_problem(problem([*SMALL, *LARGE]), METHOD, np.random.default_rng(3)) for _ in range(2)
-    )
+    once, again = (fit_problem(two_large, method, np.random.default_rng(0)) for _ in range(2))
+    assert set(once.constants) == {"start", "price"}
     assert (once.constants, once.intervals) == (again.constants, again.intervals)
 
 
@@ -176,37 +170,27 @@ def test_recipes_are_fitted_apart_or_together(joint: bool, groups: list[int]) ->
 
 def noisy(sizes: Sequence[int]) -> Powers:
     source, exact = np.random.default_rng(7), problem(sizes)
+    factors = np.exp(0.1 * source.normal(size=len(sizes))).tolist()
     probes = [
-        replace(
-            probe,
-            latency=summarise([probe.latency.median * float(np.exp(0.1 * source.normal()))] * 6),
-        )
-        for probe in exact.probes
+        replace(probe, latency=summarise([probe.latency.median * factor] * 6))
+        for probe, factor in zip(exact.probes, factors, strict=True)
     ]
     return replace(exact, probes=probes)
 
 
-def test_the_error_of_a_probe_is_that_of_a_fit_to_all_others() -> None:
-    scattered = noisy(SMALL)
-    result = fit_problem(scattered, METHOD, np.random.default_rng(0))
-    space = scattered.space(result.family)
-    for place in range(len(SMALL)):
-        others = np.ones((1, len(SMALL)))
-        others[0, place] = 0.0
-        constants = search(scattered, result.family, others, space, METHOD)
-        expected = scattered.log_errors(result.family, constants)[0, place]
-        assert result.log_errors[place] == pytest.approx(expected, abs=1e-6)
-
-
-def test_more_probes_than_fits_are_left_out_several_at_once(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("fits", "left_out"), [(60, [[p] for p in range(19)]), (5, [[2, 7, 12, 17]])]
+)
+def test_the_error_of_a_probe_is_that_of_a_fit_without_it_and_of_many_without_several(
+    monkeypatch: pytest.MonkeyPatch, fits: int, left_out: list[list[int]]
 ) -> None:
-    monkeypatch.setattr(cross_validation, "_MOST_LEFT_OUT", 5)
+    monkeypatch.setattr(cross_validation, "_MOST_LEFT_OUT", fits)
     scattered = noisy(SMALL)
     result = fit_problem(scattered, METHOD, np.random.default_rng(0))
-    others = np.ones((1, len(SMALL)))
-    others[0, 2::5] = 0.0
     space = scattered.space(result.family)
-    constants = search(scattered, result.family, others, space, METHOD)
-    expected = scattered.log_errors(result.family, constants)[0, 2::5]
-    assert result.log_errors[2::5] == pytest.approx(expected, abs=1e-6)
+    for places in left_out:
+        others = np.ones((1, len(SMALL)))
+        others[0, places] = 0.0
+        constants = search(scattered, result.family, others, space, METHOD)
+        expected = scattered.log_errors(result.family, constants)[0, places]
+        assert result.log_errors[places] == pytest.approx(expected, abs=1e-6)

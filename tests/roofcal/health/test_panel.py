@@ -13,7 +13,7 @@ from roofcal.health import panel as panels
 from roofcal.health.comparison import HealthError
 from roofcal.health.panel import measure_card, measure_node, node_name, read_panel
 from roofcal.measure import session
-from roofcal.ops.plan_points import point_problem
+from roofcal.ops import point_problem
 from roofcal.study.plan import plan_op
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED

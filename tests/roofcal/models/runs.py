@@ -7,9 +7,9 @@ from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.core.wave_device import WaveDevice
 from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast import model as cast_model
-from roofcal.ops.constant import units_of
-from roofcal.ops.equations import current_equations
-from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
+from roofcal.ops.constants import current_equations
+from roofcal.ops.gemm.model import CONSTANTS
+from roofcal.ops.gemm.tiles import FAMILIES
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
 
@@ -50,8 +50,10 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
         name = f"cast.{provider}.fp8_rowwise_dim0"
         truth = CAST_TRUTH | {"fixed_s": slower * CAST_TRUTH["fixed_s"]}
         constants[f"{name}.cast_family"] = exactly(0.0, "code")
-        units = units_of(cast_model.CONSTANTS)
-        constants |= {f"{name}.{key}": exactly(value, units[key]) for key, value in truth.items()}
+        constants |= {
+            f"{name}.{key}": exactly(value, cast_model.CONSTANTS[key].unit)
+            for key, value in truth.items()
+        }
         errors[name] = {"mape": 0.1, "log_p95": 0.2}
     return Calibration(
         device=device,

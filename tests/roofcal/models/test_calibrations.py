@@ -21,21 +21,13 @@ def find(tmp_path: Path, device: str, environment: str | None = None) -> Path:
     return find_calibration(device, environment, tmp_path / "published", tmp_path / "results")[0]
 
 
-def test_a_published_one_is_found(tmp_path: Path) -> None:
-    folder = put(tmp_path / "published", "made-up", "e1")
-    assert find(tmp_path, "made-up") == folder
-
-
-def test_one_measured_here_goes_first(tmp_path: Path) -> None:
+def test_one_measured_here_goes_first_unless_an_environment_is_asked_for(tmp_path: Path) -> None:
+    published = put(tmp_path / "published", "made-up", "e1")
+    assert find(tmp_path, "made-up") == published
     put(tmp_path / "published", "made-up", "e2")
-    folder = put(tmp_path / "results", "made-up", "e1")
-    assert find(tmp_path, "made-up") == folder
-
-
-def test_an_environment_can_be_asked_for(tmp_path: Path) -> None:
-    folder = put(tmp_path / "published", "made-up", "e1")
-    put(tmp_path / "published", "made-up", "e2")
-    assert find(tmp_path, "made-up", "e1") == folder
+    measured = put(tmp_path / "results", "made-up", "e0")
+    assert find(tmp_path, "made-up") == measured
+    assert find(tmp_path, "made-up", "e1") == published
 
 
 def test_versions_are_compared_as_numbers(tmp_path: Path) -> None:
@@ -52,27 +44,17 @@ def test_the_calibration_of_another_device_is_refused(tmp_path: Path) -> None:
         find(tmp_path, "other")
 
 
-def test_a_file_without_a_calibration_is_named(tmp_path: Path) -> None:
-    write_records(tmp_path / "published" / "made-up" / "e1" / "calibration.jsonl", [])
-    with pytest.raises(PredictError, match=r"calibration\.jsonl: holds no calibration"):
-        find(tmp_path, "made-up")
-
-
-def test_a_misspelt_device_is_suggested(tmp_path: Path) -> None:
-    put(tmp_path / "published", "nvidia-h200", "e1")
-    with pytest.raises(PredictError, match="did you mean 'nvidia-h200'"):
-        find(tmp_path, "nvidia-h20")
-
-
-def test_an_unknown_environment_lists_those_there_are(tmp_path: Path) -> None:
-    put(tmp_path / "published", "made-up", "e1")
-    with pytest.raises(PredictError, match="no environment 'e9'; there are: e1"):
-        find(tmp_path, "made-up", "e9")
-
-
-def test_without_any_calibration_it_says_what_to_run(tmp_path: Path) -> None:
+def test_what_is_not_there_is_answered_by_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(PredictError, match="run `make study` first"):
         find(tmp_path, "made-up")
+    folder = put(tmp_path / "published", "nvidia-h200", "e1")
+    with pytest.raises(PredictError, match="did you mean 'nvidia-h200'"):
+        find(tmp_path, "nvidia-h20")
+    with pytest.raises(PredictError, match="no environment 'e9'; there are: e1"):
+        find(tmp_path, "nvidia-h200", "e9")
+    write_records(folder / "calibration.jsonl", [])
+    with pytest.raises(PredictError, match=r"calibration\.jsonl: holds no calibration"):
+        find(tmp_path, "nvidia-h200")
 
 
 def test_constants_of_nobody_in_particular_are_refused_with_the_way_out(tmp_path: Path) -> None:

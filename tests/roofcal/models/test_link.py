@@ -27,31 +27,22 @@ def link(
     return link_of(calibrated(**constants or {}), LINKED, source, tensor, pipeline)
 
 
-def test_an_all_reduce_sends_every_byte_almost_twice() -> None:
-    duration = link(EIGHT).collective("all_reduce", 8, 8e6).duration
-    assert duration.value_s == pytest.approx(1e-5 + 2 * 7 / 8 * 8e6 / 3e11)
+def test_bytes_by_rate_and_a_latency() -> None:
+    reduced, gathered = (link(EIGHT).collective(n, 8, 8e6) for n in ("all_reduce", "all_gather"))
+    assert reduced.duration.value_s == pytest.approx(1e-5 + 2 * 7 / 8 * 8e6 / 3e11)
+    assert gathered.duration.value_s == pytest.approx(2e-5 + 7 / 8 * 8e6 / 2e11)
+    sent = link(None, "datasheet", tensor=1, pipeline=2).send(450e9 * 0.7).duration
+    assert sent.value_s == pytest.approx(1 + 12e-6)
+    bounds = [link().collective("all_reduce", 8, count).bound_by for count in (10, 1e9)]
+    assert bounds == ["link latency", "link"]
 
 
-def test_an_all_gather_sends_every_byte_once() -> None:
-    duration = link(EIGHT).collective("all_gather", 8, 8e6).duration
-    assert duration.value_s == pytest.approx(2e-5 + 7 / 8 * 8e6 / 2e11)
-
-
-def test_a_send_is_bytes_by_rate_and_a_latency() -> None:
-    duration = link(None, "datasheet", tensor=1, pipeline=2).send(450e9 * 0.7).duration
-    assert duration.value_s == pytest.approx(1 + 12e-6)
-
-
-def test_calibrated_constants_win_and_are_named() -> None:
+def test_calibrated_constants_win_and_without_them_the_assumption_is_said_in_one_line() -> None:
     assert link(EIGHT).provenance == "link: calibrated"
     assert "assumed" in str(link(EIGHT, "datasheet").provenance)
-
-
-def test_without_constants_the_assumption_is_said_in_one_line() -> None:
     provenance = str(link().provenance)
-    assert provenance.startswith(
-        "link: not calibrated, assumed 0.7 (0.5 to 0.9) of the datasheet's 450 G"
-    )
+    said = "link: not calibrated, assumed 0.7 (0.5 to 0.9) of the datasheet's 450 G"
+    assert provenance.startswith(said)
     assert "\n" not in provenance
 
 
@@ -60,11 +51,6 @@ def test_the_assumption_has_an_interval() -> None:
     seconds = 2 * 7 / 8 * 8e8 / 450e9
     assert duration.low_s == pytest.approx(ASSUMED_LATENCY.low_s + seconds / ASSUMED_SHARE.high)
     assert duration.high_s == pytest.approx(ASSUMED_LATENCY.high_s + seconds / ASSUMED_SHARE.low)
-
-
-def test_few_bytes_are_bound_by_latency() -> None:
-    assert link().collective("all_reduce", 8, 10).bound_by == "link latency"
-    assert link().collective("all_reduce", 8, 1e9).bound_by == "link"
 
 
 def test_one_gpu_needs_no_link() -> None:
@@ -78,9 +64,6 @@ def test_a_world_size_that_was_not_calibrated_is_named_with_those_that_were() ->
     message = str(caught.value)
     assert "no link constants for all_reduce of 4 GPUs, all_gather of 4 GPUs" in message
     assert "world sizes it has: 8 (all_gather), 8 (all_reduce); give --link auto" in message
-
-
-def test_a_calibration_without_any_link_says_none() -> None:
     with pytest.raises(PredictError, match="world sizes it has: none"):
         link(None, "calibrated")
 

@@ -1,7 +1,7 @@
 """What the equations of the ops say of fixed constants.
 
 `PYTHONPATH=. python -m tests.roofcal.ops.equation_values` writes it to equation_values.json, to
-which test_equations.py holds the equations.
+which test_constants.py holds the equations.
 """
 
 import json
@@ -12,9 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from roofcal.ops.cast import model as cast
-from roofcal.ops.constant import Constant
-from roofcal.ops.equations import current_equations
+from roofcal.ops.constants import current_equations
+from roofcal.ops.declarations import Constant
 from roofcal.ops.gemm import model as gemm
+from roofcal.ops.gemm import tiles
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 
 FILE: Final = Path(__file__).with_suffix(".json")
@@ -45,9 +46,9 @@ def equation_values() -> dict[str, dict[str, Any]]:
     """Op -> the number of its equation, and seconds of fixed shapes by family."""
     m, n, k = _SIZES
     seconds: dict[str, dict[str, Any]] = {"gemm": {}, "cast": {}, "mixed_gemm": {}}
-    for family in gemm.FAMILIES:
+    for family in tiles.FAMILIES:
         for recipe in ("bf16", "fp8_axiswise"):
-            shapes = gemm.describe(recipe, m, n, k, family, _UNITS)
+            shapes = tiles.describe(recipe, m, n, k, family, _UNITS)
             total = gemm.evaluate(_constants(gemm.CONSTANTS), shapes, family).total
             seconds["gemm"][f"{family} {recipe}"] = total.tolist()
     for family in cast.FAMILIES:
@@ -64,4 +65,5 @@ def equation_values() -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(equation_values(), indent=1) + "\n")
+    text = json.dumps(equation_values())
+    FILE.write_text(text.replace("], ", "],\n").replace("}}, ", "}},\n") + "\n")

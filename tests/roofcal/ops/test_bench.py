@@ -1,13 +1,18 @@
 """Inputs and errors that all ops share."""
 
 import math
+import os
+import subprocess
+import sys
 from functools import partial
 from typing import Any, get_args
 
 import pytest
 import torch
 
+from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Distribution
+from roofcal.ops import BY_NAME
 from roofcal.ops.bench import (
     compiled_for_one_shape,
     draw,
@@ -17,6 +22,10 @@ from roofcal.ops.bench import (
     relative_errors,
     worst,
 )
+from roofcal.ops.spec import Unsupported
+from tests.paths import ROOT
+from tests.roofcal.ops.linear.test_spec import OWN
+from tests.roofcal.ops.transformer_block.test_spec import TINY
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -136,3 +145,145 @@ def test_every_shape_of_a_function_stays_compiled(monkeypatch: pytest.MonkeyPatc
         for size, function in enumerate(functions):
             assert function(torch.ones(size + 2)).sum() == 2 * (size + 2)
     assert len(compiled) == len(functions)
+
+
+FP8 = [name for name, recipe in GEMM_RECIPES.items() if recipe.math_dtype == "fp8"]
+BLOCKS, G64, MN = "fp8_blockwise_128x128", "int4_groupwise_g64", {"m": 1, "n": 1}
+CAST, SIDES, NARROW = {"rows": 1, "cols": 1}, {"m": 128, "n": 64, "k": 128}, {"m": 5, "n": 64}
+ON_HOPPER = "on Hopper GPUs alone"
+# op, provider, recipe, shape -> what is said
+REFUSED: list[tuple[str, str, str, dict[str, int], str]] = [
+    ("probe_copy", "dma", "read", {"size_bytes": 64}, "unknown provider 'dma'"),
+    ("probe_launch", "x", "empty", {"grid": 1}, "unknown provider 'x'"),
+    ("probe_link", "mpi", "all_gather", {"size_bytes": 64}, "unknown provider 'mpi'"),
+    ("all_gather_matmul", "nccl", "bf16", SIDES, "unknown provider 'nccl'"),
+    ("cast", "magic", "fp8_tensorwise", CAST, "unknown provider 'magic'"),
+    ("gemm", "mkl", "bf16", MN | {"k": 1}, "unknown provider 'mkl'"),
+    ("gemm", "cublaslt", "fp8_axiswise", {"m": 1, "n": 24, "k": 64}, "of 16; got n=24"),
+    ("gemm", "cublaslt", "fp8_axiswise", {"m": 1, "n": 64, "k": 20}, "of 16; got k=20"),
+    ("gemm", "triton", "bf16", MN | {"k": 64}, "has fp8 products only; got bf16"),
+    ("gemm", "triton", "fp8_axiswise", MN | {"k": 24}, "K to be a multiple of 16 .*; got k=24"),
+    *(
+        ("gemm", name, BLOCKS, {"m": 1, "n": 128, "k": 192}, "K to be a .* of 128; got k=192")
+        for name in ("triton", "cublaslt", "torch_cpu")
+    ),
+    ("mixed_gemm", "tinygemm", G64, {"m": 5, "n": 40, "k": 256}, "N to be a multiple of 16"),
+    ("mixed_gemm", "triton", G64, NARROW | {"k": 100}, "k: got 100, wanted a multiple of 128"),
+    *(
+        ("mixed_gemm", name, recipe, NARROW | {"k": 256}, f"'{name}' has no product of recipe")
+        for name, recipe in (
+            *(("tinygemm", "bf16"), ("triton", "fp8_weight_only"), ("torch_compile", G64)),
+            ("magic", G64),
+        )
+    ),
+    ("linear", "magic", "bf16", SIDES, "unknown provider 'magic' for op linear"),
+    ("norm_linear_sigmoid", "magic", "bf16", SIDES, "for op norm_linear_sigmoid"),
+    ("linear", "bf16_compile", "fp8_axiswise", SIDES, "has no recipe but bf16; got fp8_axiswise"),
+    ("linear", "torchao", "mxfp8", SIDES, "'torchao' of op linear has the recipes .*; got mxfp8"),
+    ("linear", "torchao", "bf16", SIDES, "'torchao' of op linear has the recipes .*; got bf16"),
+    ("linear", "torch_cpu", "fp8_axiswise", SIDES | {"n": 40}, "multiples of 16; got n=40"),
+    ("linear", "triton", OWN, SIDES | {"k": 7}, "multiples of 16; got k=7"),
+    ("transformer_block", "magic", "bf16", TINY, "'magic' for op transformer_block"),
+    ("transformer_block", "bf16_compile", "fp8_axiswise", TINY, "has no recipe but bf16; got fp8"),
+    ("transformer_block", "torchao", "mxfp8", TINY, "has the recipes .*; got mxfp8"),
+    *(
+        ("transformer_block", "torch_cpu", recipe, TINY | change, says)
+        for recipe, change, says in (
+            ("fp8_axiswise", {"hidden": 120}, "multiples of 16; got hidden=120"),
+            ("bf16", {"tokens": 48}, "tokens=48 is no multiple of sequence=32"),
+            ("bf16", {"kv_heads": 3}, "heads=8 is no multiple of kv_heads=3"),
+            ("bf16", {"head_dim": 15}, "head_dim=15 is odd"),
+        )
+    ),
+]
+WITHOUT_A_GPU: list[tuple[str, str, str, dict[str, int], str]] = [
+    *(
+        ("cast", "triton", recipe, CAST, "'triton' of op cast needs a GPU; this machine has none")
+        for recipe in BY_NAME["cast"].recipes
+    ),
+    *(
+        ("gemm", "triton", recipe, MN | {"k": 128}, "'triton' of op gemm needs a GPU; this machine")
+        for recipe in FP8
+    ),
+    *(("gemm", name, BLOCKS, SIDES | {"n": 128}, ON_HOPPER) for name in ("cublaslt", "torch_cpu")),
+    *(
+        ("linear", name, "fp8_axiswise", SIDES, f"'{name}' of op linear needs a GPU; this machine")
+        for name in ("triton", "triton_products", "torchao")
+    ),
+]
+
+
+@pytest.mark.usefixtures("lonely")
+@pytest.mark.parametrize(("op", "provider", "recipe", "shape", "says"), REFUSED + WITHOUT_A_GPU)
+def test_what_a_provider_refuses_is_unsupported_with_the_reason(
+    op: str, provider: str, recipe: str, shape: dict[str, int], says: str
+) -> None:
+    if torch.cuda.is_available() and (op, provider, recipe, shape, says) in WITHOUT_A_GPU:
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(Unsupported, match=says):
+        load_bench(op).build(provider, recipe, shape)
+
+
+@pytest.mark.parametrize(
+    ("op", "recipe", "shape", "capability", "says"),
+    [
+        ("cast", "fp8_tensorwise", CAST, (8, 0), r"8\.9 or later\); this one has 8\.0"),
+        ("gemm", "fp8_tensorwise", MN | {"k": 16}, (8, 0), r"8\.9 or later\); this one has 8\.0"),
+        ("linear", "fp8_axiswise", SIDES, (8, 0), r"8\.9 or later\); this one has 8\.0"),
+        (
+            "linear",
+            "mxfp8",
+            SIDES,
+            (9, 0),
+            r"blocks of 32 \(compute capability 10\.0 or later",
+        ),
+    ],
+)
+def test_a_gpu_that_lacks_the_instructions_is_unsupported(
+    op: str,
+    recipe: str,
+    shape: dict[str, int],
+    capability: tuple[int, int],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    with pytest.raises(Unsupported, match=says):
+        load_bench(op).build("triton", recipe, shape)
+
+
+# In a process of its own: Triton interprets only what was imported with TRITON_INTERPRET set.
+INTERPRETED = """
+import torch
+from tests.kernels import faithful
+faithful.install()
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.ops.cast import bench as cast
+from roofcal.ops.gemm import bench as gemm
+from roofcal.ops.cast.spec import OP
+x = torch.randn(100, 70).to(torch.bfloat16)
+for name in OP.recipes:
+    print("cast", name, cast.relative_error(name, {"x": x}, cast._triton_cast(name)(x)))
+for name, recipe in GEMM_RECIPES.items():
+    for m in (1, 100) if recipe.math_dtype == "fp8" else ():
+        blockwise = gemm._blockwise(recipe)
+        shape = {"m": m, "n": 200 if blockwise else 70, "k": 384 if blockwise else 272}
+        inputs = gemm.make_inputs(name, shape, torch.Generator(), "normal")
+        product = gemm._triton_blocks if blockwise else gemm._triton_product(recipe)
+        print("gemm", name, gemm.relative_error(name, inputs, product(inputs)))
+"""
+
+
+def test_the_kernels_pass_the_gate_in_the_interpreter() -> None:
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", INTERPRETED]
+    run = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=ROOT, check=True
+    )
+    errors = [line.split() for line in run.stdout.splitlines()]
+    ran = [("cast", name) for name in BY_NAME["cast"].recipes]
+    ran += [("gemm", name) for name in FP8 for _ in range(2)]
+    assert [(op, name) for op, name, _ in errors] == ran
+    for op, name, error in errors:
+        assert float(error) <= load_bench(op).tolerance(name)

@@ -1,26 +1,31 @@
-"""Names of fitted constants of all ops, and the families that some of them stand for."""
+"""Names of fitted constants of all ops, families that some of them stand for, and equations."""
+
+import json
+from types import ModuleType
 
 import pytest
 
 from roofcal.core.records import Ceiling
 from roofcal.fitting.bootstrap import encode_family
-from roofcal.ops.cast.model import FAMILIES as CASTS
+from roofcal.ops.cast import model as cast
 from roofcal.ops.constants import (
     calibrated_pairs,
     calibrated_providers,
+    current_equations,
     decode_family,
     family_of_constant,
     missing_constants,
     names_without_provider,
+    predicted_with,
     values_of_pair,
 )
-from roofcal.ops.gemm.model import FAMILIES as PRODUCTS
-from roofcal.ops.gemm.predict import default_provider
-from roofcal.ops.mixed_gemm.model import FAMILIES as NARROW_PRODUCTS
+from roofcal.ops.gemm import model as gemm
+from roofcal.ops.gemm.model import default_provider
+from roofcal.ops.mixed_gemm import model as mixed_gemm
+from tests.roofcal.models.runs import exactly
+from tests.roofcal.ops.equation_values import FILE, equation_values
 
-
-def exactly(value: float, unit: str = "1") -> Ceiling:
-    return Ceiling(value=value, ci95_low=value, ci95_high=value, unit=unit, evidence="made up")
+WRITTEN = json.loads(FILE.read_text())
 
 
 def constants(**rates: float) -> dict[str, Ceiling]:
@@ -44,19 +49,21 @@ def test_pairs_are_named_once_and_of_their_op_alone() -> None:
     assert calibrated_providers(names, "gemm", "fp8_axiswise") == []
 
 
-@pytest.mark.parametrize("library", ["cublaslt", "torch_cpu"])
-def test_the_library_is_meant_even_where_another_is_faster(library: str) -> None:
-    assert default_provider(constants(triton=2e15, **{library: 1e15}), "bf16") == library
-
-
-def test_without_the_library_the_fastest_is_meant() -> None:
-    assert default_provider(constants(triton=1e15, other=2e15), "bf16") == "other"
-    assert default_provider(constants(triton=2e15, other=1e15), "bf16") == "triton"
-
-
-def test_a_recipe_nobody_has_is_a_key_error() -> None:
+@pytest.mark.parametrize(
+    ("rates", "meant"),
+    [
+        ({"triton": 2e15, "cublaslt": 1e15}, "cublaslt"),
+        ({"triton": 2e15, "torch_cpu": 1e15}, "torch_cpu"),
+        ({"triton": 1e15, "other": 2e15}, "other"),
+        ({"triton": 2e15, "other": 1e15}, "triton"),
+    ],
+)
+def test_the_library_is_meant_and_without_it_the_fastest(
+    rates: dict[str, float], meant: str
+) -> None:
+    assert default_provider(constants(**rates), "bf16") == meant
     with pytest.raises(KeyError, match="int8"):
-        default_provider(constants(triton=1e15), "int8")
+        default_provider(constants(**rates), "int8")
 
 
 def test_names_without_a_provider_are_old() -> None:
@@ -79,27 +86,53 @@ def test_a_model_names_the_constants_without_which_it_has_no_times() -> None:
     assert missing_constants(["launch_graph_s", "link.all_gather.8.latency_s"]) == []
 
 
-@pytest.mark.parametrize("families", [PRODUCTS, CASTS, NARROW_PRODUCTS])
-def test_a_family_comes_back_from_its_number(families: dict[str, object]) -> None:
-    for family in families:
-        assert decode_family(families, encode_family(families, family).value) == family
+@pytest.mark.parametrize("model", [gemm, cast, mixed_gemm])
+def test_a_family_comes_back_from_its_number(model: ModuleType) -> None:
+    for family in model.FAMILIES:
+        number = encode_family(model.FAMILIES, family).value
+        assert decode_family(model.FAMILIES, number) == family
     with pytest.raises(IndexError):
-        decode_family(families, len(families))
+        decode_family(model.FAMILIES, len(model.FAMILIES))
 
 
-def test_a_number_stands_for_a_family_of_the_op_in_the_constants_name() -> None:
-    """Once, exports decoded every number by the families of op gemm."""
-    one = exactly(1.0, "code")
-    assert family_of_constant("gemm.cublaslt.bf16.tile_family", one) == "any_tile_split_k"
-    name = "cast.torch_compile.fp8_rowwise_dim0.cast_family"
-    assert family_of_constant(name, one) == "padded_1024"
-    name = "mixed_gemm.triton.int4_groupwise_g64.narrow_family"
-    assert family_of_constant(name, one) == "tiles"
+@pytest.mark.parametrize(
+    ("name", "number", "unit", "family"),
+    [
+        # Once, exports decoded every number by the families of op gemm.
+        ("gemm.cublaslt.bf16.tile_family", 1.0, "code", "any_tile_split_k"),
+        ("cast.torch_compile.fp8_rowwise_dim0.cast_family", 1.0, "code", "padded_1024"),
+        ("mixed_gemm.triton.int4_groupwise_g64.narrow_family", 1.0, "code", "tiles"),
+        ("gemm.cublaslt.bf16.tile_family", 99.0, "code", None),
+        ("gemm.cublaslt.bf16.tile_family", -1.0, "code", None),
+        ("gemm.cublaslt.bf16.launch_s", 1.0, "s", None),
+        ("compute_units", 1.0, "code", None),
+        ("probe_copy.triton.copy.family", 0.0, "code", None),
+    ],
+)
+def test_a_number_stands_for_a_family_of_the_op_in_the_constants_name(
+    name: str, number: float, unit: str, family: str | None
+) -> None:
+    assert family_of_constant(name, exactly(number, unit)) == family
 
 
-def test_what_is_no_family_has_no_name() -> None:
-    assert family_of_constant("gemm.cublaslt.bf16.tile_family", exactly(99.0, "code")) is None
-    assert family_of_constant("gemm.cublaslt.bf16.tile_family", exactly(-1.0, "code")) is None
-    assert family_of_constant("gemm.cublaslt.bf16.launch_s", exactly(1.0, "s")) is None
-    assert family_of_constant("compute_units", exactly(1.0, "code")) is None
-    assert family_of_constant("probe_copy.triton.copy.family", exactly(0.0, "code")) is None
+@pytest.mark.parametrize("op", WRITTEN)
+def test_an_equation_that_says_something_else_has_another_number(op: str) -> None:
+    """Whoever changes an equation gives it another number, so that older constants are refused."""
+    assert set(current_equations()) == set(WRITTEN)
+    now, written = equation_values()[op], WRITTEN[op]
+    again = "write the values: PYTHONPATH=. python -m tests.roofcal.ops.equation_values"
+    assert now["equation"] == written["equation"], f"{op} has a new number: {again}"
+    families = [family for family in written["seconds"] if family in now["seconds"]]
+    assert families
+    for family in families:
+        assert now["seconds"][family] == pytest.approx(written["seconds"][family], rel=1e-9), (
+            f"the equation of {op} changed ({family}): raise EQUATION in its model.py, then {again}"
+        )
+
+
+def test_ops_made_of_others_are_predicted_with_their_constants() -> None:
+    of_linears = {"linear", "norm_linear_sigmoid", "transformer_block"}
+    assert predicted_with(["cast"]) == {"cast"} | of_linears
+    assert predicted_with(["gemm"]) == {"gemm", "mixed_gemm", "all_gather_matmul"} | of_linears
+    assert predicted_with(["mixed_gemm"]) == {"mixed_gemm"}
+    assert predicted_with([]) == set()

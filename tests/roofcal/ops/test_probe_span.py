@@ -7,7 +7,6 @@ import pytest
 
 from roofcal.ask.measured import measured_points
 from roofcal.ask.shape_limits import refusal
-from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import PlanPoint
 from roofcal.models.registry import model_named, predict_points
 from roofcal.ops import BY_NAME
@@ -16,6 +15,7 @@ from roofcal.ops.predictions import MOST_DOUBLINGS, MOST_FACTOR, widened
 from roofcal.ops.probe_span import doublings_outside
 from roofcal.ops.spec import OpSpec, Shape, Unsupported
 from tests.roofcal.ask.published_run import PUBLISHED, published_calibration, published_sources
+from tests.roofcal.calibrate.probe_runs import read_probes
 
 CALIBRATION = published_calibration()
 GEMM, CAST = BY_NAME["gemm"], BY_NAME["cast"]

@@ -12,9 +12,8 @@ from roofcal.core.jsonl import read_plan
 from roofcal.core.records import TIMELESS
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.rows import VisitState
-from roofcal.ops import BY_NAME
+from roofcal.ops import BY_NAME, point_problem
 from roofcal.ops.linear.spec import OUTPUTS
-from roofcal.ops.plan_points import point_problem
 from roofcal.ops.spec import OpSpec
 from roofcal.points.columns import columns_of, interval_columns, read_states
 from roofcal.points.reader import NOT_REACHED

@@ -22,7 +22,7 @@ from roofcal.core.records import (
 )
 from roofcal.core.visits.rows import merged_visits
 from roofcal.ops import BY_NAME
-from roofcal.ops.equations import current_equations
+from roofcal.ops.constants import current_equations
 from roofcal.ops.regimes import gemm_regime
 
 GPU = Environment(

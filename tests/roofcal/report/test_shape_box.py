@@ -23,7 +23,8 @@ from roofcal.models import calibrated
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.gemm import model as gemm
-from roofcal.ops.gemm.predict import parts_of_family
+from roofcal.ops.gemm.model import parts_of_family
+from roofcal.ops.gemm.tiles import FAMILIES
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
 from roofcal.points.run import load_run
@@ -141,12 +142,12 @@ def test_the_browser_predicts_what_python_predicts(
 
 
 @needs_chromium
-@pytest.mark.parametrize("family", gemm.FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     ask: Callable[[str], Any], published: dict[str, Any], family: str
 ) -> None:
     shapes = random_shapes(120)
-    place = list(gemm.FAMILIES).index(family)
+    place = list(FAMILIES).index(family)
     (option,) = (
         one
         for one in published["options"]
@@ -159,7 +160,7 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     further |= {"pack_a_bytes_per_s": 3e12, "pack_b_bytes_per_s": 2e12, "update_bytes_per_s": 4e12}
     further |= {"near_bytes": 4e6, "far": 0.4}
     constants = further | option["constants"]
-    declared = family_record(list(gemm.FAMILIES.values())[place])
+    declared = family_record(list(FAMILIES.values())[place])
     asked = option | declared | {"constants": constants}
     in_browser = ask(
         f"{json.dumps(shapes)}.map((shape) =>"

@@ -1,6 +1,6 @@
 """Constants of transposes, fitted on probe_transpose by provider and recipe."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -13,9 +13,8 @@ from roofcal.fitting.cross_validation import (
     columns_by_name,
     fit_each_recipe,
 )
-from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.constant import units_of
-from roofcal.ops.transpose.model import CONSTANTS, FAMILIES, FAMILY, evaluate
+from roofcal.ops.transpose import model
+from roofcal.ops.transpose.model import CONSTANTS, FAMILIES, evaluate
 
 
 class Transposes(Problem):
@@ -42,9 +41,5 @@ METHOD: Final = Method(
 )
 
 
-def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
-    """The constants of every provider with six probes and more."""
-    problems, families = list(METHOD.problems(probes, device)), (FAMILY, FAMILIES)
-    return fit_each_recipe(
-        problems, METHOD, generator, op="transpose", units=units_of(CONSTANTS), families=families
-    )
+# The constants of every provider with six probes and more.
+fit = partial(fit_each_recipe, op="transpose", equation=model, method=METHOD)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import Calibration
 from roofcal.ops.constants import calibrated_pairs
-from roofcal.ops.mixed_gemm.model import Parts
-from roofcal.ops.mixed_gemm.predict import narrow_parts
+from roofcal.ops.mixed_gemm.model import NarrowParts, narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
 from roofcal.report.data.tidy import standard_rows
 from roofcal.report.kit.blocks import Column
@@ -150,7 +149,7 @@ def tokens_of_pair(provider: str, recipe: str) -> NDArray[np.float64]:
 
 def roofs_of_pair(
     calibration: Calibration, provider: str, recipe: str, n: float, k: float
-) -> Parts:
+) -> NarrowParts:
     """Parts of the calibrated time at `tokens_of_pair`; KeyError for a pair not calibrated."""
     tokens = tokens_of_pair(provider, recipe)
     sizes = (tokens, np.full_like(tokens, n), np.full_like(tokens, k))

@@ -9,8 +9,7 @@ from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import AttentionWork
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.attention import Attention, flash_attention
-from roofcal.models.wave.collectives import all_reduce, send
-from roofcal.models.wave.vector_kernels import activation, normalisation
+from roofcal.models.wave.operators import activation, all_reduce, normalisation, send
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, attention_work
 from tests.roofcal.models.runs import WAVE

@@ -7,10 +7,10 @@ import pytest
 
 from roofcal.core.devices import load_device, load_devices
 from roofcal.models.wave import model
-from roofcal.models.wave.gemm import product as gemm
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.models.runs import DESCRIBED, SOURCES, SPEC, WAVE, cast, product
+from tests.roofcal.models.wave_layer import product as gemm
 
 H200 = ROOT / "config" / "devices" / "nvidia-h200.yaml"
 

@@ -125,9 +125,3 @@ def test_gpus_without_peer_access_are_a_refusal_with_the_reason(
     stand_in(monkeypatch, refuse)
     with pytest.raises(Unsupported, match="GPU 0 cannot address"):
         bench.build("symm_mem_fused", "bf16", SHAPE)
-
-
-@pytest.mark.usefixtures("lonely")
-def test_an_unknown_provider_is_refused() -> None:
-    with pytest.raises(Unsupported, match="unknown provider 'nccl'"):
-        bench.build("nccl", "bf16", SHAPE)

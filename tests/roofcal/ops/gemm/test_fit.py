@@ -7,14 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling
-from roofcal.fitting.cross_validation import held_out_log_errors
-from roofcal.fitting.probes import CalibrationError, Device, Probe
-from roofcal.ops.gemm.fit import METHOD, Products, fit, products_of, sustained_constants
-from roofcal.ops.gemm.model import FAMILIES, PLAIN_CONSTANTS
+from roofcal.fitting.probes import Device, Probe
+from roofcal.ops.gemm.fit import Products, fit, products_of, sustained_constants
+from roofcal.ops.gemm.model import PLAIN_CONSTANTS
+from roofcal.ops.gemm.tiles import FAMILIES
 from tests.roofcal.calibrate import probe_runs
-from tests.roofcal.calibrate.probe_runs import PACKED_TRUTH, TRUTH, UNITS, device_with, write_run
+from tests.roofcal.calibrate.probe_runs import (
+    PACKED_TRUTH,
+    TRUTH,
+    UNITS,
+    device_with,
+    read_probes,
+    write_run,
+)
 
 GPU = device_with(4.4e12)
 NAME = "gemm.made.bf16"
@@ -24,12 +30,6 @@ def fitted(probes: Sequence[Probe], device: Device) -> dict[str, Ceiling]:
     """The constants of the one pair there is, by their last names."""
     constants = fit(probes, device, np.random.default_rng(0)).constants
     return {name.removeprefix(f"{NAME}."): constant for name, constant in constants.items()}
-
-
-def log_errors(probes: Sequence[Probe], count: int) -> np.ndarray:
-    """Of all probes but the first `count`, by a fit of these."""
-    drawn = (np.arange(len(probes)) < count).astype(float)
-    return held_out_log_errors(Products(probes=probes, device=GPU), METHOD, drawn[None])[0, count:]
 
 
 @pytest.mark.usefixtures("few_resamples")
@@ -87,28 +87,6 @@ def test_a_cpu_that_packs_its_operands_is_told_apart(tmp_path: Path, recipe: str
     assert rate == pytest.approx(truth["pack_b_bytes_per_s"], rel=0.1)
 
 
-def test_eleven_products_are_too_few(tmp_path: Path) -> None:
-    probes = read_probes(write_run(tmp_path), "probe_math")[:11]
-    with pytest.raises(CalibrationError, match="11 products in probe_math, needs 12"):
-        fit(probes, GPU, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("family", ["medium_tile_split_k", "tile_128x128"])
-def test_probes_that_were_not_fitted_are_predicted_from_those_that_were(
-    tmp_path: Path, family: str
-) -> None:
-    probes = read_probes(write_run(tmp_path, family=family), "probe_math")
-    errors = log_errors(probes, 48)
-    assert len(errors) == 16
-    assert np.abs(errors).mean() < 0.03
-
-
-def test_a_judged_fit_needs_twelve_products_too(tmp_path: Path) -> None:
-    probes = read_probes(write_run(tmp_path), "probe_math")
-    with pytest.raises(CalibrationError, match="11 products"):
-        log_errors(probes, 11)
-
-
 def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path: Path) -> None:
     """A resample that draws one of three probes twice has four, and no start to search from."""
     rows = probe_runs.products("tile_128x128", count=27)
@@ -120,13 +98,6 @@ def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path:
     constants = fitted(read_probes(tmp_path, "probe_math"), GPU)
     assert "launch_s" in constants
     assert "tile_flops_odd_per_s" not in constants
-
-
-def test_readings_before_settling_do_not_count(tmp_path: Path) -> None:
-    probes = read_probes(write_run(tmp_path), "probe_math")
-    constants = dict(sustained_constants(probes, np.random.default_rng(0)))
-    assert constants["sustained_sm_clock_hz"].value == 1.4e9
-    assert constants["sustained_power_w"].value == 690.0
 
 
 def test_short_products_say_nothing_about_load(tmp_path: Path) -> None:

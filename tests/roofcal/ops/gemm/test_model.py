@@ -5,7 +5,8 @@ import pytest
 
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.work import gemm_work
-from roofcal.ops.gemm.model import FAMILIES, GROUPS, describe, evaluate, interval_groups
+from roofcal.ops.gemm.model import GROUPS, evaluate, groups_of, packed_parts
+from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
 from tests.roofcal.calibrate.probe_runs import TRUTH, seconds, shapes
 
 FREE = {"sustained_flops_per_s": 1e18, "dram_bytes_per_s": 1e18}
@@ -166,5 +167,74 @@ def test_a_missing_constant_is_named() -> None:
 )
 def test_shapes_of_whole_tiles_are_told_apart(size: tuple[int, int, int], group: str) -> None:
     m, n, k = (np.array([float(side)]) for side in size)
-    assert interval_groups("bf16", m, n, k) == [group]
+    assert groups_of("bf16", (m, n, k)) == [group]
     assert group in GROUPS
+
+
+PACKED = {
+    "launch_s": 2e-6,
+    "side_s": 1e-8,
+    "tile_flops_per_s": 2e11,
+    "direct_flops_per_s": 5e10,
+    "dram_bytes_per_s": 2e10,
+    "pack_a_bytes_per_s": 3e10,
+    "pack_b_bytes_per_s": 1e10,
+}
+
+
+def packed(m: int, n: int, k: int, **changed: float) -> float:
+    """Seconds in fp32 on two cores."""
+    sizes = (np.array([float(m)]), np.array([float(n)]), np.array([float(k)]))
+    return float(packed_parts(PACKED | changed, "fp32", sizes, 2).total[0])
+
+
+def test_a_packed_product_by_hand() -> None:
+    copied = 4 * 512 * 256 / 3e10 + 4 * 1024 * 256 / 1e10
+    multiplied = 2 * 512 * 1024 * 256 / (2 * 2e11)
+    begun = 2e-6 + 1e-8 * (512 + 1024)
+    assert packed(512, 1024, 256) == pytest.approx(begun + copied + multiplied)
+    written = 4 * 512 * 1024 / 5e9
+    stored = packed(512, 1024, 256, update_bytes_per_s=5e9)
+    assert stored == pytest.approx(begun + copied + multiplied + written)
+
+
+def test_one_rate_may_pack_both_operands() -> None:
+    apart = packed(300, 400, 500, pack_a_bytes_per_s=1e10, pack_b_bytes_per_s=1e10)
+    nothing = {"pack_a_bytes_per_s": 1e30, "pack_b_bytes_per_s": 1e30}
+    assert apart == pytest.approx(packed(300, 400, 500, pack_bytes_per_s=1e10, **nothing))
+
+
+def test_few_rows_are_multiplied_without_packing() -> None:
+    one_row = 2e-6 + 1e-8 * 2049 + 4 * 2048 * 2048 / 2e10 + 2 * 2048 * 2048 / 5e10
+    assert packed(1, 2048, 2048) == pytest.approx(one_row)
+    assert packed(1, 2048, 2048) < packed(1, 2048, 2048, direct_flops_per_s=1e-30)
+    assert packed(64, 2048, 2048) == packed(64, 2048, 2048, direct_flops_per_s=1e-30)
+
+
+def test_weights_beyond_the_near_ones_are_slower_by_up_to_a_factor() -> None:
+    alone = {"near_bytes": 4e6, "launch_s": 0.0, "side_s": 0.0}
+    alone |= {"tile_flops_per_s": 1e30, "direct_flops_per_s": 1e-30}
+    near, far = (
+        packed(512, n, 1000, far=0.5, **alone) / packed(512, n, 1000, far=0.0, **alone)
+        for n in (1000, 2000)
+    )
+    assert (near, far) == pytest.approx((1.0, 1 + 0.5 * (1 - 4e6 / 8e6)))
+
+
+@pytest.mark.parametrize("recipe", GEMM_RECIPES)
+def test_more_rows_never_take_less_time_on_a_processor(recipe: str) -> None:
+    m = np.arange(1.0, 200.0, dtype=np.float64)
+    sizes = (m, np.full_like(m, 2048.0), np.full_like(m, 1024.0))
+    assert (np.diff(packed_parts(PACKED, recipe, sizes, 2).total) >= 0).all()
+
+
+def test_every_family_of_processors_has_what_the_equation_cannot_do_without() -> None:
+    needed = {"launch_s", "tile_flops_per_s", "dram_bytes_per_s"}
+    families = [family for family in FAMILIES.values() if isinstance(family, PackedFamily)]
+    assert len(families) > 1
+    assert all(needed <= set(family.constants) for family in families)
+    size = np.array([64.0])
+    for lacking in needed - {"tile_flops_per_s"}:
+        constants = {name: value for name, value in PACKED.items() if name != lacking}
+        with pytest.raises(KeyError, match=lacking):
+            packed_parts(constants, "fp32", (size, size, size), 2)

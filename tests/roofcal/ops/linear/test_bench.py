@@ -115,51 +115,6 @@ def test_large_references_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {value.dtype for value in bench.exact_outputs(operands).values()} == {torch.float32}
 
 
-@pytest.mark.parametrize(
-    ("provider", "recipe", "shape", "says"),
-    [
-        ("magic", "bf16", SHAPE, "unknown provider 'magic' for op linear"),
-        ("bf16_compile", "fp8_axiswise", SHAPE, "has no recipe but bf16; got fp8_axiswise"),
-        ("torchao", "mxfp8", SHAPE, "'torchao' of op linear has the recipes .*; got mxfp8"),
-        ("torchao", "bf16", SHAPE, "'torchao' of op linear has the recipes .*; got bf16"),
-        ("torch_cpu", "fp8_axiswise", SHAPE | {"n": 40}, "multiples of 16; got n=40"),
-        ("triton", OWN, SHAPE | {"k": 7}, "multiples of 16; got k=7"),
-    ],
-)
-def test_what_a_provider_lacks_is_unsupported(
-    provider: str, recipe: str, shape: dict[str, int], says: str
-) -> None:
-    with pytest.raises(Unsupported, match=says):
-        bench.build(provider, recipe, shape)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-@pytest.mark.parametrize("provider", ["triton", "triton_products", "torchao"])
-def test_without_a_gpu_there_is_nothing_to_time(provider: str) -> None:
-    with pytest.raises(Unsupported, match=f"'{provider}' of op linear needs a GPU; this machine"):
-        bench.build(provider, "fp8_axiswise", SHAPE)
-
-
-@pytest.mark.parametrize(
-    ("capability", "recipe", "says"),
-    [
-        ((8, 0), "fp8_axiswise", r"8\.9 or later\); this one has 8\.0"),
-        (
-            (9, 0),
-            "mxfp8",
-            r"scale blocks of 32 \(compute capability 10\.0 or later; this one has 9",
-        ),
-    ],
-)
-def test_a_gpu_that_lacks_the_instructions_is_unsupported(
-    capability: tuple[int, int], recipe: str, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    with pytest.raises(Unsupported, match=says):
-        bench.build("triton", recipe, SHAPE)
-
-
 def test_without_torchao_its_points_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchao.float8", None)
     with pytest.raises(Unsupported, match="pip install torchao"):

@@ -7,19 +7,26 @@ import pytest
 
 from roofcal.ask.points import predict_point
 from roofcal.core.records import PlanPoint
-from roofcal.models import calibrated, datasheet
+from roofcal.models import calibrated, datasheet, torchao
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
-from roofcal.models.torchao import model as torchao
-from roofcal.ops.linear.model import TRANSPOSED_SHARE, Linear, has_casts
-from roofcal.ops.linear.predict import cast_providers, linear_times
+from roofcal.ops.linear.model import (
+    TRANSPOSED_SHARE,
+    Linear,
+    cast_providers,
+    linear_times,
+)
+from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, PASSES, pass_seconds
 from roofcal.ops.time_models import Sources, cast_times
-from tests.roofcal.models.runs import SOURCES, calibration, cast, product
+from tests.roofcal.models.runs import SOURCES, calibration, cast, exactly, product
 from tests.roofcal.models.stand_in import StandIn, TimesItsCasts, sizes
 from tests.roofcal.ops.linear.test_model import BLOCKS, DIM0, SQUARES, STRIPS
 from tests.roofcal.ops.linear.test_spec import OWN
+from tests.roofcal.ops.transformer_block.test_spec import TINY
 
 NOTHING = Sources()
+NORM = "norm_linear_sigmoid"
+ALL = MODELS.items()
 CALIBRATION = calibration()
 # Tells which size is which: m is worth 1 s, n 1000 s, k 1,000,000 s.
 PLACES = StandIn(
@@ -35,11 +42,8 @@ def total(linear: Linear, model: StandIn = PLACES) -> float:
     return float(linear_times(model, NOTHING, linear, *sizes(2, 3, 5)).total[0])
 
 
-def test_forward_is_one_product() -> None:
+def test_forward_is_one_product_and_backward_adds_the_gradients_of_input_and_weight() -> None:
     assert total(Linear(recipe="bf16", casts="none")) == 5_003_002
-
-
-def test_backward_adds_the_gradients_of_input_and_weight() -> None:
     both = Linear(recipe="bf16", passes="forward_backward", casts="none")
     # output 2x3x5; grad_input m=M, n=K, k=N; grad_weight m=N, n=K, k=M
     assert total(both) == 5_003_002 + 3_005_002 + 2_005_003
@@ -56,20 +60,14 @@ def test_each_tensor_is_cast_in_its_own_shape() -> None:
     assert model.timed_casts == [(t, 2, 5), (t, 3, 5), (t, 2, 3)]  # x, w, grad_out
 
 
-def test_lows_and_highs_of_the_parts_are_added() -> None:
+def test_lows_and_highs_of_the_parts_are_added_and_one_part_without_leaves_none() -> None:
     model = StandIn(products=PLACES.products, factor=2.0, casts=("torch_compile",))
     linear = Linear(recipe="fp8_tensorwise", casts="torch_compile")
     times = linear_times(model, NOTHING, linear, *sizes(2, 3, 5))
-    assert times.low is not None
-    assert times.high is not None
     assert times.total[0] == 5_003_003
-    assert (times.low[0], times.high[0]) == (5_003_003 / 2, 2 * 5_003_003)
-
-
-def test_one_part_without_interval_leaves_none() -> None:
-    times = linear_times(
-        PLACES, NOTHING, Linear(recipe="fp8_tensorwise", casts="torch_compile"), *sizes(2, 3, 5)
-    )
+    assert times.low == pytest.approx([5_003_003 / 2])
+    assert times.high == pytest.approx([2 * 5_003_003])
+    times = linear_times(PLACES, NOTHING, linear, *sizes(2, 3, 5))
     assert (times.low, times.high) == (None, None)
 
 
@@ -95,15 +93,6 @@ def test_many_points_and_one_point_agree() -> None:
     assert together.tolist() == alone
 
 
-def test_products_alone_by_the_calibrated_model_have_its_interval() -> None:
-    linear = Linear(recipe="fp8_tensorwise", casts="none")
-    times = linear_times(calibrated, SOURCES, linear, *sizes(300, 4096, 8192))
-    same = calibrated.product_times(SOURCES, "fp8_tensorwise", *sizes(300, 4096, 8192))
-    assert times.low is not None
-    assert same.low is not None
-    assert (times.total[0], times.low[0]) == (same.total[0], same.low[0])
-
-
 def test_casts_of_a_model_without_vectors_are_its_predictions() -> None:
     times = cast_times(torchao, SOURCES, "torch_compile", "fp8_rowwise_both", *sizes(512, 4096))
     (point,) = torchao.predict([cast(512, 4096, "fp8_rowwise_both")], SOURCES)
@@ -125,7 +114,6 @@ def test_unknown_products_and_casts_are_key_errors() -> None:
         linear_times(PLACES, NOTHING, Linear(recipe="int8", casts="none"), *sizes(2, 3, 5))
     with pytest.raises(KeyError):
         cast_times(PLACES, NOTHING, "torch_eager", "fp8_tensorwise", *sizes(2, 3))
-    assert not has_casts("int8")
 
 
 def linear(provider: str, recipe: str, op: str = "linear") -> PlanPoint:
@@ -159,7 +147,7 @@ def test_a_linear_is_the_sum_of_its_parts_with_their_intervals() -> None:
 
 def test_every_model_that_knows_the_products_answers() -> None:
     point = linear("bf16_compile", "bf16")
-    by_model = {name: predict_points(model, [point], SOURCES) for name, model in MODELS.items()}
+    by_model = {name: predict_points(model, [point], SOURCES) for name, model in ALL}
     assert [len(prediction) for prediction in by_model.values()] == [1] * len(MODELS)
     sides = ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
     for name, (prediction,) in by_model.items():
@@ -174,7 +162,7 @@ def test_every_model_that_knows_the_products_answers() -> None:
 
 def test_a_linear_in_blocks_is_answered_by_models_that_know_its_casts() -> None:
     point = linear("triton", BLOCKS)
-    by_model = {name: predict_points(model, [point], SOURCES) for name, model in MODELS.items()}
+    by_model = {name: predict_points(model, [point], SOURCES) for name, model in ALL}
     counts = {name: len(predictions) for name, predictions in by_model.items()}
     assert counts == {"datasheet": 1, "torchao": 1, "wave": 1, "calibrated": 0}
     sides = ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
@@ -205,19 +193,12 @@ def with_blocks(by: str) -> Sources:
     return Sources(calibration=replace(CALIBRATION, constants=constants, probe_errors=errors))
 
 
-def test_a_calibration_with_the_casts_answers_in_blocks() -> None:
-    sources = with_blocks("triton")
-    (prediction,) = predict_points(MODELS["calibrated"], [linear("triton", BLOCKS)], sources)
-    (bf16,) = predict_points(MODELS["calibrated"], [linear("bf16_compile", "bf16")], sources)
-    assert prediction.low_s is not None
-    assert prediction.high_s is not None
-    assert prediction.low_s < prediction.total_s < prediction.high_s
-    assert prediction.total_s > bf16.total_s  # the same products, and casts
-
-
 def test_transposed_values_cost_bytes_and_no_start() -> None:
     """Of the start of a cast along the rows nothing is in a linear of squares of w."""
     (whole,) = predict_points(calibrated, [linear("triton", BLOCKS)], with_blocks("triton"))
+    assert whole.low_s is not None
+    assert whole.high_s is not None
+    assert whole.low_s < whole.total_s < whole.high_s
     rows, cols = sizes(1024, 2048)
     sources = with_blocks("triton")
     alone = cast_times(calibrated, sources, "triton", DIM0, rows, cols)
@@ -255,30 +236,46 @@ def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:
     assert [prediction.total_s for prediction in torchaos] == [2048, 2048 + 4]
 
 
-def test_a_line_that_makes_no_sense_is_refused_with_the_reason() -> None:
-    line = "axiswise*axiswise+axiswise*blockwise+axiswise*axiswise"
-    with pytest.raises(PredictError, match="grad_input, operand w: wanted tensorwise or axiswise"):
-        predict_point(linear("triton", line), "calibrated", SOURCES)
-    with pytest.raises(
-        PredictError, match="unknown recipe 'fp8_axis' of op linear; did you mean 'fp8_axiswise'"
-    ):
-        predict_point(linear("triton", "fp8_axis"), "calibrated", SOURCES)
-    with pytest.raises(PredictError, match="products and casts a linear in mxfp8 by triton has"):
-        predict_point(linear("triton", "mxfp8"), "calibrated", SOURCES)
-    with pytest.raises(PredictError, match="it knows no products in fp8_axiswise there"):
-        predict_point(linear("triton", "fp8_axiswise"), "calibrated", SOURCES)
-    with pytest.raises(PredictError, match="knows no casts fp8_tensorwise by torch_compile there"):
-        predict_point(linear("torchao", "fp8_tensorwise"), "calibrated", SOURCES)
-
-
-def test_a_norm_and_a_sigmoid_are_answered_by_models_that_know_their_passes() -> None:
-    point = linear("triton", "bf16", "norm_linear_sigmoid")
-    with pytest.raises(PredictError, match=r"passes of norm and sigmoid, which --model calibrated"):
-        predict_point(point, "wave", SOURCES)
-    with pytest.raises(
-        PredictError, match=r"has no cast\.triton\.fp8_rowwise_dim0\.fixed_s, which"
-    ):
-        predict_point(point, "calibrated", SOURCES)
+@pytest.mark.parametrize(
+    ("point", "model", "reason"),
+    [
+        (
+            linear("triton", "axiswise*axiswise+axiswise*blockwise+axiswise*axiswise"),
+            "calibrated",
+            "grad_input, operand w: wanted tensorwise or axiswise",
+        ),
+        (
+            linear("triton", "fp8_axis"),
+            "calibrated",
+            "unknown recipe 'fp8_axis' of op linear; did you mean 'fp8_axiswise'",
+        ),
+        (linear("triton", "mxfp8"), "calibrated", "and casts a linear in mxfp8 by triton has"),
+        (linear("triton", "fp8_axiswise"), "calibrated", "knows no products in fp8_axiswise there"),
+        (
+            linear("torchao", "fp8_tensorwise"),
+            "calibrated",
+            "knows no casts fp8_tensorwise by torch_compile there",
+        ),
+        (linear("triton", "bf16", NORM), "wave", "passes of norm and sigmoid, which --model cali"),
+        (
+            linear("triton", "bf16", NORM),
+            "calibrated",
+            r"has no cast\.triton\.fp8_rowwise_dim0\.fixed_s, which",
+        ),
+        (
+            PlanPoint(
+                op="transformer_block", provider="", recipe="bf16", shape=TINY, device="made-up"
+            ),
+            "calibrated",
+            "no probe says how fast attention is; ask for its lin",
+        ),
+    ],
+)
+def test_what_has_no_answer_is_refused_with_the_reason(
+    point: PlanPoint, model: str, reason: str
+) -> None:
+    with pytest.raises(PredictError, match=reason):
+        predict_point(point, model, SOURCES)
 
 
 def test_other_ops_are_answered_as_before_and_in_order() -> None:
@@ -290,10 +287,11 @@ def test_other_ops_are_answered_as_before_and_in_order() -> None:
     assert predictions[0] == MODELS["calibrated"].predict(points[:1], SOURCES)[0]
 
 
-def test_the_block_is_bounded_by_its_datasheet_and_predicted_by_no_other() -> None:
-    point = linear("bf16_compile", "bf16", "norm_linear_sigmoid")
-    counts = {name: len(predict_points(model, [point], SOURCES)) for name, model in MODELS.items()}
-    assert counts == {"datasheet": 1, "torchao": 0, "wave": 0, "calibrated": 0}
+def test_blocks_are_bounded_by_the_datasheet_and_predicted_by_no_other() -> None:
+    block = replace(linear("bf16_compile", "bf16", "transformer_block"), shape=TINY)
+    for point in (linear("bf16_compile", "bf16", NORM), block):
+        told = {name: len(predict_points(model, [point], SOURCES)) for name, model in ALL}
+        assert told == {"datasheet": 1, "torchao": 0, "wave": 0, "calibrated": 0}
 
 
 def test_without_files_nobody_answers() -> None:
@@ -302,3 +300,33 @@ def test_without_files_nobody_answers() -> None:
         replace(linear("", "bf16"), shape={"m": 1, "n": 1, "k": 1}),
     ]
     assert all(predict_points(model, points, Sources()) == [] for model in MODELS.values())
+
+
+# a linear between a norm and a sigmoid is its linear and four passes over memory
+RATES = dict(zip(CONSTANTS, (3e-6, 5e7, 8e12, 4e12), strict=True))
+
+
+def test_the_passes_by_hand_from_memory_and_within_the_cache() -> None:
+    cached = 0.75 * 5e7
+    expected = sum(
+        3e-6 + cached / 8e12 + (moved - cached) / 4e12
+        for moved in (8192.0**2 * count for count in (4, 4, 6, 6))
+    )
+    large, small = (sizes(size, size, size) for size in (8192.0, 512.0))
+    assert pass_seconds(RATES, *large) == pytest.approx(expected)
+    assert pass_seconds(RATES, *small) == pytest.approx(4 * 3e-6 + 512 * 512 * 20 / 8e12)
+    more = pass_seconds(RATES | {FILL: 1e-6}, *large) - pass_seconds(RATES, *large)
+    assert float(more[0]) == pytest.approx(1e-6 * len(PASSES))
+
+
+def test_a_linear_between_norm_and_sigmoid_is_the_linear_and_its_passes() -> None:
+    units = dict(zip(CONSTANTS, ("s", "B", "B/s", "B/s"), strict=True))
+    own = {name: exactly(value, units[name]) for name, value in RATES.items()}
+    fitted = replace(CALIBRATION, constants={**CALIBRATION.constants, **own})
+    points = [linear("bf16_compile", "bf16", op) for op in ("linear", NORM)]
+    alone, whole = predict_points(calibrated, points, replace(SOURCES, calibration=fitted))
+    passes = float(pass_seconds(RATES, *sizes(512.0, 1024.0, 2048.0))[0])
+    assert whole.total_s == pytest.approx(alone.total_s + passes)
+    assert whole.low_s is not None
+    assert alone.low_s is not None
+    assert whole.low_s == pytest.approx(alone.low_s + passes)

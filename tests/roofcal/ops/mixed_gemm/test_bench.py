@@ -192,24 +192,6 @@ def test_a_library_that_rounds_more_often_has_a_bound_of_its_own() -> None:
     assert largest_error(load_bench("gemm"), "gemlite", "bf16") == 5e-3
 
 
-@pytest.mark.parametrize(
-    ("provider", "recipe", "shape", "message"),
-    [
-        ("tinygemm", "int4_groupwise_g64", {"n": 40}, "tinygemm needs N to be a multiple of 16"),
-        ("triton", "int4_groupwise_g64", {"k": 100}, "k: got 100, wanted a multiple of 128"),
-        ("tinygemm", "bf16", {}, "provider 'tinygemm' has no product of recipe 'bf16'"),
-        ("triton", "fp8_weight_only", {}, "provider 'triton' has no product of recipe"),
-        ("torch_compile", "int4_groupwise_g64", {}, "provider 'torch_compile' has no product"),
-        ("magic", "int4_groupwise_g64", {}, "provider 'magic' has no product"),
-    ],
-)
-def test_what_is_refused_is_unsupported_with_the_reason(
-    provider: str, recipe: str, shape: dict[str, int], message: str
-) -> None:
-    with pytest.raises(Unsupported, match=message):
-        bench.build(provider, recipe, SHAPE | shape)
-
-
 def test_inputs_that_cannot_be_cut_in_groups_are_unsupported() -> None:
     with pytest.raises(Unsupported, match=r"int4 weights \[64, 100\]: k: got 100"):
         bench.make_inputs("int4_groupwise_g64", SHAPE | {"k": 100}, generator(), "normal")

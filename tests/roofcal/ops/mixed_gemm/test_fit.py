@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import yaml
 
-from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling, Protocol
-from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.mixed_gemm.fit import METHOD, NarrowProducts, fit
+from roofcal.ops.mixed_gemm.fit import NarrowProducts, fit
 from roofcal.ops.mixed_gemm.model import FAMILIES, constants_of, evaluate
 from tests.paths import ROOT
 from tests.roofcal.calibrate import probe_runs
+from tests.roofcal.calibrate.probe_runs import read_probes
 
 RECIPE, OTHER = "int4_groupwise_g64", "int4_groupwise_g32"
 GPU = probe_runs.device_with(4e12)
@@ -162,14 +161,6 @@ def test_the_probes_of_many_tokens_tell_what_the_specialised_kernel_costs(tmp_pa
     assert errors.max() < 0.35  # of a few microseconds
 
 
-def test_new_shapes_are_predicted_within_the_noise(tmp_path: Path) -> None:
-    result = fitted_to(tmp_path, SLOTS)
-    values = {name: constant.value for name, constant in result.constants.items()}
-    unseen = sizes(50, 99)
-    ratio = seconds(values, unseen, result.family) / seconds(SLOTS, unseen)
-    assert np.abs(np.log(ratio)).mean() < 0.05
-
-
 def test_recipes_of_a_provider_share_its_start_and_memory_alone(tmp_path: Path) -> None:
     result = fitted(probes_of(tmp_path, {RECIPE: SLOTS, OTHER: SLOTS | {"weights_per_s": 1e12}}))
     both, other = (result_of(result, recipe) for recipe in (RECIPE, OTHER))
@@ -215,20 +206,3 @@ def test_a_processor_that_turns_weights_once_per_four_rows_is_told_apart(tmp_pat
     for family in (PLAIN, "blocks_of_4"):
         probes = probes_of(tmp_path / family, {RECIPE: slots}, family=family)
         assert result_of(fitted(probes, processor)).family == family
-
-
-def test_errors_are_of_probes_left_out(tmp_path: Path) -> None:
-    quiet = fitted_to(tmp_path / "quiet", MEMORY, noise=0.01)
-    loud = fitted_to(tmp_path / "loud", MEMORY, noise=0.2)
-    assert quiet.errors["mape"] < 0.05 < loud.errors["mape"]
-
-
-def test_probes_judge_a_fit_of_others(tmp_path: Path) -> None:
-    probes = probes_of(tmp_path, {RECIPE: SLOTS})
-    drawn = (np.arange(len(probes)) < 16).astype(float)
-    log_errors = held_out_log_errors(NarrowProducts(probes=probes, device=GPU), METHOD, drawn[None])
-    assert np.abs(log_errors[:, 16:]).mean() < 0.1
-
-
-def test_seven_probes_are_too_few(tmp_path: Path) -> None:
-    assert fitted(probes_of(tmp_path, {RECIPE: MEMORY}, count=7)) == Fitted()

@@ -8,7 +8,7 @@ from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,
     FAMILIES,
-    Parts,
+    NarrowParts,
     constants_of,
     evaluate,
     least_bytes,
@@ -41,7 +41,7 @@ SPECIALISED = "ours_specialised"
 
 def parts(
     tokens: float, n: float = 28672, k: float = 8192, family: str = "no_blocks", **changes: float
-) -> Parts:
+) -> NarrowParts:
     m_, n_, k_ = (np.array([size]) for size in (tokens, n, k))
     return evaluate(RATES | changes, family, UNITS, INT4, (m_, n_, k_))
 
@@ -83,14 +83,10 @@ def test_weights_and_tokens_bind_together() -> None:
     assert seconds_of_parts.bound_by == ["slots"]
 
 
-def test_a_roof_far_above_the_others_costs_nothing() -> None:
-    total, _ = one(1, weights_per_s=1e15, flops_per_s=1e18)
-    weights = float(least_bytes(INT4, *(np.array([float(s)]) for s in (1, 28672, 8192)))[0])
-    assert total == pytest.approx(2e-6 + weights / 4e12, rel=1e-6)
-
-
-def test_two_equal_roofs_cost_a_fifth_more_than_one() -> None:
+def test_a_roof_far_above_the_others_costs_nothing_and_two_equal_ones_a_fifth_more() -> None:
     moved = float(least_bytes(INT4, *(np.array([float(s)]) for s in (1, 28672, 8192)))[0])
+    total, _ = one(1, weights_per_s=1e15, flops_per_s=1e18)
+    assert total == pytest.approx(2e-6 + moved / 4e12, rel=1e-6)
     rate = 28672 * 8192 / (moved / 4e12)
     total, _ = one(1, weights_per_s=rate, flops_per_s=1e18, fixed_s=1e-12)
     assert total == pytest.approx(2**0.25 * moved / 4e12, rel=1e-4)
@@ -162,14 +158,9 @@ def test_unknown_names_and_missing_constants_are_refused() -> None:
     without_blocks = {name: value for name, value in RATES.items() if name != "block_columns"}
     with pytest.raises(KeyError, match="block_columns"):
         evaluate(without_blocks, TILED, UNITS, INT4, sizes)
-
-
-def test_another_rule_or_recipe_has_no_blocks() -> None:
-    one = np.ones(1)
-    with pytest.raises(KeyError, match="int8"):
-        our_blocks("int8", INT4, one, one, one, UNITS)
-    with pytest.raises(KeyError, match="bf16"):
-        our_blocks("int4", "bf16", one, one, one, UNITS)
+    for rule, recipe in (("int8", INT4), ("int4", "bf16")):
+        with pytest.raises(KeyError, match=r"int8|bf16"):
+            our_blocks(rule, recipe, *sizes, UNITS)
 
 
 def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> None:
@@ -179,7 +170,7 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     assert int4.for_many_tokens(weights, least) is not None
 
 
-def ours(tokens: float, n: float, k: float, family: str = "ours", **changes: float) -> Parts:
+def ours(tokens: float, n: float, k: float, family: str = "ours", **changes: float) -> NarrowParts:
     return parts(tokens, n, k, family, **changes)
 
 
@@ -225,16 +216,13 @@ def test_a_chained_kernel_starts_while_the_one_before_it_ends() -> None:
 
 
 @pytest.mark.parametrize(("tokens", "missing"), [(63, 1 / 64), (36, 28 / 64), (40, 0)])
-def test_tokens_off_eight_cost_more_the_more_of_a_block_are_missing(
+def test_tokens_off_eight_cost_more_the_more_of_a_block_are_missing_but_few_do_not(
     tokens: int, missing: float
 ) -> None:
+    assert ours(7, 28672, 8192).math[0] == ours(8, 28672, 8192).math[0]
     whole, ragged = ours(64, 18432, 7168), ours(tokens, 18432, 7168)
     assert ragged.math[0] == pytest.approx((1 + RATES["ragged"] * missing) * whole.math[0])
     assert ragged.slots[0] == whole.slots[0]
-
-
-def test_few_tokens_off_eight_cost_no_more() -> None:
-    assert ours(7, 28672, 8192).math[0] == ours(8, 28672, 8192).math[0]
 
 
 def test_a_warp_of_the_direct_kernel_waits_for_its_weights() -> None:

@@ -3,11 +3,9 @@
 import pytest
 import torch
 
-from roofcal.ops import BY_NAME
 from roofcal.ops.bench import largest_error
 from roofcal.ops.linear import bench as linear
 from roofcal.ops.norm_linear_sigmoid import bench
-from roofcal.ops.spec import Unsupported
 from tests.roofcal.ops.linear.test_bench import RECIPES, SHAPE, inputs
 
 
@@ -28,12 +26,6 @@ def test_its_parts_are_those_of_the_block() -> None:
     assert [p.shape for p in linear.parameters()] == [(16, 32)]
     x, w = torch.randn(5, 32), torch.randn(16, 32)
     assert torch.equal(bench.bf16_block(x, w), sigmoid(norm(x) @ w.t()))
-
-
-def test_it_is_an_op_of_its_own_with_the_recipes_of_a_linear() -> None:
-    assert BY_NAME["norm_linear_sigmoid"].recipes == BY_NAME["linear"].recipes
-    with pytest.raises(Unsupported, match="for op norm_linear_sigmoid"):
-        bench.build("magic", "bf16", SHAPE)
 
 
 def test_torchaos_rounding_of_scales_and_gradients_is_no_mistake() -> None:

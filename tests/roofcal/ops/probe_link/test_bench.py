@@ -62,12 +62,6 @@ def test_a_mean_in_place_is_checked_by_what_was_drawn(monkeypatch: pytest.Monkey
     assert bench.relative_error("all_reduce", operands, output) == pytest.approx(0.5)
 
 
-@pytest.mark.usefixtures("lonely")
-def test_an_unknown_provider_is_refused() -> None:
-    with pytest.raises(Unsupported, match="unknown provider 'mpi'"):
-        bench.build("mpi", "all_gather", SHAPE)
-
-
 def test_an_operation_that_this_torch_lacks_is_refused_by_name() -> None:
     with pytest.raises(Unsupported, match=r"torch .* has no torch\.ops\.symm_mem\.no_such_op"):
         bench._torch_op("no_such_op")

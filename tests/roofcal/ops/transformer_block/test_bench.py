@@ -8,7 +8,6 @@ import torch
 from roofcal.core.records import PlanPoint
 from roofcal.measure.contender import prepare
 from roofcal.ops.bench import relative_errors
-from roofcal.ops.spec import Unsupported
 from roofcal.ops.transformer_block import bench
 from roofcal.ops.transformer_block.spec import OP
 from tests.roofcal.ops.linear.test_spec import OWN
@@ -99,22 +98,3 @@ def test_a_point_is_prepared_with_the_error_of_every_gradient() -> None:
     contender = prepare(point, torch.device("cpu"), seed=0, cache_bytes=1 << 16)
     assert contender.output_errors is not None
     assert tuple(contender.output_errors) == bench.OUTPUTS
-
-
-@pytest.mark.parametrize(
-    ("provider", "recipe", "change", "says"),
-    [
-        ("magic", "bf16", {}, "unknown provider 'magic' for op transformer_block"),
-        ("bf16_compile", "fp8_axiswise", {}, "has no recipe but bf16; got fp8_axiswise"),
-        ("torchao", "mxfp8", {}, "'torchao' of op transformer_block has the recipes .*; got mxfp8"),
-        ("torch_cpu", "fp8_axiswise", {"hidden": 120}, "multiples of 16; got hidden=120"),
-        ("torch_cpu", "bf16", {"tokens": 48}, "tokens=48 is no multiple of sequence=32"),
-        ("torch_cpu", "bf16", {"kv_heads": 3}, "heads=8 is no multiple of kv_heads=3"),
-        ("torch_cpu", "bf16", {"head_dim": 15}, "head_dim=15 is odd"),
-    ],
-)
-def test_what_is_no_block_or_what_a_provider_lacks_is_unsupported(
-    provider: str, recipe: str, change: dict[str, int], says: str
-) -> None:
-    with pytest.raises(Unsupported, match=says):
-        bench.build(provider, recipe, TINY | change)

@@ -30,21 +30,21 @@ def test_fewer_tokens_than_a_sequence_are_one_sequence(tokens: int, sequence: in
     assert (shape["tokens"], shape["sequence"]) == (tokens, sequence)
 
 
-def test_a_part_of_a_sequence_is_refused() -> None:
-    with pytest.raises(ValueError, match="12288 tokens are no whole sequences of 8192"):
-        block_shape(load_model(MODELS, "llama3-8b"), 12288, 8192)
-
-
-@pytest.mark.parametrize("name", ["deepseek-v3", "qwen3-30b-a3b"])
-def test_models_of_experts_and_of_latent_attention_have_no_such_block(name: str) -> None:
-    with pytest.raises(ValueError, match=f"'{name}' has no block with the matrices qkv"):
-        block_shape(load_model(MODELS, name), 8192, 8192)
-
-
-def test_a_model_without_an_architecture_has_no_block() -> None:
-    model = load_model(MODELS, "llama3-8b").model_dump() | {"architecture": None}
-    with pytest.raises(ValueError, match="takes an `architecture`"):
-        block_shape(LanguageModel.model_validate(model), 8192, 8192)
+@pytest.mark.parametrize(
+    ("name", "tokens", "change", "says"),
+    [
+        ("llama3-8b", 12288, {}, "12288 tokens are no whole sequences of 8192"),
+        ("deepseek-v3", 8192, {}, "'deepseek-v3' has no block with the matrices qkv"),
+        ("qwen3-30b-a3b", 8192, {}, "'qwen3-30b-a3b' has no block with the matrices qkv"),
+        ("llama3-8b", 8192, {"architecture": None}, "takes an `architecture`"),
+    ],
+)
+def test_parts_of_sequences_experts_and_latent_attention_are_no_such_block(
+    name: str, tokens: int, change: dict[str, None], says: str
+) -> None:
+    model = LanguageModel.model_validate(load_model(MODELS, name).model_dump() | change)
+    with pytest.raises(ValueError, match=says):
+        block_shape(model, tokens, 8192)
 
 
 def test_attention_counts_the_pairs_below_the_diagonal_by_hand() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.ops import BY_NAME, FOLDERS
-from roofcal.ops.page import OpPage
+from roofcal.ops.declarations import OpPage
 from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter
 from roofcal.report.data import drawing, op_pages
