@@ -6,12 +6,11 @@ the records. tools/take_screenshots.py takes the pictures of the report.
 
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.axes import Axes
+import seaborn as sns
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -41,57 +40,44 @@ def draw_errors(products: pd.DataFrame, palette: str, file: Path) -> None:
         file: the SVG to write.
     """
     ink, colours = PALETTES[palette]
-    style: dict[Any, object] = {
+    inked = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
+    style = {
         "font.size": 11,
+        "axes.titlesize": 11,
         "svg.fonttype": "none",  # text stays text, which the test reads
         "svg.hashsalt": "roofcal",  # equal records give equal bytes
-        "axes.edgecolor": ink,
-        "text.color": ink,
-        "axes.labelcolor": ink,
-        "xtick.color": ink,
-        "ytick.color": ink,
+        **dict.fromkeys(inked, ink),
     }
+    recipe = products["recipe"].where(products["recipe"].isin(RECIPES), RECIPES[-1])
+    predicted = products.assign(recipe=recipe, microseconds=products["median_s"] * 1e6).melt(
+        ["recipe", "microseconds", "median_s"], [*MODELS], "model", "predicted"
+    )
     with mpl.rc_context(style):
-        figure, panels = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
-        for panel, model in zip(panels, MODELS, strict=True):
-            _draw_panel(panel, products, model, ink, colours)
-        panels[0].set_ylabel("predicted / measured time")
-        panels[1].set_xlabel("measured time of a product, µs")
-        panels[0].legend(
-            loc="lower right",
-            reverse=True,
-            frameon=False,
-            handletextpad=0.1,
-            markerscale=1.8,
-            fontsize=9,
-        )
-        file.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(file, transparent=True, metadata={"Date": None})
-        plt.close(figure)
-
-
-def _draw_panel(
-    panel: Axes, products: pd.DataFrame, model: str, ink: str, colours: tuple[str, ...]
-) -> None:
-    panel.axhline(1, color=ink, linewidth=1)
-    recipe_of_row = products["recipe"].where(products["recipe"].isin(RECIPES), RECIPES[-1])
-    for recipe, colour in reversed([*zip(RECIPES, colours, strict=True)]):
-        rows = products[recipe_of_row == recipe]
-        panel.scatter(
-            rows["median_s"] * 1e6,
-            rows[model] / rows["median_s"],
-            s=8,
-            color=colour,
+        grid = sns.relplot(
+            predicted.assign(ratio=predicted["predicted"] / predicted["median_s"]),
+            x="microseconds",
+            y="ratio",
+            col="model",
+            hue="recipe",
+            hue_order=RECIPES,
+            palette=list(colours),
+            height=3.4,
+            aspect=0.95,
+            s=12,
             alpha=0.75,
-            linewidths=0,
-            label=recipe,
+            linewidth=0,
         )
-    panel.set(xscale="log", yscale="log", ylim=(0.01, 2))
-    panel.set_yticks([0.01, 0.1, 0.5, 1, 2], ["0.01", "0.1", "0.5", "1", "2"])
-    panel.minorticks_off()
-    panel.grid(color=ink, alpha=0.15)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.set_title(f"{MODELS[model]}: {mean_error(products, model)} off")
+        grid.set(xscale="log", yscale="log", ylim=(0.01, 2))
+        grid.set_axis_labels("measured time, µs", "predicted / measured time")
+        for panel, model in zip(grid.axes.flat, MODELS, strict=True):
+            panel.set_title(f"{MODELS[model]}: {mean_error(products, model)} off")
+            panel.set_yticks([0.01, 0.1, 0.5, 1, 2], ["0.01", "0.1", "0.5", "1", "2"])
+            panel.minorticks_off()
+            panel.grid(color=ink, alpha=0.15)
+        grid.refline(y=1, color=ink, linestyle="-", linewidth=1)
+        sns.move_legend(grid, "upper center", bbox_to_anchor=(0.5, 0), ncol=4, title=None)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        grid.savefig(file, transparent=True, metadata={"Date": None})
 
 
 if __name__ == "__main__":
