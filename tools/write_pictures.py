@@ -6,7 +6,7 @@ the records. tools/take_screenshots.py takes the pictures of the report.
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import matplotlib as mpl
 import pandas as pd
@@ -41,7 +41,7 @@ def draw_errors(products: pd.DataFrame, palette: str, file: Path) -> None:
     """
     ink, colours = PALETTES[palette]
     inked = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
-    style = {
+    style: dict[Any, object] = {
         "font.size": 11,
         "axes.titlesize": 11,
         "svg.fonttype": "none",  # text stays text, which the test reads
