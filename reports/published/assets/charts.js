@@ -131,8 +131,9 @@
     place(row) {
       const box = this.plot.querySelector(".root .background").getBoundingClientRect();
       const [x, y] = [["x", this.chart.x], ["y", this.chart.y]].map(([name, key]) => {
-        const scale = this.view.scale(name);
-        return scale(row[key]) + (scale.bandwidth?.() ?? 0) / 2;
+        const scale = this.view.scale(name), offset = this.chart.offsets[name];
+        const within = offset ? this.view.scale(`${name}Offset`)(row[offset]) : (scale.bandwidth?.() ?? 0) / 2;
+        return scale(row[key]) + within;
       });
       return { x: box.left + x, y: box.top + y, inside: x >= -1 && y >= -1 && x <= box.width + 1 && y <= box.height + 1 };
     }
@@ -203,7 +204,8 @@
     const markup = '<svg viewBox="-2 -1.5 4 3" aria-hidden="true"><path></path></svg>';
     const drawing = element("template", { innerHTML: markup }).content.firstChild, path = drawing.firstChild;
     path.setAttribute("d", entry.path ?? "M-2,0H2");
-    path.style[entry.path ? "fill" : "stroke"] = entry.colour;
+    path.style[entry.path && !entry.is_open ? "fill" : "stroke"] = entry.colour;
+    if (entry.is_open) path.style.strokeWidth = 0.3;
     if (!entry.path) {
       path.style.strokeWidth = entry.dash ? 0.3 : 0.7;
       if (entry.dash) path.style.strokeDasharray = entry.dash.map((length) => length / 6).join(" ");
@@ -225,7 +227,7 @@
     page.rows ??= (table) => (page.read ??= {})[table] ??= tableRows(page.tables[table]);
     const chart = page.charts[holder.dataset.chart];
     const hidden = {};
-    chart.legend.forEach((entry) => { hidden[entry.field] = new Set(); });
+    chart.legend.filter((entry) => entry.field).forEach((entry) => { hidden[entry.field] = new Set(); });
     const box = element("div", { className: "panels" });
     box.style.setProperty("--columns", chart.columns);
     let views = [];
@@ -255,7 +257,9 @@
     }
     if (chart.legend.length > 1) {
       tools.append(group("legend", "Legend: each button hides and shows a series", ...chart.legend.map((entry) => {
-        const button = element("button", { type: "button", title: "hide or show" }, swatch(entry), entry.label ?? entry.value);
+        const words = [swatch(entry), entry.label ?? entry.value];
+        if (!entry.field) return element("span", {}, ...words);  // it explains a colour, and hides nothing
+        const button = element("button", { type: "button", title: "hide or show" }, ...words);
         pressed(button, true);
         button.addEventListener("click", () => {
           const values = hidden[entry.field], show = values.has(entry.value);
