@@ -153,6 +153,7 @@ def symbolic(
     fill_axes(axes, "mnk", sizes)
     if missing := [f"--{axis}" for axis in "mkn" if axes and axis not in axes]:
         raise ValueError(f"a value of the expression needs {' '.join(missing)} too")
+    recipe = formulas.TORCHAO_NAMES.get(recipe, recipe)
     chosen = formulas.choose_constants(device, constants, datasheet(device))
     if linear:
         expression = formulas.linear_expression(chosen, recipe, fused)

@@ -314,6 +314,8 @@ def _replace(path: Path, content: bytes) -> None:
     """Write a regular file beside `path`, flush it, rename it; raises OSError."""
     if path.is_symlink():
         raise OSError(None, "is a symbolic link; give the file that it points to", str(path))
+    if path.is_dir():
+        raise OSError(None, "is a folder; give the name of a file", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

@@ -240,6 +240,7 @@ B300 = SETS["torchao-0.18.0"]["nvidia-b300"]
 SIZES = (4096, 14336, 1000)
 EXPRESSIONS = [
     ("h100-sxm --recipe tensorwise", formulas.product_expression(H100, "tensorwise")),
+    ("h100-sxm --recipe fp8_axiswise", formulas.product_expression(H100, "rowwise")),
     ("h100-sxm --recipe rowwise --linear --fused",
      formulas.linear_expression(H100, "rowwise", fused=True)),
     ("nvidia-b300 --recipe blockwise --role weight",

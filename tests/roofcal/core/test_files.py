@@ -67,6 +67,13 @@ def test_a_link_is_refused_and_what_it_points_to_stays(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists()
 
 
+def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="is a folder; give the name of a file") as caught:
+        write_bytes(tmp_path, b"text")
+    assert caught.value.filename == str(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     assert read_limited(tmp_path / "a", 5) == b"12345"
