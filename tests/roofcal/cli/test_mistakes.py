@@ -110,7 +110,7 @@ OF_PUBLICATIONS = [
         ("--linear --role input", "not --role too"),
         ("--inference --fused", "--fused needs --linear or --role"),
         ("--m 4", "needs --k --n too"),
-        ("--recipe fp8_tensorwise", "did you mean 'tensorwise'? known: bf16, bl"),
+        ("--recipe tensorwize", "did you mean 'tensorwise'? known: bf16, bl"),
         ("--role x --recipe rowwise", "known: grad_output, input, weight"),
         ("--constants x", "known: datasheet, torchao-0.18.0, torchao-2025"),
     )),
