@@ -356,13 +356,6 @@ def test_the_reason_names_what_is_missing(
         number_of(test)
 
 
-def test_a_claim_on_an_op_that_is_awaited_says_so(number_of: NumberOf) -> None:
-    later = {"later": {"axes": ["m"], "recipes": ["bf16"], "providers": ["fused"]}}
-    test = {"op": "later", "points": {"recipe": "bf16"}, "quantity": "time_us"}
-    with pytest.raises(Untestable, match="op later is not built yet"):
-        number_of(test, awaited=later)
-
-
 def test_a_constant_is_that_of_the_calibration(number_of: NumberOf, h200: DeviceSpec) -> None:
     share = number_of({"constant": "dram_copy_bytes_per_s", "quantity": "fraction_of_bandwidth"})
     assert share.value == pytest.approx(4e12 / h200.dram_bytes_per_s)
