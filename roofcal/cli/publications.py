@@ -16,7 +16,6 @@ from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder, run_folders
 
 if TYPE_CHECKING:
-    from roofcal.publish.derive import Descriptions
     from roofcal.publish.verify import Outcome
 
 NO_MANIFEST = 3  # the exit code where nothing is wrong, yet a publication has no manifest
@@ -40,14 +39,14 @@ def publish(*, run: Path | None = None, again: tuple[Path, ...] = ()) -> None:
         if again:
             for folder in again:
                 _refuse_other_folder(folder)
-            folders = run_folders_anew(again, Path(place), _descriptions())
+            folders = run_folders_anew(again, Path(place))
         else:
             assert run  # one of both is given
             folders = [checked_folder(run)]
         for folder in folders:
             check_terms(folder, limits, paths.PUBLISHED)
         for folder in folders:
-            print(freeze(folder, paths.PUBLISHED, paths.DEVICES, claims))
+            print(freeze(folder, paths.PUBLISHED, claims))
     _write_site(paths.PUBLISHED)
 
 
@@ -66,7 +65,7 @@ def _write_site(out: Path) -> int:
     """Write the site and count what is left out, with a note on stderr for each."""
     from roofcal.publish.site.write import write_site
 
-    left_out = write_site(paths.PUBLISHED, out, _descriptions(), paths.CLAIMS)
+    left_out = write_site(paths.PUBLISHED, out)
     for folder in left_out:
         problem = printable(folder.problems[0])
         print(f"left out of the site: {folder.key}: {problem}", file=sys.stderr)
@@ -103,7 +102,7 @@ def _outcome(folder: Path, quick: bool, *, quiet: bool) -> "Outcome":
     from roofcal.publish.verify import verify as verified
 
     _refuse_other_folder(folder)
-    outcome = verified(folder, _descriptions(), quick=quick)
+    outcome = verified(folder, quick=quick)
     if quiet:
         return outcome
     print(f"{folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
@@ -121,12 +120,6 @@ def _refuse_other_folder(folder: Path) -> None:
             f"{folder}: is no publication (no environment.jsonl); give folders like "
             f"{paths.PUBLISHED}/<device>/<environment_id>"
         )
-
-
-def _descriptions() -> "Descriptions":
-    from roofcal.publish.derive import Descriptions
-
-    return Descriptions(devices=paths.DEVICES, models=paths.MODELS)
 
 
 _WORDS = {

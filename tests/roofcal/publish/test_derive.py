@@ -4,7 +4,6 @@ from pathlib import Path
 
 from roofcal.core.paths import RunFolder
 from roofcal.publish.derive import derive, derived_names, report_tables
-from tests.roofcal.published import DESCRIPTIONS
 
 
 def test_every_derived_file_is_made_again_bit_by_bit_on_another_number_of_cores(
@@ -13,13 +12,13 @@ def test_every_derived_file_is_made_again_bit_by_bit_on_another_number_of_cores(
     run = RunFolder.at(made)
     assert derived_names(run) == ["calibration.jsonl", "breakeven.csv", "llm.csv"]
     published = [name for name in derived_names(run) if (made / name).is_file()]
-    derived = dict(derive(run, published, tmp_path / run.name, DESCRIPTIONS))
+    derived = dict(derive(run, published, tmp_path / run.name))
     assert derived == {name: (made / name).read_bytes() for name in published}
     assert set(published) == {"calibration.jsonl", "breakeven.csv"}
 
 
 def test_the_tables_are_those_that_the_report_wrote(made: Path, two_cores: None) -> None:
-    tables = report_tables(RunFolder.at(made), DESCRIPTIONS.devices)
+    tables = report_tables(RunFolder.at(made))
     assert set(tables) == {f"tables/{path.name}" for path in (made / "tables").iterdir()}
     for name, content in tables.items():
         assert content == (made / name).read_bytes(), name
