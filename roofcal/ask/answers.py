@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from roofcal.core.units import GB, TERA, format_seconds
 
@@ -30,6 +30,7 @@ _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
 class Answer:
     """The answer to a question; `print` shows it as the command does."""
 
+    indent: ClassVar[int | None] = None  # of its JSON; None: all in one line
     if TYPE_CHECKING:  # a property or an attribute
 
         @property

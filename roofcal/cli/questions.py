@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from roofcal.claims import Entry
-    from roofcal.report.data.claims import Verdict
 
 
 def many_linears(
@@ -235,15 +234,16 @@ def claims(
 def _show(
     entries: "list[Entry]", devices: list[str], environment: str | None, *, json: bool
 ) -> None:
-    from roofcal.report.data.claims import as_document, as_text
+    from roofcal.ask.devices import datasheet
+    from roofcal.points.run import load_run
+    from roofcal.report.data.claims import JudgedClaims, evidence_of_run, judge
     from roofcal.study.run_search import find_run
 
-    runs = {name: find_run(name, environment) for name in devices}
-    verdicts = [(name, run.environment_id, _verdicts(run, entries)) for name, run in runs.items()]
-    if json:
-        print(dumps([as_document(*of_device) for of_device in verdicts], indent=1))
-    else:
-        print("\n\n".join(as_text(*of_device) for of_device in verdicts))
+    verdicts = {}
+    for run in [find_run(device, environment) for device in devices]:
+        evidence = evidence_of_run(load_run(run.folder, run.derived), datasheet(run.device))
+        verdicts[run.device, run.environment_id] = judge(entries, evidence)
+    show(JudgedClaims(verdicts), as_json=json)
 
 
 def _entries(ledger: str | None) -> "list[Entry]":
@@ -258,15 +258,6 @@ def _entries(ledger: str | None) -> "list[Entry]":
     if ledger not in (None, *ledgers):
         raise ValueError(f"unknown ledger '{ledger}'{did_you_mean_or_all(str(ledger), ledgers)}")
     return [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
-
-
-def _verdicts(run: RunFolder, entries: "list[Entry]") -> "list[Verdict]":
-    from roofcal.ask.devices import datasheet
-    from roofcal.points.run import load_run
-    from roofcal.report.data.claims import evidence_of_run, judge
-
-    loaded = load_run(run.folder, run.derived)
-    return judge(entries, evidence_of_run(loaded, datasheet(loaded.environment.device)))
 
 
 def table(

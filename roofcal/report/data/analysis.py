@@ -21,7 +21,7 @@ from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
 from roofcal.report.data.audit import not_ok, violations
-from roofcal.report.data.claims import Evidence, Verdict, judge
+from roofcal.report.data.claims import Evidence, Row, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
 from roofcal.report.data.constants import constants_table
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
@@ -53,7 +53,7 @@ class Analysis:
     sessions: Mapping[str, Sequence[Session]]
     peers: Sequence[Run] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
-    claims: Sequence[Verdict] = ()
+    claims: Sequence[Row] = ()
     panel: Sequence[PanelReading] = ()
 
     @property
