@@ -43,7 +43,7 @@ class Answer:
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the frame."""
-        return [dict(self.answer)]
+        return self.answer if isinstance(self.answer, list) else [dict(self.answer)]
 
     def frame(self) -> "pd.DataFrame":
         """The answer as a pandas frame."""
@@ -83,10 +83,6 @@ class ManyAnswers(Answer):
             }
             for row in self._rows
         ]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """As `answer`."""
-        return self.answer
 
     def text(self, width: int | None = None) -> str:  # noqa: ARG002 (programs read it, too)
         """The header and all rows."""

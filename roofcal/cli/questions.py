@@ -8,7 +8,6 @@ here. `table`: the tidy frame of an op, and `export`: calibrated constants, for 
 import runpy
 import sys
 from collections.abc import Sequence
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -188,7 +187,7 @@ def compare(
         limit: a slowdown beyond it is a regression (default: threshold)
         json: for programs, every point
     """
-    from roofcal.compare.as_text import as_text
+    from roofcal.compare.as_text import Comparison
     from roofcal.compare.comparison import OUTCOMES
     from roofcal.compare.comparison import compare as compared
     from roofcal.study.run_search import run_named
@@ -197,8 +196,7 @@ def compare(
         run_named(named_device(name), (paths.PUBLISHED, paths.RESULTS)) for name in (a, b)
     )
     comparison = compared(earlier, later, threshold, limit)
-    text = dumps(comparison, indent=1) if json else as_text(comparison)
-    write_or_print(text + "\n", out)
+    show(Comparison(comparison), as_json=json, out=out)
     return OUTCOMES[comparison["outcome"]]
 
 
