@@ -32,8 +32,6 @@ from roofcal.ops.linear.model import Passes, Weights
 if TYPE_CHECKING:
     import pandas as pd
 
-    from roofcal.claims import Entry
-
 
 def many_linears(
     *,
@@ -200,62 +198,46 @@ def compare(
     return OUTCOMES[comparison["outcome"]]
 
 
-def claims_of_all(*, ledger: str | None = None, json: bool = False) -> None:
+def claims(
+    *,
+    ledger: str | None = None,
+    json: bool = False,
+    device: str | None = None,
+    environment: str | None = None,
+) -> None:
     """Print the verdicts, device by device.
 
     Args:
         ledger: claims of config/claims/<ledger>.yaml alone
         json: for programs, with what was printed
-    """
-    from roofcal.study.run_search import runs_with_records
-    from roofcal.study.runs import RunsError
-
-    entries = _entries(ledger)
-    devices = sorted({run.device for run in runs_with_records()})
-    if not devices:
-        raise RunsError("nothing is measured or published; `make study` measures this machine")
-    _show(entries, devices, None, json=json)
-
-
-def claims(
-    *, device: str, environment: str | None = None, ledger: str | None = None, json: bool = False
-) -> None:
-    """Print the verdicts of one device.
-
-    Args:
         device: e.g. nvidia-h200; default: all with records
         environment: with --device; default: the latest calibrated one
     """
-    _show(_entries(ledger), [device], environment, json=json)
-
-
-def _show(
-    entries: "list[Entry]", devices: list[str], environment: str | None, *, json: bool
-) -> None:
     from roofcal.ask.devices import datasheet
-    from roofcal.points.run import load_run
-    from roofcal.report.data.claims import JudgedClaims, evidence_of_run, judge
-    from roofcal.study.run_search import find_run
-
-    verdicts = {}
-    for run in [find_run(device, environment) for device in devices]:
-        evidence = evidence_of_run(load_run(run.folder, run.derived), datasheet(run.device))
-        verdicts[run.device, run.environment_id] = judge(entries, evidence)
-    show(JudgedClaims(verdicts), as_json=json)
-
-
-def _entries(ledger: str | None) -> "list[Entry]":
-    """The claims of one ledger, of all without its name."""
     from roofcal.claims import load_claims
     from roofcal.core.names import did_you_mean_or_all
+    from roofcal.points.run import load_run
+    from roofcal.report.data.claims import JudgedClaims, evidence_of_run, judge
+    from roofcal.study.run_search import find_run, runs_with_records
+    from roofcal.study.runs import RunsError
 
+    if environment and not device:
+        raise ValueError("--environment needs --device")
     entries = load_claims(paths.CLAIMS)
     ledgers = list(dict.fromkeys(entry.ledger.ledger for entry in entries))
     if not ledgers:
         raise ValueError(f"{paths.CLAIMS}: holds no claims")
     if ledger not in (None, *ledgers):
         raise ValueError(f"unknown ledger '{ledger}'{did_you_mean_or_all(str(ledger), ledgers)}")
-    return [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
+    asked = [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
+    devices = [device] if device else sorted({run.device for run in runs_with_records()})
+    if not devices:
+        raise RunsError("nothing is measured or published; `make study` measures this machine")
+    verdicts = {}
+    for run in [find_run(name, environment) for name in devices]:
+        evidence = evidence_of_run(load_run(run.folder, run.derived), datasheet(run.device))
+        verdicts[run.device, run.environment_id] = judge(asked, evidence)
+    show(JudgedClaims(verdicts), as_json=json)
 
 
 def table(
@@ -361,6 +343,6 @@ LLM: Final = Command(
 DEVICES: Final = Command({"": devices})
 JUDGE: Final = Command({"": judge})
 COMPARE: Final = Command({"": compare})
-CLAIMS: Final = Command({"--device": claims, "": claims_of_all})
+CLAIMS: Final = Command({"": claims})
 TABLE: Final = Command({"": table}, either=("format", "json"))
 EXPORT: Final = Command({"": export}, either=("format", "json"), is_needed=True)

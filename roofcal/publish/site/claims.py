@@ -7,7 +7,7 @@ from typing import Any, Final
 from roofcal.claims import Entry, Ledger
 from roofcal.publish.site.devices import site_table
 from roofcal.publish.site.publications import Publication
-from roofcal.report.data.claims import Evidence, counts_text, judge
+from roofcal.report.data.claims import counts_text, evidence_of_run, judge
 from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.columns import text, wide
 
@@ -34,12 +34,7 @@ def judged_ledgers(
     verdicts = {}
     for publication in newest:
         analysis = publication.analysis
-        evidence = Evidence(
-            device=publication.device,
-            frame=analysis.frames.get,
-            calibration=analysis.run.calibration,
-            spec=analysis.spec,
-        )
+        evidence = evidence_of_run(analysis.run, analysis.spec, analysis.frames)
         verdicts[publication.key] = judge(entries, evidence)
     columns = [wide("says", "claim"), text("theirs", "theirs")]
     for publication in newest:

@@ -89,25 +89,29 @@ class Evidence:
         return self.spec
 
 
-def evidence_of_run(run: Run, spec: DeviceSpec | None) -> Evidence:
-    """The records of a run; each tidy table is made once, when a claim needs it."""
+def evidence_of_run(
+    run: Run, spec: DeviceSpec | None, frames: Mapping[str, pd.DataFrame] | None = None
+) -> Evidence:
+    """The records of a run; each tidy table is made once, when a claim needs it.
+
+    frames: op -> its tidy table, where they are at hand.
+    """
 
     @cache
     def frame(op: str) -> pd.DataFrame | None:
+        if frames is not None:
+            return frames.get(op)
         return run.points(op, spec).table if op in run.ops else None
 
     device = run.environment.device
     return Evidence(device=device, frame=frame, calibration=run.calibration, spec=spec)
 
 
-def own_number(
-    entry: Entry, test: Expression, evidence: Evidence, points: Where, base: Where
-) -> OwnNumber:
+def own_number(test: Expression, evidence: Evidence, points: Where, base: Where) -> OwnNumber:
     """Our number for the quantity of a test.
 
     Args:
-        entry: the claim.
-        test: what it states; that of the claim, or the same as the source timed it.
+        test: what the claim states.
         evidence: the records.
         points: column -> value of the rows that the quantity is about.
         base: the same for the rows that a speed-up is over.
@@ -134,9 +138,9 @@ def own_number(
             high=constant.ci95_high * scale,
             basis=f"calibrated constant {test.constant}",
         )
-    rows = _rows(entry, evidence, points)
+    rows = _rows(test, evidence, points)
     if test.quantity == "speedup":
-        return _speedup(_fastest(test, rows), _fastest(test, _rows(entry, evidence, base)))
+        return _speedup(_fastest(test, rows), _fastest(test, _rows(test, evidence, base)))
     numbers = [_number_of_row(test, row, evidence) for row in rows]
     if test.pick == "median":
         middle = summarise([number.value for number in numbers])
@@ -149,17 +153,17 @@ def own_number(
     return numbers[rows.index(_fastest(test, rows))]
 
 
-def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
+def _rows(test: Expression, evidence: Evidence, points: Where) -> list[Row]:
     """Rows with a time among those that `points` selects.
 
     Raises Untestable without any, and for a median over fewer than half of the points.
     """
-    op = str(entry.test.op if entry.test else None)
+    op = str(test.op)
     if evidence.frame(op) is None:
         raise Untestable(f"op {op} is not among the records of this device")
     # What is said of the fastest point is said of all measured points, those of probes too.
-    is_of_all = entry.test is not None and entry.test.pick == "fastest"
-    frames = [evidence.frame(name) for name in (ops_of_products(op) if is_of_all else [op])]
+    names = ops_of_products(op) if test.pick == "fastest" else [op]
+    frames = [evidence.frame(name) for name in names]
     parts = [_selected(frame, PROTOCOL | points) for frame in frames if frame is not None]
     selected = pd.concat(parts, ignore_index=True)
     if selected.empty:
@@ -169,7 +173,7 @@ def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
     if timed.empty:
         row = _as_dicts(selected)[0]
         raise Untestable(f"{_point_text(row)}: {row['status']}: {row['reason']}")
-    if entry.test and entry.test.pick == "median" and 2 * len(timed) < len(selected):
+    if test.pick == "median" and 2 * len(timed) < len(selected):
         raise Untestable(f"only {len(timed)} of the {len(selected)} points have a time")
     return _as_dicts(timed)
 
@@ -276,7 +280,7 @@ def _judged(entry: Entry, evidence: Evidence) -> Row:
     if test is not None and theirs is not None:
         base = {**entry.points, **(test.against or {})}
         try:
-            ours = own_number(entry, test, evidence, entry.points, base)
+            ours = own_number(test, evidence, entry.points, base)
             # it holds if any part of our interval lies within what the claim allows
             enough = test.relation == "<=" or ours.high >= theirs * (1 - test.tolerance)
             not_too_much = test.relation == ">=" or ours.low <= theirs * (1 + test.tolerance)
@@ -285,7 +289,7 @@ def _judged(entry: Entry, evidence: Evidence) -> Row:
                 # the points of `against` change only as `as_source.against` says
                 own = {**entry.points, **source.points}
                 with suppress(Untestable):
-                    other = own_number(entry, test, evidence, own, {**base, **source.against})
+                    other = own_number(test, evidence, own, {**base, **source.against})
         except Untestable as why:
             reason = str(why)
     unit = UNITS.get(test.quantity, "") if test else ""

@@ -236,7 +236,7 @@ def number_of(of_run: Evidence, tmp_path: Path) -> NumberOf:
         (entry,) = entries(tmp_path, {"test": {"value": 1} | test}, **changes)
         assert entry.test is not None
         base = {**entry.points, **(entry.test.against or {})}
-        return own_number(entry, entry.test, of_run, entry.points, base)
+        return own_number(entry.test, of_run, entry.points, base)
 
     return number
 
@@ -351,7 +351,7 @@ def test_a_datasheet_without_a_link_has_no_fraction_of_it(of_run: Evidence, tmp_
     assert entry.test is not None
     lonely = replace(of_run, spec=replace(of_run.datasheet, link_bytes_per_s=None))
     with pytest.raises(Untestable, match="states no link_gb_per_s"):
-        own_number(entry, entry.test, lonely, {}, {})
+        own_number(entry.test, lonely, {}, {})
 
 
 @pytest.mark.parametrize("quantity", ["fraction_of_peak", "fraction_of_bandwidth"])
@@ -360,4 +360,4 @@ def test_a_fraction_needs_a_datasheet(of_run: Evidence, tmp_path: Path, quantity
     (entry,) = entries(tmp_path, {"test": test})
     assert entry.test is not None
     with pytest.raises(Untestable, match="config/devices has none of nvidia-h200"):
-        own_number(entry, entry.test, replace(of_run, spec=None), entry.points, {})
+        own_number(entry.test, replace(of_run, spec=None), entry.points, {})
