@@ -39,32 +39,26 @@ def derive(run: RunFolder, names: Iterable[str], place: Path) -> Iterator[tuple[
     Raises:
         ValueError: a file cannot be made; the message names it.
     """
+    folder, calibration = run.folder, place / run.calibration_file.name
     for name in names:
         try:
-            content = _derived_bytes(name, run, place)
+            spec = datasheet(run.device)
+            match name:
+                case "calibration.jsonl":
+                    text = encode(calibrate(folder, spec)) + "\n"
+                case "breakeven.csv":
+                    text = run_map(folder, calibration)
+                case "llm.csv":
+                    text = run_table(folder, calibration, spec, load_models(paths.MODELS))
+                case _:
+                    op = Path(name).stem
+                    also = list(_other_calibrations(run, op, place))
+                    predictions = predict_run(folder, calibration, op, spec, also=also)
+                    text = "".join(encode(prediction) + "\n" for prediction in predictions)
         except ValueError as error:
             raise ValueError(f"{run.folder / name}: cannot be made again: {error}") from None
-        write_bytes(place / name, content)
-        yield name, content
-
-
-def _derived_bytes(name: str, run: RunFolder, place: Path) -> bytes:
-    """The bytes of one derived file; raises what its stage raises."""
-    folder, calibration = run.folder, place / run.calibration_file.name
-    spec = datasheet(run.device)
-    match name:
-        case "calibration.jsonl":
-            text = encode(calibrate(folder, spec)) + "\n"
-        case "breakeven.csv":
-            text = run_map(folder, calibration)
-        case "llm.csv":
-            text = run_table(folder, calibration, spec, load_models(paths.MODELS))
-        case _:
-            op = Path(name).stem
-            also = list(_other_calibrations(run, op, place))
-            predictions = predict_run(folder, calibration, op, spec, also=also)
-            text = "".join(encode(prediction) + "\n" for prediction in predictions)
-    return text.encode()
+        write_bytes(place / name, text.encode())
+        yield name, text.encode()
 
 
 def report_tables(run: RunFolder) -> dict[str, bytes]:

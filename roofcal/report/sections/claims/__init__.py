@@ -42,11 +42,11 @@ COLUMNS: Final = (
 
 def claims_table(verdicts: Sequence[Row]) -> pd.DataFrame:
     """Every claim with its verdict, their numbers and ours: the CSV beside the page."""
-    printed = [
-        "; ".join(f"{key} {number:g}" for key, number in row["printed"].items()) or None
-        for row in verdicts
-    ]
-    return pd.DataFrame(verdicts, columns=list(FIELDS)).assign(printed=printed)
+    table = pd.DataFrame(verdicts, columns=list(FIELDS))
+    table["printed"] = table["printed"].map(
+        lambda printed: "; ".join(f"{key} {value:g}" for key, value in printed.items()) or None
+    )
+    return table
 
 
 def _answer(analysis: Analysis) -> Answer:
