@@ -35,7 +35,9 @@ def run(tmp_path: Path) -> Path:
     return finished_run(tmp_path / "results")
 
 
-def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: Path) -> None:
+def test_records_calibration_tables_and_report_are_frozen_with_a_manifest(
+    run: Path, tmp_path: Path
+) -> None:
     target = publish(run, tmp_path / "published")
     assert target == tmp_path / "published/made-up" / ENVIRONMENT.environment_id
     files = set(files_in(target))
@@ -44,14 +46,14 @@ def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: P
     assert any(name.startswith("tables/") and name.endswith(".csv") for name in files)
     original = read_records(run / "measurements/probe_math.jsonl", Measurement)
     assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_manifest_has_every_file(run: Path, tmp_path: Path) -> None:
-    target = publish(run, tmp_path / "published")
+    archive = (target / "plan/probe_copy.jsonl.gz").read_bytes()
+    assert archive[4:8] == b"\0\0\0\0", "holds no time of writing"
+    assert len(gzip.decompress(archive).splitlines()) == len(
+        read_records(run / "plan/probe_copy.jsonl", PlanPoint)
+    )
     manifest = read_manifest(target)
     assert manifest is not None
-    assert set(manifest["files"]) == set(files_in(target)) - {"manifest.json"}
+    assert set(manifest["files"]) == files - {"manifest.json"}
     assert manifest["commit"] == checkout_commit()
 
 
@@ -134,16 +136,6 @@ def test_an_unfinished_run_is_refused_and_what_it_lacks_is_named(
     with pytest.raises(PublishError, match=f": {missing} is missing; finish the study first"):
         publish(run, tmp_path / "published")
     assert not (tmp_path / "published").exists()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_archive_holds_no_time_of_writing(run: Path, tmp_path: Path) -> None:
-    target = publish(run, tmp_path / "published")
-    archive = (target / "plan/probe_copy.jsonl.gz").read_bytes()
-    assert archive[4:8] == b"\0\0\0\0"
-    assert len(gzip.decompress(archive).splitlines()) == len(
-        read_records(run / "plan/probe_copy.jsonl", PlanPoint)
-    )
 
 
 def test_a_publication_carries_the_verdicts_of_the_ledger_and_verifies_when_it_grows(

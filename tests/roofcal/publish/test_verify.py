@@ -24,7 +24,10 @@ def quickly(folder: Path) -> Outcome:
     return verify(folder, quick=True)
 
 
-def test_a_publication_holds_in_full(folder: Path) -> None:
+def test_a_publication_holds_bit_by_bit_on_another_number_of_cores(
+    folder: Path, two_cores: None
+) -> None:
+    """Calibration, break-even map and all tables are made again."""
     outcome = verify(folder)
     assert (outcome.state, outcome.problems, outcome.notes) == ("holds", (), ())
 
