@@ -282,7 +282,7 @@ def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
         if published is None:
             raise
         return RunFrames(device, published.environment_id, published).table(op)
-    return tidy_table(run.folder, run.derived, op, paths.DEVICES)
+    return tidy_table(run.folder, run.derived, op)
 
 
 def published_without_samples(device: str, environment: str | None) -> RunFolder | None:
