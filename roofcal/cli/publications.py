@@ -8,15 +8,12 @@ import tempfile
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from roofcal.cli.commands import Command, checked_folder
 from roofcal.core import paths
 from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder, run_folders
-
-if TYPE_CHECKING:
-    from roofcal.publish.verify import Outcome
 
 NO_MANIFEST = 3  # the exit code where nothing is wrong, yet a publication has no manifest
 
@@ -81,11 +78,23 @@ def verify(*folders: Path, quick: bool = False, json: bool = False) -> int:
         json: for programs
     """
     from roofcal.publish.verify import claimed_twice
+    from roofcal.publish.verify import verify as verified
 
     named = list(folders) or [run.folder for run in run_folders(paths.PUBLISHED)]
     if not named:
         raise ValueError(f"{paths.PUBLISHED}: nothing is published there")
-    outcomes = [_outcome(folder, quick, quiet=json) for folder in named]
+    outcomes = []
+    for folder in named:
+        _refuse_other_folder(folder)
+        outcome = verified(folder, quick=quick)
+        outcomes.append(outcome)
+        if json:
+            continue
+        print(f"{folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
+        for note in outcome.notes:
+            print(f"  note: {printable(note)}")
+        for problem in outcome.problems:
+            print(f"error: {printable(problem)}", file=sys.stderr)
     twice = [] if folders else list(claimed_twice(paths.PUBLISHED))
     if json:
         publications = [asdict(o) | {"folder": o.folder.as_posix()} for o in outcomes]
@@ -95,22 +104,6 @@ def verify(*folders: Path, quick: bool = False, json: bool = False) -> int:
     if twice or any(outcome.problems for outcome in outcomes):
         return 2
     return NO_MANIFEST if any(o.state == "no manifest" for o in outcomes) else 0
-
-
-def _outcome(folder: Path, quick: bool, *, quiet: bool) -> "Outcome":
-    """Verify one folder and print the outcome; raises ValueError for one that is no publication."""
-    from roofcal.publish.verify import verify as verified
-
-    _refuse_other_folder(folder)
-    outcome = verified(folder, quick=quick)
-    if quiet:
-        return outcome
-    print(f"{folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
-    for note in outcome.notes:
-        print(f"  note: {printable(note)}")
-    for problem in outcome.problems:
-        print(f"error: {printable(problem)}", file=sys.stderr)
-    return outcome
 
 
 def _refuse_other_folder(folder: Path) -> None:
