@@ -158,23 +158,6 @@ class Claim(_Model):
         return self
 
 
-class AwaitedOp(_Model):
-    """The names of an op that is not built yet; they are not used once it is."""
-
-    axes: Annotated[list[Text], Field(min_length=1)]
-    recipes: Annotated[list[Text], Field(min_length=1)]
-    providers: Annotated[list[Text], Field(min_length=1)]
-
-    def has_recipe(self, name: str) -> bool:
-        """As roofcal.ops.spec.OpSpec.has_recipe."""
-        return name in self.recipes
-
-    @property
-    def every_provider(self) -> list[str]:
-        """As roofcal.ops.spec.OpSpec.every_provider."""
-        return self.providers
-
-
 class Ledger(_Model):
     """config/claims/<ledger>.yaml: the claims of one source.
 
@@ -189,7 +172,6 @@ class Ledger(_Model):
     hardware: Text
     device: Text | None = None
     caveat: str = ""
-    awaited: dict[str, AwaitedOp] = {}
     claims: Annotated[list[Claim], Field(min_length=1)]
 
 
@@ -205,7 +187,6 @@ class Entry:
     value    their number, in the unit of the test's quantity; None where they printed none
     printed  what they printed beside it
     points   column -> value of the rows of the tidy table that are tested, sizes included
-    awaited  whether its op is not built yet
     """
 
     id: str
@@ -219,7 +200,6 @@ class Entry:
     hardware: str
     device: str | None
     note: str
-    awaited: bool = False
 
 
 def load_claims(folder: Path) -> list[Entry]:
@@ -258,7 +238,7 @@ def _ledger_entries(folder: Path, errors: list[str]) -> Iterator[Entry]:
                 f"{path}: title: is that of {other} too; say which part of the source each has"
             )
         for claim in ledger.claims:
-            problems = list(claim_errors(f"{path}: {claim.id}", claim, ledger.awaited))
+            problems = list(claim_errors(f"{path}: {claim.id}", claim))
             errors += problems
             for entry in [] if problems else _entries_of_claim(ledger, claim):
                 if entry.id in file_of_id:
@@ -269,7 +249,7 @@ def _ledger_entries(folder: Path, errors: list[str]) -> Iterator[Entry]:
 
 def _entries_of_claim(ledger: Ledger, claim: Claim) -> Iterator[Entry]:
     test = claim.test
-    op = BY_NAME.get(test.op) or ledger.awaited.get(test.op) if test and test.op else None
+    op = BY_NAME.get(test.op) if test and test.op else None
     axes = tuple(op.axes) if op else ("m", "n", "k")
     for row in claim.rows or [{}]:
         sizes: dict[str, str | int] = {axis: int(row[axis]) for axis in axes if axis in row}
@@ -295,23 +275,20 @@ def _entries_of_claim(ledger: Ledger, claim: Claim) -> Iterator[Entry]:
             hardware=claim.hardware or ledger.hardware,
             device=claim.device or ledger.device,
             note=claim.note,
-            awaited=test is not None and test.op in ledger.awaited and test.op not in BY_NAME,
         )
 
 
-def claim_errors(where: str, claim: Claim, awaited: Mapping[str, AwaitedOp]) -> Iterator[str]:
+def claim_errors(where: str, claim: Claim) -> Iterator[str]:
     """One line per name in a claim that its op does not have, with the nearest one.
 
     where: file and claim, for the messages.
-    awaited: ops that are not built yet, by name.
     """
     test = claim.test
     if test is None or test.op is None:
         return
-    op = BY_NAME.get(test.op) or awaited.get(test.op)
+    op = BY_NAME.get(test.op)
     if op is None:
-        hint = did_you_mean_or_all(test.op, [*BY_NAME, *awaited])
-        yield f"{where}: unknown op '{test.op}'{hint}"
+        yield f"{where}: unknown op '{test.op}'{did_you_mean_or_all(test.op, BY_NAME)}"
         return
     selections = {"points": test.points, "against": test.against or {}}
     if test.as_source:
@@ -331,7 +308,7 @@ def claim_errors(where: str, claim: Claim, awaited: Mapping[str, AwaitedOp]) -> 
                 yield f"{where}: rows: {key} is a whole number above 0 (got {size!r})"
 
 
-def _selection_errors(where: str, selection: Where, op: OpSpec | AwaitedOp) -> Iterator[str]:
+def _selection_errors(where: str, selection: Where, op: OpSpec) -> Iterator[str]:
     """What is wrong with columns, and with the values they must have."""
     yield from unknown_names(where, "column", selection, (*op.axes, *COLUMNS))
     for column, value in selection.items():

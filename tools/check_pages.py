@@ -18,7 +18,6 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from roofcal.core import paths
-from roofcal.publish.derive import Descriptions
 from roofcal.publish.site.write import write_site
 
 _SHOWN_LINES: Final = 40  # of the difference of a file
@@ -57,8 +56,7 @@ def visible_lines(name: Path, content: bytes) -> list[str]:
 def main() -> int:
     """Compare the published pages with those made now, and print the differences."""
     with tempfile.TemporaryDirectory() as temporary:
-        descriptions = Descriptions(devices=paths.DEVICES, models=paths.MODELS)
-        write_site(paths.PUBLISHED, Path(temporary), descriptions, paths.CLAIMS)
+        write_site(paths.PUBLISHED, Path(temporary))
         differences = list(differing_files(paths.PUBLISHED, Path(temporary)))
     for name, lines in differences:
         print(f"{paths.PUBLISHED / name}: not what the code makes of the records")

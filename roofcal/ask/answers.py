@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from roofcal.core.units import GB, TERA, format_seconds
 
@@ -30,6 +30,7 @@ _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
 class Answer:
     """The answer to a question; `print` shows it as the command does."""
 
+    indent: ClassVar[int | None] = None  # of its JSON; None: all in one line
     if TYPE_CHECKING:  # a property or an attribute
 
         @property
@@ -42,7 +43,7 @@ class Answer:
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the frame."""
-        return [dict(self.answer)]
+        return self.answer if isinstance(self.answer, list) else [dict(self.answer)]
 
     def frame(self) -> "pd.DataFrame":
         """The answer as a pandas frame."""
@@ -82,10 +83,6 @@ class ManyAnswers(Answer):
             }
             for row in self._rows
         ]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """As `answer`."""
-        return self.answer
 
     def text(self, width: int | None = None) -> str:  # noqa: ARG002 (programs read it, too)
         """The header and all rows."""

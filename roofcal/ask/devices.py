@@ -146,10 +146,6 @@ class Devices(Answer):
             )
         return rows
 
-    def rows(self) -> list[dict[str, Any]]:
-        """A row per device."""
-        return self.answer
-
     def parts(self) -> Iterator[str | list[str]]:
         """Measured devices with their environments first."""
         width = max((len(row["device"]) for row in self.answer), default=0)

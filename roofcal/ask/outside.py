@@ -37,6 +37,7 @@ Clock = Literal["settled", "burst"]
 FEWEST: Final = 5
 _COLUMNS: Final = ("recipe", "m", "n", "k", "seconds")
 _GEMM: Final = BY_NAME["gemm"]
+_LIBRARY: Final = "cublaslt"  # whose limits of shapes hold
 
 
 _ERRORS: Final = (
@@ -96,12 +97,9 @@ def hold_against(
     model: Model,
     sources: Sources,
     run: RunFolder | None,
-    provider: str = "cublaslt",
     clock: Clock = "settled",
 ) -> OutsideEvidence:
     """The products of a file beside their predictions for the library.
-
-    provider: whose limits of shapes hold.
 
     Raises CsvError naming file, line and column of up to 20 mistakes, and PredictError for bursts
     where no measured points of the run say what they take.
@@ -118,10 +116,10 @@ def hold_against(
         recipe, shape = cells["recipe"], {axis: int(cells[axis]) for axis in "mnk"}
         linear = _linear(recipe, cells.get("casts_by", "none"))
         reasons, why = unknown, None
-        if refusal(_GEMM, provider, recipe, shape):
-            multiples = _GEMM.size_multiples(provider, recipe)
+        if refusal(_GEMM, _LIBRARY, recipe, shape):
+            multiples = _GEMM.size_multiples(_LIBRARY, recipe)
             wanted = ", ".join(f"{axis} in multiples of {n}" for axis, n in multiples.items())
-            reasons, why = refused, f"{provider} takes {recipe} with {wanted}"
+            reasons, why = refused, f"{_LIBRARY} takes {recipe} with {wanted}"
         elif linear.casts != "none" and not (
             has_casts(recipe) and linear.casts in cast_providers(model, sources, linear)
         ):

@@ -164,7 +164,8 @@ def checked_folder(folder: Path) -> Path:
 def show(answer: Answer, *, as_json: bool = False, out: Path | None = None) -> None:
     """Print an answer, or write it to a file; sentences end where the terminal does."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not out else None
-    write_or_print((json.dumps(answer.answer) if as_json else answer.text(width)) + "\n", out)
+    text = json.dumps(answer.answer, indent=answer.indent) if as_json else answer.text(width)
+    write_or_print(f"{text}\n", out)
 
 
 def write_or_print(text: str, out: Path | None) -> None:

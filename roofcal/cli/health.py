@@ -2,12 +2,10 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from roofcal.cli.commands import Command, write_or_print
+from roofcal.cli.commands import Command, show
 from roofcal.core import paths
 from roofcal.core.names import printable
 from roofcal.core.statistics import BETWEEN_CARDS
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from roofcal.study.schema import Backend
 
 UNHEALTHY = 1  # the exit code where a card is slower or fails a point, or `fleet` has none like it
-_OTHER_ENVIRONMENT = ", measured in another environment, which may make a difference by itself"
-FEWEST_CARDS = 5  # before the publication is left: the limits of three or four cards are wide
 
 
 def every_card(
@@ -59,18 +55,9 @@ def health(
         json: for programs, every op
     """
     from roofcal.core.machine.nvml import survey_gpus
-    from roofcal.health.comparison import (
-        FEWEST,
-        HealthError,
-        compare_cards,
-        compare_with_publication,
-        read_card,
-        read_fleet,
-    )
+    from roofcal.health.comparison import HealthError, judge_card
     from roofcal.health.panel import measure_card
     from roofcal.study.discover import discover
-    from roofcal.study.run_search import find_publication
-    from roofcal.study.runs import RunsError
 
     _say_what_is_left_out()
     if silent := survey_gpus().silent:
@@ -78,33 +65,10 @@ def health(
     environment = discover(paths.DEVICES)[0]
     panel, timing = _protocol(environment.backend)
     folder = measure_card(panel, environment, timing, out)
-    card = f"{folder.parent.name}/{folder.name}"
-    cards = len(list(folder.parents[1].glob("*/*/environment.jsonl")))
-    run = None
-    if cards < FEWEST_CARDS:
-        try:
-            # Not a run of this machine: a card that is compared with itself is healthy.
-            run = find_publication(environment.device, environment.environment_id)
-        except RunsError as error:
-            if cards < FEWEST:
-                raise HealthError(
-                    f"{folder}: measured, and there is nothing to compare it with but fewer than "
-                    f"two other cards: {error}"
-                ) from None
-    if run is None:
-        verdicts = compare_cards(read_fleet(folder.parents[1]))
-        own = [verdict for verdict in verdicts if verdict.card == card]
-        if not any(verdict.deviations or verdict.failures for verdict in own):
-            raise HealthError(
-                f"{folder}: measured, and no point of it is on {FEWEST - 1} other cards of its "
-                "fleet; measure them again with one config/health.yaml"
-            )
-    else:
-        other = "" if run.environment_id == environment.environment_id else _OTHER_ENVIRONMENT
-        print(f"compared with the publication {run.name}{other}", file=sys.stderr)
-        published = read_card(run.folder)
-        own = [compare_with_publication(card, read_card(folder), published, threshold)]
-    return _answer(own, as_json=json, out=None)
+    verdicts, remark = judge_card(folder, environment, threshold)
+    if remark:
+        print(remark, file=sys.stderr)
+    return _show(verdicts, as_json=json)
 
 
 def _say_what_is_left_out() -> None:
@@ -164,17 +128,13 @@ def fleet(
         from roofcal.health.page import write_page
 
         write_page(page, folder, cards, verdicts)
-    return _answer(verdicts, as_json=json, out=out)
+    return _show(verdicts, as_json=json, out=out)
 
 
-def _answer(verdicts: "Sequence[CardVerdict]", *, as_json: bool, out: Path | None) -> int:
-    from roofcal.health.page import as_text
+def _show(verdicts: "Sequence[CardVerdict]", *, as_json: bool, out: Path | None = None) -> int:
+    from roofcal.health.page import JudgedCards
 
-    if as_json:
-        text = dumps([asdict(verdict) for verdict in verdicts], indent=1) + "\n"
-    else:
-        text = as_text(verdicts)
-    write_or_print(text, out)
+    show(JudgedCards(verdicts), as_json=as_json, out=out)
     return 0 if all(verdict.is_healthy for verdict in verdicts) else UNHEALTHY
 
 

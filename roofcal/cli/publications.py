@@ -8,16 +8,12 @@ import tempfile
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from roofcal.cli.commands import Command, checked_folder
 from roofcal.core import paths
 from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder, run_folders
-
-if TYPE_CHECKING:
-    from roofcal.publish.derive import Descriptions
-    from roofcal.publish.verify import Outcome
 
 NO_MANIFEST = 3  # the exit code where nothing is wrong, yet a publication has no manifest
 
@@ -40,14 +36,14 @@ def publish(*, run: Path | None = None, again: tuple[Path, ...] = ()) -> None:
         if again:
             for folder in again:
                 _refuse_other_folder(folder)
-            folders = run_folders_anew(again, Path(place), _descriptions())
+            folders = run_folders_anew(again, Path(place))
         else:
             assert run  # one of both is given
             folders = [checked_folder(run)]
         for folder in folders:
             check_terms(folder, limits, paths.PUBLISHED)
         for folder in folders:
-            print(freeze(folder, paths.PUBLISHED, paths.DEVICES, claims))
+            print(freeze(folder, paths.PUBLISHED, claims))
     _write_site(paths.PUBLISHED)
 
 
@@ -66,7 +62,7 @@ def _write_site(out: Path) -> int:
     """Write the site and count what is left out, with a note on stderr for each."""
     from roofcal.publish.site.write import write_site
 
-    left_out = write_site(paths.PUBLISHED, out, _descriptions(), paths.CLAIMS)
+    left_out = write_site(paths.PUBLISHED, out)
     for folder in left_out:
         problem = printable(folder.problems[0])
         print(f"left out of the site: {folder.key}: {problem}", file=sys.stderr)
@@ -82,11 +78,23 @@ def verify(*folders: Path, quick: bool = False, json: bool = False) -> int:
         json: for programs
     """
     from roofcal.publish.verify import claimed_twice
+    from roofcal.publish.verify import verify as verified
 
     named = list(folders) or [run.folder for run in run_folders(paths.PUBLISHED)]
     if not named:
         raise ValueError(f"{paths.PUBLISHED}: nothing is published there")
-    outcomes = [_outcome(folder, quick, quiet=json) for folder in named]
+    outcomes = []
+    for folder in named:
+        _refuse_other_folder(folder)
+        outcome = verified(folder, quick=quick)
+        outcomes.append(outcome)
+        if json:
+            continue
+        print(f"{folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
+        for note in outcome.notes:
+            print(f"  note: {printable(note)}")
+        for problem in outcome.problems:
+            print(f"error: {printable(problem)}", file=sys.stderr)
     twice = [] if folders else list(claimed_twice(paths.PUBLISHED))
     if json:
         publications = [asdict(o) | {"folder": o.folder.as_posix()} for o in outcomes]
@@ -98,22 +106,6 @@ def verify(*folders: Path, quick: bool = False, json: bool = False) -> int:
     return NO_MANIFEST if any(o.state == "no manifest" for o in outcomes) else 0
 
 
-def _outcome(folder: Path, quick: bool, *, quiet: bool) -> "Outcome":
-    """Verify one folder and print the outcome; raises ValueError for one that is no publication."""
-    from roofcal.publish.verify import verify as verified
-
-    _refuse_other_folder(folder)
-    outcome = verified(folder, _descriptions(), quick=quick)
-    if quiet:
-        return outcome
-    print(f"{folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
-    for note in outcome.notes:
-        print(f"  note: {printable(note)}")
-    for problem in outcome.problems:
-        print(f"error: {printable(problem)}", file=sys.stderr)
-    return outcome
-
-
 def _refuse_other_folder(folder: Path) -> None:
     """Raises ValueError for a folder that is no publication."""
     if not RunFolder.at(folder).environment_file.is_file():
@@ -121,12 +113,6 @@ def _refuse_other_folder(folder: Path) -> None:
             f"{folder}: is no publication (no environment.jsonl); give folders like "
             f"{paths.PUBLISHED}/<device>/<environment_id>"
         )
-
-
-def _descriptions() -> "Descriptions":
-    from roofcal.publish.derive import Descriptions
-
-    return Descriptions(devices=paths.DEVICES, models=paths.MODELS)
 
 
 _WORDS = {

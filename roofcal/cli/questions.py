@@ -8,7 +8,6 @@ here. `table`: the tidy frame of an op, and `export`: calibrated constants, for 
 import runpy
 import sys
 from collections.abc import Sequence
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -32,9 +31,6 @@ from roofcal.ops.linear.model import Passes, Weights
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from roofcal.claims import Entry
-    from roofcal.report.data.claims import Verdict
 
 
 def many_linears(
@@ -189,7 +185,7 @@ def compare(
         limit: a slowdown beyond it is a regression (default: threshold)
         json: for programs, every point
     """
-    from roofcal.compare.as_text import as_text
+    from roofcal.compare.as_text import Comparison
     from roofcal.compare.comparison import OUTCOMES
     from roofcal.compare.comparison import compare as compared
     from roofcal.study.run_search import run_named
@@ -198,75 +194,50 @@ def compare(
         run_named(named_device(name), (paths.PUBLISHED, paths.RESULTS)) for name in (a, b)
     )
     comparison = compared(earlier, later, threshold, limit)
-    text = dumps(comparison, indent=1) if json else as_text(comparison)
-    write_or_print(text + "\n", out)
+    show(Comparison(comparison), as_json=json, out=out)
     return OUTCOMES[comparison["outcome"]]
 
 
-def claims_of_all(*, ledger: str | None = None, json: bool = False) -> None:
+def claims(
+    *,
+    ledger: str | None = None,
+    json: bool = False,
+    device: str | None = None,
+    environment: str | None = None,
+) -> None:
     """Print the verdicts, device by device.
 
     Args:
         ledger: claims of config/claims/<ledger>.yaml alone
         json: for programs, with what was printed
-    """
-    from roofcal.study.run_search import runs_with_records
-    from roofcal.study.runs import RunsError
-
-    entries = _entries(ledger)
-    devices = sorted({run.device for run in runs_with_records()})
-    if not devices:
-        raise RunsError("nothing is measured or published; `make study` measures this machine")
-    _show(entries, devices, None, json=json)
-
-
-def claims(
-    *, device: str, environment: str | None = None, ledger: str | None = None, json: bool = False
-) -> None:
-    """Print the verdicts of one device.
-
-    Args:
         device: e.g. nvidia-h200; default: all with records
         environment: with --device; default: the latest calibrated one
     """
-    _show(_entries(ledger), [device], environment, json=json)
-
-
-def _show(
-    entries: "list[Entry]", devices: list[str], environment: str | None, *, json: bool
-) -> None:
-    from roofcal.report.data.claims import as_document, as_text
-    from roofcal.study.run_search import find_run
-
-    runs = {name: find_run(name, environment) for name in devices}
-    verdicts = [(name, run.environment_id, _verdicts(run, entries)) for name, run in runs.items()]
-    if json:
-        print(dumps([as_document(*of_device) for of_device in verdicts], indent=1))
-    else:
-        print("\n\n".join(as_text(*of_device) for of_device in verdicts))
-
-
-def _entries(ledger: str | None) -> "list[Entry]":
-    """The claims of one ledger, of all without its name."""
+    from roofcal.ask.devices import datasheet
     from roofcal.claims import load_claims
     from roofcal.core.names import did_you_mean_or_all
+    from roofcal.points.run import load_run
+    from roofcal.report.data.claims import JudgedClaims, evidence_of_run, judge
+    from roofcal.study.run_search import find_run, runs_with_records
+    from roofcal.study.runs import RunsError
 
+    if environment and not device:
+        raise ValueError("--environment needs --device")
     entries = load_claims(paths.CLAIMS)
     ledgers = list(dict.fromkeys(entry.ledger.ledger for entry in entries))
     if not ledgers:
         raise ValueError(f"{paths.CLAIMS}: holds no claims")
     if ledger not in (None, *ledgers):
         raise ValueError(f"unknown ledger '{ledger}'{did_you_mean_or_all(str(ledger), ledgers)}")
-    return [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
-
-
-def _verdicts(run: RunFolder, entries: "list[Entry]") -> "list[Verdict]":
-    from roofcal.ask.devices import datasheet
-    from roofcal.points.run import load_run
-    from roofcal.report.data.claims import evidence_of_run, judge
-
-    loaded = load_run(run.folder, run.derived)
-    return judge(entries, evidence_of_run(loaded, datasheet(loaded.environment.device)))
+    asked = [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
+    devices = [device] if device else sorted({run.device for run in runs_with_records()})
+    if not devices:
+        raise RunsError("nothing is measured or published; `make study` measures this machine")
+    verdicts = {}
+    for run in [find_run(name, environment) for name in devices]:
+        evidence = evidence_of_run(load_run(run.folder, run.derived), datasheet(run.device))
+        verdicts[run.device, run.environment_id] = judge(asked, evidence)
+    show(JudgedClaims(verdicts), as_json=json)
 
 
 def table(
@@ -311,7 +282,7 @@ def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
         if published is None:
             raise
         return RunFrames(device, published.environment_id, published).table(op)
-    return tidy_table(run.folder, run.derived, op, paths.DEVICES)
+    return tidy_table(run.folder, run.derived, op)
 
 
 def published_without_samples(device: str, environment: str | None) -> RunFolder | None:
@@ -372,6 +343,6 @@ LLM: Final = Command(
 DEVICES: Final = Command({"": devices})
 JUDGE: Final = Command({"": judge})
 COMPARE: Final = Command({"": compare})
-CLAIMS: Final = Command({"--device": claims, "": claims_of_all})
+CLAIMS: Final = Command({"": claims})
 TABLE: Final = Command({"": table}, either=("format", "json"))
 EXPORT: Final = Command({"": export}, either=("format", "json"), is_needed=True)

@@ -1,21 +1,31 @@
-"""A comparison as text for a person."""
+"""A comparison as the answer to a question: its JSON values, and text for a person."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+from roofcal.ask.answers import Answer
 from roofcal.compare.point_changes import MOVED
 from roofcal.core.records import CODE
 from roofcal.core.visits.intervals import MEANINGS
 
 Row = Mapping[str, Any]
+_SHOWN: Final = 10
 
 
-def as_text(comparison: Mapping[str, Any], shown: int = 10) -> str:
-    """The comparison as text: at most `shown` lines of each list, and how many more there are."""
-    return "\n".join(_comparison_lines(comparison, shown))
+@dataclass(frozen=True)
+class Comparison(Answer):
+    """What `compare` found; of each list the text has the first _SHOWN lines."""
+
+    answer: Mapping[str, Any]
+    indent = 1
+
+    def parts(self) -> Iterator[list[str]]:
+        """Runs, common shifts, then what moved; the last line says what follows."""
+        yield list(_comparison_lines(self.answer))
 
 
-def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str]:
+def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
     for name in ("a", "b"):
         run = comparison[name]
         yield f"{name.upper()}: {run['device']} {run['environment']}"
@@ -42,7 +52,7 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
     yield f"{sum(counts.values())} points after the common shifts, {beyond}: {parts}"
     yield f"(before them: {raw['SLOWER']} SLOWER, {raw['FASTER']} FASTER)"
     moved = [row for row in comparison["points"] if row["verdict"] in MOVED]
-    yield from _first_rows(moved, _point_line, shown)
+    yield from _first_rows(moved, _point_line)
     for title, key, line in _LISTS:
         rows = comparison[key]
         if key == "constants" and rows:
@@ -52,7 +62,7 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
             yield f"{title}: unknown, because a run has none"
         else:
             yield f"{title}: {len(rows) or 'none'}"
-            yield from _first_rows(rows, line, shown)
+            yield from _first_rows(rows, line)
     for op, count in comparison["left_out"].items():
         yield f"not planned in B: {op}, of which {count} points are ok in A"
     yield ""
@@ -77,11 +87,11 @@ def _interval(row: Row) -> str:
     return f"{row['low']:+.1%} to {row['high']:+.1%}"
 
 
-def _first_rows(rows: Sequence[Row], line: Callable[[Row], str], shown: int) -> Iterator[str]:
-    for row in rows[:shown]:
+def _first_rows(rows: Sequence[Row], line: Callable[[Row], str]) -> Iterator[str]:
+    for row in rows[:_SHOWN]:
         yield f"  {line(row)}"
-    if len(rows) > shown:
-        yield f"  ... and {len(rows) - shown} more (--json has all)"
+    if len(rows) > _SHOWN:
+        yield f"  ... and {len(rows) - _SHOWN} more (--json has all)"
 
 
 def _point_line(row: Row) -> str:

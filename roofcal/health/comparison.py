@@ -27,8 +27,14 @@ from roofcal.core.visits.differences import FALSE_ALARMS, Array, scatter
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL, POINT, Column, declared
 from roofcal.points.reader import NOT_REACHED, SeenPoint, read_points, with_intervals
+from roofcal.study.run_search import find_publication
+from roofcal.study.runs import RunsError
 
 FEWEST: Final = 3  # cards that have a point: two that differ do not say which is slow
+_FEWEST_OF_FLEET: Final = 5  # before the publication is left: limits of three or four are wide
+_OTHER_ENVIRONMENT: Final = (
+    ", measured in another environment, which may make a difference by itself"
+)
 _KEPT: Final = 3.5  # robust deviations from the median within which a card counts as healthy
 _EXPLAINS: Final = 0.5  # share of a deviation that a cause has to account for
 _HOTTER_C: Final = 5.0  # beyond the fleet's median, and with a thermal reason: temperature
@@ -334,6 +340,42 @@ def compare_with_publication(
         )
     common = [table[table["point"].isin(pairs["point"])] for table in (own, other)]
     return _verdict(card, points, deviations, pd.concat(common), why_not)
+
+
+def judge_card(
+    folder: Path, environment: Environment, threshold: float
+) -> tuple[list[CardVerdict], str]:
+    """(the verdict on one card, what it is compared with where that is a publication).
+
+    It is compared with its fleet of five cards or more, else with the publication; three or four
+    cards are a fleet where nothing is published. Raises HealthError where nothing can be compared.
+
+    folder: <device>/<environment_id>/<node>/<card>, with the records of the others beside it.
+    """
+    card, root = f"{folder.parent.name}/{folder.name}", folder.parents[1]
+    cards = len(list(root.glob("*/*/environment.jsonl")))
+    if cards < _FEWEST_OF_FLEET:
+        try:
+            # Not a run of this machine: a card that is compared with itself is healthy.
+            run = find_publication(environment.device, environment.environment_id)
+        except RunsError as error:
+            if cards < FEWEST:
+                raise HealthError(
+                    f"{folder}: measured, and there is nothing to compare it with but fewer than "
+                    f"two other cards: {error}"
+                ) from None
+        else:
+            other = "" if run.environment_id == environment.environment_id else _OTHER_ENVIRONMENT
+            published = read_card(run.folder)
+            verdict = compare_with_publication(card, read_card(folder), published, threshold)
+            return [verdict], f"compared with the publication {run.name}{other}"
+    own = [verdict for verdict in compare_cards(read_fleet(root)) if verdict.card == card]
+    if not any(verdict.deviations or verdict.failures for verdict in own):
+        raise HealthError(
+            f"{folder}: measured, and no point of it is on {FEWEST - 1} other cards of its "
+            "fleet; measure them again with one config/health.yaml"
+        )
+    return own, ""
 
 
 def slowdown_of_jobs(verdicts: Sequence[CardVerdict], op: str, size: int) -> float:

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from roofcal.ask.answers import Answer
 from roofcal.core.files import write_bytes
 from roofcal.core.statistics import MATTERS
 from roofcal.fitting.panel_factors import spread_between_cards
@@ -54,21 +55,33 @@ def counted_cards(verdicts: Verdicts) -> str:
     return f"{slow} of {len(compared)} cards are slower than the others{others}"
 
 
-def as_text(verdicts: Verdicts) -> str:
-    """The table, points and ops without a verdict, the spread of cards, and what jobs lose."""
-    failures = (
-        f"{verdict.card} fails {failure['point']}: {failure['status']}"
-        f"{f' ({reason})' if (reason := failure['reason']) else ''}"
-        for verdict in verdicts
-        for failure in verdict.failures
-    )
-    uncompared = (
-        f"{verdict.card}: {op} is not compared: {why}"
-        for verdict in verdicts
-        for op, why in verdict.uncompared.items()
-    )
-    lines = chain(_table(verdicts), failures, uncompared, _spreads_and_costs(verdicts))
-    return "\n".join(lines) + "\n"
+@dataclass(frozen=True)
+class JudgedCards(Answer):
+    """Verdicts on cards, the worst first."""
+
+    verdicts: Verdicts
+    indent = 1
+
+    @property
+    def answer(self) -> list[dict[str, Any]]:
+        """An object per card, with every op."""
+        return [asdict(verdict) for verdict in self.verdicts]
+
+    def parts(self) -> Iterator[list[str]]:
+        """The table, points and ops without a verdict, the spread of cards, and what jobs lose."""
+        yield list(_table(self.verdicts))
+        yield [
+            f"{verdict.card} fails {failure['point']}: {failure['status']}"
+            f"{f' ({reason})' if (reason := failure['reason']) else ''}"
+            for verdict in self.verdicts
+            for failure in verdict.failures
+        ]
+        yield [
+            f"{verdict.card}: {op} is not compared: {why}"
+            for verdict in self.verdicts
+            for op, why in verdict.uncompared.items()
+        ]
+        yield list(_spreads_and_costs(self.verdicts))
 
 
 def _table(verdicts: Verdicts) -> Iterator[str]:
@@ -89,7 +102,7 @@ def _table(verdicts: Verdicts) -> Iterator[str]:
         other = "-" if by_op else verdict.word
         yield f"{verdict.card:{width}}  {cells}  {verdict.cause or other}"
         if by_op:
-            yield f"{'  its limit':{width}}  {limits}".rstrip()
+            yield f"{'  its limit':{width}}  {limits}"
 
 
 def _spreads_and_costs(verdicts: Verdicts) -> Iterator[str]:

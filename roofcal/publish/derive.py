@@ -1,13 +1,13 @@
 """Every derived file of a run folder again, from its plan and measurements alone."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from roofcal.ask.breakeven_map import run_map
+from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.csv_table import run_table
 from roofcal.calibrate.calibration import calibrate
-from roofcal.core.devices import load_device
+from roofcal.core import paths
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import encode, read_records
@@ -19,18 +19,6 @@ from roofcal.ops import BY_NAME
 from roofcal.report.write import tables_of_run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Descriptions:
-    """What derived files are made of beside records; all of it is part of a checkout.
-
-    devices  folder of datasheets; not every device has one
-    models   folder of language models
-    """
-
-    devices: Path
-    models: Path
-
-
 def derived_names(run: RunFolder) -> list[str]:
     """Files that `derive` can make of a run, the calibration first: the others are made from it."""
     studies = {op for op in run.measured_ops() if op in BY_NAME and BY_NAME[op].role == "study"}
@@ -38,9 +26,7 @@ def derived_names(run: RunFolder) -> list[str]:
     return ["calibration.jsonl", *predictions, *DERIVED_TABLES]
 
 
-def derive(
-    run: RunFolder, names: Iterable[str], place: Path, descriptions: Descriptions
-) -> Iterator[tuple[str, bytes]]:
+def derive(run: RunFolder, names: Iterable[str], place: Path) -> Iterator[tuple[str, bytes]]:
     """(name, bytes) of derived files of a run, made by the present code and written to `place`.
 
     Args:
@@ -49,43 +35,35 @@ def derive(
             never from that of the run: the calibration is derived before or comes first.
         place: folder <device>/<environment_id>. Calibrations of other environments are read from
             the folders beside it, or else beside the run's.
-        descriptions: datasheets and language models.
 
     Raises:
         ValueError: a file cannot be made; the message names it.
     """
+    folder, calibration = run.folder, place / run.calibration_file.name
     for name in names:
         try:
-            content = _derived_bytes(name, run, place, descriptions)
+            spec = datasheet(run.device)
+            match name:
+                case "calibration.jsonl":
+                    text = encode(calibrate(folder, spec)) + "\n"
+                case "breakeven.csv":
+                    text = run_map(folder, calibration)
+                case "llm.csv":
+                    text = run_table(folder, calibration, spec, load_models(paths.MODELS))
+                case _:
+                    op = Path(name).stem
+                    also = list(_other_calibrations(run, op, place))
+                    predictions = predict_run(folder, calibration, op, spec, also=also)
+                    text = "".join(encode(prediction) + "\n" for prediction in predictions)
         except ValueError as error:
             raise ValueError(f"{run.folder / name}: cannot be made again: {error}") from None
-        write_bytes(place / name, content)
-        yield name, content
+        write_bytes(place / name, text.encode())
+        yield name, text.encode()
 
 
-def _derived_bytes(name: str, run: RunFolder, place: Path, descriptions: Descriptions) -> bytes:
-    """The bytes of one derived file; raises what its stage raises."""
-    folder, calibration = run.folder, place / run.calibration_file.name
-    datasheet = descriptions.devices / f"{run.device}.yaml"
-    spec = load_device(datasheet) if datasheet.is_file() else None
-    match name:
-        case "calibration.jsonl":
-            text = encode(calibrate(folder, spec)) + "\n"
-        case "breakeven.csv":
-            text = run_map(folder, calibration)
-        case "llm.csv":
-            text = run_table(folder, calibration, spec, load_models(descriptions.models))
-        case _:
-            op = Path(name).stem
-            also = list(_other_calibrations(run, op, place))
-            predictions = predict_run(folder, calibration, op, spec, also=also)
-            text = "".join(encode(prediction) + "\n" for prediction in predictions)
-    return text.encode()
-
-
-def report_tables(run: RunFolder, devices: Path) -> dict[str, bytes]:
+def report_tables(run: RunFolder) -> dict[str, bytes]:
     """tables/*.csv of a run by path in its folder, from its records and derived files."""
-    tables = tables_of_run(run.folder, devices)
+    tables = tables_of_run(run.folder, paths.DEVICES)
     return {f"tables/{name}": text.encode() for name, text in tables.items()}
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from roofcal.claims import Entry
+from roofcal.core import paths
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import check_folder
 from roofcal.core.jsonl import read_plan, read_records, read_single_record, write_records
@@ -24,7 +25,7 @@ from roofcal.core.records import Calibration, Environment, Measurement, Predicti
 from roofcal.ops import BY_NAME, point_problem
 from roofcal.points.columns import MODEL
 from roofcal.points.run import load_run
-from roofcal.publish.derive import Descriptions, derive, derived_names
+from roofcal.publish.derive import derive, derived_names
 from roofcal.publish.verify import claimed_twice, record_problems
 from roofcal.report.data.prediction_errors import error_by_regime, error_of
 from roofcal.report.write import write_report
@@ -38,9 +39,7 @@ class PublishError(ValueError):
     """A run that is not finished, or whose environment is published with other records."""
 
 
-def publish(
-    folder: Path, published: Path, devices_folder: Path, claims: Sequence[Entry] = ()
-) -> Path:
+def publish(folder: Path, published: Path, claims: Sequence[Entry] = ()) -> Path:
     """The folder reports/published/<device>/<environment_id> of the finished run of `folder`.
 
     Predictions with the calibration of another environment are left out unless that calibration is
@@ -68,7 +67,7 @@ def publish(
         _freeze_records(run, fresh, target.parent)
         _refuse_other_records(fresh, RunFolder.at(target))
         page = fresh.folder / "report.html"
-        write_report([(fresh.folder, fresh.folder)], page, devices_folder, claims)
+        write_report([(fresh.folder, fresh.folder)], page, paths.DEVICES, claims)
         write_manifest(fresh.folder, checkout_commit())
         replaced = Path(place) / "replaced"
         try:
@@ -137,9 +136,7 @@ _NEVER: Final = (
 )
 
 
-def run_folders_anew(
-    publications: Sequence[Path], place: Path, descriptions: Descriptions
-) -> list[Path]:
+def run_folders_anew(publications: Sequence[Path], place: Path) -> list[Path]:
     """Run folders below `place` with the records of publications and fresh derived files.
 
     All calibrations are derived first, because environments of one device predict each other.
@@ -157,9 +154,9 @@ def run_folders_anew(
             copy = shutil.copytree if part.is_dir() else shutil.copyfile
             (place / run.name).mkdir(parents=True, exist_ok=True)
             copy(part, place / run.name / part.name)
-        list(derive(run, derived_names(run)[:1], place / run.name, descriptions))
+        list(derive(run, derived_names(run)[:1], place / run.name))
     for run in runs:
-        list(derive(run, derived_names(run)[1:], place / run.name, descriptions))
+        list(derive(run, derived_names(run)[1:], place / run.name))
     return [place / run.name for run in runs]
 
 

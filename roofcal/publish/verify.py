@@ -19,7 +19,7 @@ from roofcal.core.manifest import NAME, ManifestError, differences, file_names, 
 from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder, run_folders
 from roofcal.core.records import Environment, Measurement
 from roofcal.ops import point_problem
-from roofcal.publish.derive import Descriptions, derive, derived_names, report_tables
+from roofcal.publish.derive import derive, derived_names, report_tables
 from roofcal.report.sections.claims import FILE as CLAIMS_FILE
 
 ROUNDING: Final = 1e-6  # relative: a thousandth of the narrowest interval of a constant
@@ -55,7 +55,7 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> Outcome:
+def verify(folder: Path, *, quick: bool = False) -> Outcome:
     """Verify one publication, reports/published/<device>/<environment_id>.
 
     quick: hashes, records, and the CSV tables from records and published derived files; else the
@@ -82,7 +82,7 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
     ]
     problems += record_problems(run)
     if not problems:  # nothing can be derived from damaged records
-        for name, again in _made_again(run, descriptions, quick):
+        for name, again in _made_again(run, quick):
             problem, note = _compare_bytes(folder / name, again)
             (problems if manifest else notes).extend([problem] if problem else [])
             notes += [note] if note else []
@@ -172,21 +172,19 @@ def _op_problems(run: RunFolder, op: str) -> Iterator[str]:
 _RESTORE: Final = "restore the folder with git, or publish the run again"
 
 
-def _made_again(
-    run: RunFolder, descriptions: Descriptions, quick: bool
-) -> Iterator[tuple[str, bytes]]:
+def _made_again(run: RunFolder, quick: bool) -> Iterator[tuple[str, bytes]]:
     """(path in the publication, bytes) of every file that follows from others."""
     if not quick:
         with tempfile.TemporaryDirectory() as temporary:
             place = Path(temporary) / run.name
             calibration, *others = derived_names(run)
             names = [calibration, *(name for name in others if (run.folder / name).is_file())]
-            yield from derive(run, names, place, descriptions)
+            yield from derive(run, names, place)
     # Verdicts follow from the ledger of the commit that published, which grows on; the manifest
     # has their hash.
     tables = {f"tables/{path.name}" for path in (run.folder / "tables").glob("*.csv")}
     published = tables - {f"tables/{CLAIMS_FILE}", *_NO_LONGER_MADE}
-    fresh = report_tables(run, descriptions.devices)
+    fresh = report_tables(run)
     for name in sorted({*published, *fresh}):
         yield name, fresh.get(name, b"")
 

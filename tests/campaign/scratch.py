@@ -48,7 +48,7 @@ def make_template(folder: Path) -> Path:
     write_records(run / "predictions/gemm.jsonl", predictions)
     with pytest.MonkeyPatch.context() as patch:  # no command below looks at the page
         patch.setattr("roofcal.publish.freeze.write_report", write_tables_alone)
-        publish(run, checkout / "reports/published", checkout / "config/devices")
+        publish(run, checkout / "reports/published")
     (folder / "secret").write_text(SECRET)
     return checkout
 

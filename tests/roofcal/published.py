@@ -9,22 +9,17 @@ from roofcal.ask.breakeven_map import run_map
 from roofcal.calibrate.calibration import calibrate
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
-from roofcal.publish.derive import Descriptions, report_tables
+from roofcal.publish.derive import report_tables
 from roofcal.publish.freeze import publish
-from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration
 from tests.roofcal.resamples import draw_few_resamples
 
-DESCRIPTIONS = Descriptions(devices=ROOT / "config/devices", models=ROOT / "config/models")
 
-
-def write_tables_alone(
-    folders: Sequence[tuple[Path, Path | None]], page: Path, devices: Path, *_: object
-) -> None:
+def write_tables_alone(folders: Sequence[tuple[Path, Path | None]], page: Path, *_: object) -> None:
     """Writes what write_report does of one run, but for its page, whose drawing takes a second."""
     ((folder, _derived),) = folders
-    for name, content in report_tables(RunFolder.at(folder), devices).items():
+    for name, content in report_tables(RunFolder.at(folder)).items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
     page.write_text("<!doctype html><title>report</title>")
@@ -50,4 +45,4 @@ def publish_made_up(folder: Path) -> Path:
         draw_few_resamples(patch)  # as all tests that derive its files again
         write_records(run / "calibration.jsonl", [calibrate(run)])
         (run / "breakeven.csv").write_text(run_map(run, run / "calibration.jsonl"))
-        return publish(run, folder / "published", DESCRIPTIONS.devices)
+        return publish(run, folder / "published")

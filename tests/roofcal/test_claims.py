@@ -8,16 +8,13 @@ import pytest
 from pydantic import ValidationError
 
 from roofcal.claims import (
-    AwaitedOp,
     Claim,
     ClaimError,
     Entry,
     Expression,
     claim_errors,
     load_claims,
-    read_ledgers,
 )
-from roofcal.ops import BY_NAME
 from tests.paths import ROOT
 from tests.roofcal.claim_ledgers import SPEEDUP, entries, written
 
@@ -40,12 +37,6 @@ def test_every_row_of_the_sources_is_a_claim(ours: list[Entry]) -> None:
     assert len(of(ours, "symm-mem-all-gather")) == 9
     assert len({entry.id for entry in ours}) == len(ours)
     assert all(entry.value is None or math.isfinite(entry.value) for entry in ours)
-
-
-def test_no_op_that_is_built_is_awaited() -> None:
-    ledgers = read_ledgers(CLAIMS, [])
-    assert ledgers
-    assert not {op for ledger in ledgers for op in ledger.awaited} & set(BY_NAME)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +178,6 @@ def test_a_claim_that_cannot_be_told_is_refused(claim: dict[str, Any], says: str
         Claim.model_validate({"id": "c", "says": "so"} | claim)
 
 
-AWAITED = {"later": AwaitedOp(axes=["m"], recipes=["bf16"], providers=["fused"])}
 ROW = {"cube": 64, "value": 1.5}
 
 
@@ -195,7 +185,7 @@ def said(test: dict[str, Any], *rows: dict[str, float]) -> list[str]:
     claim = Claim.model_validate(
         {"id": "c", "says": "so", "test": test, "rows": list(rows) or [ROW]}
     )
-    return list(claim_errors("x.yaml: c", claim, AWAITED))
+    return list(claim_errors("x.yaml: c", claim))
 
 
 def points(**changes: Any) -> dict[str, Any]:
@@ -238,13 +228,6 @@ def test_a_name_that_the_op_does_not_have(test: dict[str, Any], says: str) -> No
 def test_a_row_without_a_shape(row: dict[str, float], says: str) -> None:
     (error,) = said(SPEEDUP, row)
     assert says in error
-
-
-def test_an_awaited_op_is_checked_by_the_names_that_are_awaited() -> None:
-    fused = {"op": "later", "points": {"provider": "fused"}, "against": {"recipe": "bf16"}}
-    assert said(SPEEDUP | fused, {"m": 64, "value": 1}) == []
-    (error,) = said(SPEEDUP | fused | {"points": {"provider": "fuse"}}, {"m": 64, "value": 1})
-    assert "did you mean 'fused'?" in error
 
 
 def test_a_recipe_that_was_written_down_may_be_named() -> None:

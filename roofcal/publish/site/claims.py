@@ -7,7 +7,7 @@ from typing import Any, Final
 from roofcal.claims import Entry, Ledger
 from roofcal.publish.site.devices import site_table
 from roofcal.publish.site.publications import Publication
-from roofcal.report.data.claims import Evidence, counts_text, judge, own_text, source_text
+from roofcal.report.data.claims import counts_text, evidence_of_run, judge
 from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.columns import text, wide
 
@@ -34,12 +34,7 @@ def judged_ledgers(
     verdicts = {}
     for publication in newest:
         analysis = publication.analysis
-        evidence = Evidence(
-            device=publication.device,
-            frame=analysis.frames.get,
-            calibration=analysis.run.calibration,
-            spec=analysis.spec,
-        )
+        evidence = evidence_of_run(analysis.run, analysis.spec, analysis.frames)
         verdicts[publication.key] = judge(entries, evidence)
     columns = [wide("says", "claim"), text("theirs", "theirs")]
     for publication in newest:
@@ -49,16 +44,16 @@ def judged_ledgers(
     ledgers = {entry.ledger.ledger: entry.ledger for entry in entries}
     for name, ledger in ledgers.items():
         own = {
-            key: [verdict for verdict in of_all if verdict.entry.ledger.ledger == name]
+            key: [row for row in of_all if row["entry"].ledger.ledger == name]
             for key, of_all in verdicts.items()
         }
         rows = []
         for of_claim in zip(*own.values(), strict=True):
             row: dict[str, Any] = {}
             for key, verdict in zip(own, of_claim, strict=True):
-                row |= {"says": verdict.entry.says, "theirs": source_text(verdict)}
-                row |= {key: verdict.word}
-                row[f"ours {key}"] = verdict.reason or own_text(verdict.ours, verdict)
+                row |= {"says": verdict["says"], "theirs": verdict["theirs_shown"]}
+                row |= {key: verdict["verdict"]}
+                row[f"ours {key}"] = verdict["reason"] or verdict["ours_shown"]
             rows.append(row)
         yield LedgerVerdicts(
             ledger=ledger,

@@ -14,7 +14,6 @@ from roofcal.export.formats import FORMATS, export
 from roofcal.export.subject import ExportError, Subject
 from roofcal.points.roofs import constants_of
 from roofcal.points.run import load_run
-from roofcal.publish.derive import Descriptions
 from roofcal.publish.verify import verify
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.quality import times_by_hold
@@ -108,7 +107,7 @@ class LeftOut:
 
 
 def read_publications(
-    published: Path, descriptions: Descriptions, specs: Mapping[str, DeviceSpec]
+    published: Path, specs: Mapping[str, DeviceSpec]
 ) -> tuple[list[Publication], list[LeftOut]]:
     """(publications that hold, those that are left out).
 
@@ -120,7 +119,7 @@ def read_publications(
     """
     folders, left_out = {}, []
     for folder in run_folders(published):
-        outcome = verify(folder.folder, descriptions, quick=True)
+        outcome = verify(folder.folder, quick=True)
         if outcome.problems:
             # the first line says what is wrong; the folder of this machine is nobody's business
             lines = [problem.partition("\n")[0] for problem in outcome.problems]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.claims import Entry, load_claims
+from roofcal.core import paths
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import read_single_record
@@ -15,7 +16,6 @@ from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, read_manifest, write_manifest
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
-from roofcal.publish.derive import Descriptions
 from roofcal.publish.site import devices
 from roofcal.publish.site.charts import site_charts
 from roofcal.publish.site.claims import judged_ledgers
@@ -51,7 +51,6 @@ class _Site:
     left_out: Sequence[LeftOut]
     specs: Mapping[str, DeviceSpec]
     claims: Sequence[Entry]
-    descriptions: Descriptions
 
     def of_device(self, device: str) -> list[Publication]:
         """The publications of a device, the newest first."""
@@ -67,9 +66,7 @@ class _Site:
         }
 
 
-def write_site(
-    published: Path, out: Path, descriptions: Descriptions, claims_folder: Path
-) -> list[LeftOut]:
+def write_site(published: Path, out: Path) -> list[LeftOut]:
     """Write the site of all publications to `out`; equal publications give equal bytes.
 
     Where `out` is another folder than `published`, the publications are put beside the pages, so
@@ -84,15 +81,10 @@ def write_site(
         OSError: a file cannot be written.
     """
     _check_place(published, out)
-    specs = load_devices(descriptions.devices)
-    publications, left_out = read_publications(published, descriptions, specs)
-    site = _Site(
-        publications=publications,
-        left_out=left_out,
-        specs=specs,
-        claims=load_claims(claims_folder),
-        descriptions=descriptions,
-    )
+    specs = load_devices(paths.DEVICES)
+    publications, left_out = read_publications(published, specs)
+    claims = load_claims(paths.CLAIMS)
+    site = _Site(publications=publications, left_out=left_out, specs=specs, claims=claims)
     if out.resolve() != published.resolve():
         for publication in publications:
             _host(publication, out / publication.key, site)
@@ -127,7 +119,7 @@ def _host(publication: Publication, target: Path, site: _Site) -> None:
     shutil.rmtree(target, ignore_errors=True)
     for name in files_without_report(folder):
         write_bytes(target / name, (folder / name).read_bytes())
-    write_report([(target, target)], target / "report.html", site.descriptions.devices, site.claims)
+    write_report([(target, target)], target / "report.html", paths.DEVICES, site.claims)
     if manifest:
         write_manifest(target, manifest["commit"])
 
@@ -219,7 +211,7 @@ def _data(site: _Site) -> Iterator[tuple[str, Any]]:
     yield "vega", (drawings := site_charts())[0]
     yield "charts", drawings[1]
     yield "modelled", modelled_points(site.publications, site.specs)
-    models = load_models(site.descriptions.models)
+    models = load_models(paths.MODELS)
     yield "language_models", language_model_rows(site.publications, site.specs, models)
     for publication in site.publications:
         yield f"points/{publication.key}", measured_points(publication)

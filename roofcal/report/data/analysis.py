@@ -21,7 +21,7 @@ from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
 from roofcal.report.data.audit import not_ok, violations
-from roofcal.report.data.claims import Evidence, Verdict, judge
+from roofcal.report.data.claims import Row, evidence_of_run, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
 from roofcal.report.data.constants import constants_table
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
@@ -53,7 +53,7 @@ class Analysis:
     sessions: Mapping[str, Sequence[Session]]
     peers: Sequence[Run] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
-    claims: Sequence[Verdict] = ()
+    claims: Sequence[Row] = ()
     panel: Sequence[PanelReading] = ()
 
     @property
@@ -215,8 +215,6 @@ def analyse(
     panel = panel_readings(tables, sessions)
     factors = panel_factors(panel)
     frames = {op: on_panel_scale(table, factors) for op, table in tables.items()}
-    device = run.environment.device
-    evidence = Evidence(device=device, frame=frames.get, calibration=run.calibration, spec=spec)
     return Analysis(
         run=run,
         spec=spec,
@@ -224,7 +222,7 @@ def analyse(
         sessions=sessions,
         peers=peers,
         calibrations=calibrations or {},
-        claims=judge(claims, evidence),
+        claims=judge(claims, evidence_of_run(run, spec, frames)),
         panel=panel,
     )
 

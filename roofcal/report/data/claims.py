@@ -6,15 +6,17 @@ records, a datasheet or a calibration are missing, and the reason names what is.
 from the rows of a tidy table that the claim selects, or from the calibration.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from typing import Any, Final, Literal
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from roofcal.ask.answers import Answer, filled
 from roofcal.claims import Entry, Expression, Where
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
@@ -42,8 +44,7 @@ _WORK: Final = {
     "fraction_of_bandwidth": "dram_bytes",
 }
 Row = dict[str, Any]
-Word = Literal["holds", "does not hold", "cannot be tested"]
-WORDS: Final[tuple[Word, ...]] = ("holds", "does not hold", "cannot be tested")
+WORDS: Final = ("holds", "does not hold", "cannot be tested")
 UNITS: Final = {"time_us": "us", "tflops": "TFLOP/s", "speedup": "x"}
 _SIGNS: Final = {"about": "", ">=": "at least ", "<=": "at most "}
 _MARGINS: Final = {"about": "+-", ">=": "-", "<=": "+"}
@@ -53,8 +54,7 @@ class Untestable(Exception):  # noqa: N818 (a state of a claim, not an error of 
     """Why a claim cannot be tested on these records."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnNumber:
+class OwnNumber(NamedTuple):
     """Our number with its 95 % interval, in the unit of the quantity.
 
     basis  its origin
@@ -89,25 +89,29 @@ class Evidence:
         return self.spec
 
 
-def evidence_of_run(run: Run, spec: DeviceSpec | None) -> Evidence:
-    """The records of a run; each tidy table is made once, when a claim needs it."""
+def evidence_of_run(
+    run: Run, spec: DeviceSpec | None, frames: Mapping[str, pd.DataFrame] | None = None
+) -> Evidence:
+    """The records of a run; each tidy table is made once, when a claim needs it.
+
+    frames: op -> its tidy table, where they are at hand.
+    """
 
     @cache
     def frame(op: str) -> pd.DataFrame | None:
+        if frames is not None:
+            return frames.get(op)
         return run.points(op, spec).table if op in run.ops else None
 
     device = run.environment.device
     return Evidence(device=device, frame=frame, calibration=run.calibration, spec=spec)
 
 
-def own_number(
-    entry: Entry, test: Expression, evidence: Evidence, points: Where, base: Where
-) -> OwnNumber:
+def own_number(test: Expression, evidence: Evidence, points: Where, base: Where) -> OwnNumber:
     """Our number for the quantity of a test.
 
     Args:
-        entry: the claim.
-        test: what it states; that of the claim, or the same as the source timed it.
+        test: what the claim states.
         evidence: the records.
         points: column -> value of the rows that the quantity is about.
         base: the same for the rows that a speed-up is over.
@@ -134,9 +138,9 @@ def own_number(
             high=constant.ci95_high * scale,
             basis=f"calibrated constant {test.constant}",
         )
-    rows = _rows(entry, evidence, points)
+    rows = _rows(test, evidence, points)
     if test.quantity == "speedup":
-        return _speedup(_fastest(test, rows), _fastest(test, _rows(entry, evidence, base)))
+        return _speedup(_fastest(test, rows), _fastest(test, _rows(test, evidence, base)))
     numbers = [_number_of_row(test, row, evidence) for row in rows]
     if test.pick == "median":
         middle = summarise([number.value for number in numbers])
@@ -149,19 +153,17 @@ def own_number(
     return numbers[rows.index(_fastest(test, rows))]
 
 
-def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
+def _rows(test: Expression, evidence: Evidence, points: Where) -> list[Row]:
     """Rows with a time among those that `points` selects.
 
     Raises Untestable without any, and for a median over fewer than half of the points.
     """
-    op = str(entry.test.op if entry.test else None)
-    if entry.awaited:
-        raise Untestable(f"op {op} is not built yet")
+    op = str(test.op)
     if evidence.frame(op) is None:
         raise Untestable(f"op {op} is not among the records of this device")
     # What is said of the fastest point is said of all measured points, those of probes too.
-    is_of_all = entry.test is not None and entry.test.pick == "fastest"
-    frames = [evidence.frame(name) for name in (ops_of_products(op) if is_of_all else [op])]
+    names = ops_of_products(op) if test.pick == "fastest" else [op]
+    frames = [evidence.frame(name) for name in names]
     parts = [_selected(frame, PROTOCOL | points) for frame in frames if frame is not None]
     selected = pd.concat(parts, ignore_index=True)
     if selected.empty:
@@ -171,7 +173,7 @@ def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
     if timed.empty:
         row = _as_dicts(selected)[0]
         raise Untestable(f"{_point_text(row)}: {row['status']}: {row['reason']}")
-    if entry.test and entry.test.pick == "median" and 2 * len(timed) < len(selected):
+    if test.pick == "median" and 2 * len(timed) < len(selected):
         raise Untestable(f"only {len(timed)} of the {len(selected)} points have a time")
     return _as_dicts(timed)
 
@@ -253,162 +255,131 @@ def _size_text(row: Row) -> str:
     return " x ".join(f"{row[axis]:,}" for axis in BY_NAME[row["op"]].axes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What the records of one device say of a claim.
+# What CSV and JSON say of a claim; a row has its entry and texts for people beside it.
+FIELDS: Final = (
+    *("claim", "says", "verdict", "theirs", "ours", "ours_low", "ours_high", INTERVAL_HOLDS),
+    *("quantity", "unit", "ours_over_theirs", "as_source", "as_source_low", "as_source_high"),
+    *("as_source_how", "relation", "tolerance", "basis", "reason", "note", "source", "url", "date"),
+    *("hardware", "printed"),
+)
 
-    ours       our number, None for a claim that cannot be tested
-    as_source  our number timed as the source timed it, if the claim says how and it was measured
-    reason     why the claim cannot be tested, "" for one that can
+
+def judge(entries: Iterable[Entry], evidence: Evidence) -> list[Row]:
+    """A row for every claim, in their order; raises what reading the tables raises.
+
+    Numbers are in the unit of the quantity, None if missing: theirs, ours, and ours timed as the
+    source timed it (as_source), if the claim says how and it was measured. reason: why the claim
+    cannot be tested, None for one that can. <number>_shown: with unit and interval.
     """
-
-    entry: Entry
-    word: Word
-    ours: OwnNumber | None = None
-    as_source: OwnNumber | None = None
-    reason: str = ""
+    return [_judged(entry, evidence) for entry in entries]
 
 
-def judge(entries: Iterable[Entry], evidence: Evidence) -> list[Verdict]:
-    """A verdict on every claim, in their order; raises what reading the tables raises."""
-    return [_verdict(entry, evidence) for entry in entries]
-
-
-def _verdict(entry: Entry, evidence: Evidence) -> Verdict:
-    test = entry.test
-    if test is None or entry.value is None:
-        return Verdict(entry=entry, word="cannot be tested", reason=str(entry.untestable))
-    try:
+def _judged(entry: Entry, evidence: Evidence) -> Row:
+    test, theirs = entry.test, entry.value
+    ours, other, reason, word = None, None, entry.untestable, WORDS[2]
+    if test is not None and theirs is not None:
         base = {**entry.points, **(test.against or {})}
-        ours = own_number(entry, test, evidence, entry.points, base)
-    except Untestable as reason:
-        return Verdict(entry=entry, word="cannot be tested", reason=str(reason))
-    # it holds if any part of our interval lies within what the claim allows
-    enough = test.relation == "<=" or ours.high >= entry.value * (1 - test.tolerance)
-    not_too_much = test.relation == ">=" or ours.low <= entry.value * (1 + test.tolerance)
-    word: Word = "holds" if enough and not_too_much else "does not hold"
-    as_source = _as_source(entry, test, evidence)
-    return Verdict(entry=entry, word=word, ours=ours, as_source=as_source)
+        try:
+            ours = own_number(test, evidence, entry.points, base)
+            # it holds if any part of our interval lies within what the claim allows
+            enough = test.relation == "<=" or ours.high >= theirs * (1 - test.tolerance)
+            not_too_much = test.relation == ">=" or ours.low <= theirs * (1 + test.tolerance)
+            word = WORDS[0] if enough and not_too_much else WORDS[1]
+            if source := test.as_source:
+                # the points of `against` change only as `as_source.against` says
+                own = {**entry.points, **source.points}
+                with suppress(Untestable):
+                    other = own_number(test, evidence, own, {**base, **source.against})
+        except Untestable as why:
+            reason = str(why)
+    unit = UNITS.get(test.quantity, "") if test else ""
+    space = "" if unit in ("", "x") else " "
+    shown: Row = {"theirs_shown": "-" if theirs is None else f"{theirs:.4g}{space}{unit}"}
+    if test and theirs is not None:  # at least or at most for a bound, and the tolerance
+        margin = f" {_MARGINS[test.relation]}{test.tolerance:.0%}" if test.tolerance else ""
+        shown["theirs_shown"] = f"{_SIGNS[test.relation]}{shown['theirs_shown']}{margin}"
+    numbers: Row = {}
+    for name, number in (("ours", ours), ("as_source", other)):
+        value, low, high = number[:3] if number else (None, None, None)
+        numbers |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        text = f"{value:.4g}{space}{unit} ({low:.4g} to {high:.4g})" if number else None
+        shown[f"{name}_shown"] = text
+    return {
+        "entry": entry,
+        **shown,
+        **numbers,
+        "claim": entry.id,
+        "says": entry.says,
+        "verdict": word,
+        "theirs": theirs,
+        INTERVAL_HOLDS: ours.holds if ours else None,
+        "quantity": test.quantity if test else None,
+        "unit": unit,
+        "ours_over_theirs": ours.value / theirs if ours and theirs else None,
+        "as_source_how": test.as_source.label if other and test and test.as_source else None,
+        "relation": test.relation if test else None,
+        "tolerance": test.tolerance if test else None,
+        "basis": ours.basis if ours else None,
+        "reason": reason,
+        "note": entry.note or None,
+        "source": entry.ledger.title,
+        "url": entry.ledger.url,
+        "date": str(entry.ledger.date),
+        "hardware": entry.hardware,
+        "printed": dict(entry.printed),
+    }
 
 
-def _as_source(entry: Entry, test: Expression, evidence: Evidence) -> OwnNumber | None:
-    """Our number timed as the source timed it.
-
-    What `as_source.points` changes holds for the points alone: the points of `against` change only
-    as `as_source.against` says.
-    """
-    source = test.as_source
-    if source is None:
-        return None
-    base = {**entry.points, **(test.against or {}), **source.against}
-    try:
-        return own_number(entry, test, evidence, {**entry.points, **source.points}, base)
-    except Untestable:
-        return None
-
-
-def counts(verdicts: Iterable[Verdict]) -> dict[Word, int]:
+def counts(verdicts: Iterable[Row]) -> dict[str, int]:
     """How many claims hold, do not hold, and cannot be tested."""
-    words = [verdict.word for verdict in verdicts]
+    words = [row["verdict"] for row in verdicts]
     return {word: words.count(word) for word in WORDS}
 
 
-def counts_text(verdicts: Sequence[Verdict]) -> str:
+def counts_text(verdicts: Iterable[Row]) -> str:
     """'3 hold, 1 does not hold, 2 cannot be tested here'."""
-    number = counts(verdicts)
-    holds, fails, untested = (number[word] for word in WORDS)
+    holds, fails, untested = counts(verdicts).values()
     return (
         f"{holds} {'holds' if holds == 1 else 'hold'}, "
         f"{fails} {'does' if fails == 1 else 'do'} not hold, {untested} cannot be tested here"
     )
 
 
-def source_text(verdict: Verdict) -> str:
-    """The source's number with its unit, `at least` or `at most` for a bound, and its tolerance."""
-    test, value = verdict.entry.test, verdict.entry.value
-    if value is None:
-        return "-"
-    number = _with_unit(value, verdict)
-    if test is None:
-        return number
-    margin = f" {_MARGINS[test.relation]}{test.tolerance:.0%}" if test.tolerance else ""
-    return f"{_SIGNS[test.relation]}{number}{margin}"
+@dataclass(frozen=True)
+class JudgedClaims(Answer):
+    """Verdicts by device and environment, each of them by source."""
 
+    verdicts: Mapping[tuple[str, str], Sequence[Row]]
+    indent = 1
 
-def own_text(number: OwnNumber | None, verdict: Verdict) -> str:
-    """A number of ours with its unit and interval, '-' without one."""
-    if number is None:
-        return "-"
-    low, high = (f"{end:.4g}" for end in (number.low, number.high))
-    return f"{_with_unit(number.value, verdict)} ({low} to {high})"
+    @property
+    def answer(self) -> list[dict[str, Any]]:
+        """An object per device."""
+        return [
+            {
+                "device": device,
+                "environment_id": environment,
+                "counts": counts(rows),
+                "claims": [{name: row[name] for name in FIELDS} for row in rows],
+            }
+            for (device, environment), rows in self.verdicts.items()
+        ]
 
-
-def _with_unit(value: float, verdict: Verdict) -> str:
-    unit = UNITS.get(verdict.entry.test.quantity if verdict.entry.test else "", "")
-    return f"{value:.4g}{'' if unit in ('', 'x') else ' '}{unit}"
-
-
-def as_row(verdict: Verdict) -> Mapping[str, Any]:
-    """A verdict as a row of a table: numbers in the unit of the quantity, None if missing."""
-    entry, ours, other = verdict.entry, verdict.ours, verdict.as_source
-    test = entry.test
-    quantity = test.quantity if test else None
-    return {
-        "claim": entry.id,
-        "says": entry.says,
-        "verdict": verdict.word,
-        "theirs": entry.value,
-        "ours": ours.value if ours else None,
-        "ours_low": ours.low if ours else None,
-        "ours_high": ours.high if ours else None,
-        INTERVAL_HOLDS: ours.holds if ours else None,
-        "quantity": quantity,
-        "unit": UNITS.get(quantity or "", ""),
-        "ours_over_theirs": ours.value / entry.value if ours and entry.value else None,
-        "as_source": other.value if other else None,
-        "as_source_low": other.low if other else None,
-        "as_source_high": other.high if other else None,
-        "as_source_how": test.as_source.label if other and test and test.as_source else None,
-        "relation": test.relation if test else None,
-        "tolerance": test.tolerance if test else None,
-        "basis": ours.basis if ours else None,
-        "reason": verdict.reason or None,
-        "note": entry.note or None,
-        "source": entry.ledger.title,
-        "url": entry.ledger.url,
-        "date": str(entry.ledger.date),
-        "hardware": entry.hardware,
-        "printed": "; ".join(f"{key} {number:g}" for key, number in entry.printed.items()) or None,
-    }
-
-
-def as_text(device: str, environment: str, verdicts: Sequence[Verdict]) -> str:
-    """The verdicts of one device by source, for the terminal."""
-    lines = [f"{device}, {environment}", f"  {counts_text(verdicts)}"]
-    for ledger, group in groupby(verdicts, key=lambda verdict: verdict.entry.ledger):
-        lines += ["", f"{ledger.title} ({ledger.date})"]
-        lines.append(f"  {ledger.url or 'no public address'}; made on {ledger.hardware}")
-        of_source = list(group)
-        width = max(len(source_text(verdict)) for verdict in of_source)
-        for verdict in of_source:
-            number = f"{source_text(verdict):>{width}}"
-            lines.append(f"  {verdict.word:<16}  {number}  {verdict.entry.says}")
-            # Our number, also timed as the source timed it, or why there is none
-            text = verdict.reason or f"ours {own_text(verdict.ours, verdict)}"
-            test = verdict.entry.test
-            if verdict.as_source and test and test.as_source:
-                text += f"; {test.as_source.label}: {own_text(verdict.as_source, verdict)}"
-            lines.append(f"  {'':<16}  {'':>{width}}    {text}")
-    return "\n".join(lines)
-
-
-def as_document(device: str, environment: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """The same for programs: JSON values alone."""
-    return {
-        "device": device,
-        "environment_id": environment,
-        "counts": dict(counts(verdicts)),
-        "claims": [
-            dict(as_row(verdict)) | {"printed": dict(verdict.entry.printed)} for verdict in verdicts
-        ],
-    }
+    def parts(self) -> Iterator[list[str]]:
+        """Two lines per claim: what it says, and our number or why there is none."""
+        gap: list[str] = []
+        for (device, environment), rows in self.verdicts.items():
+            yield [*gap, f"{device}, {environment}", f"  {counts_text(rows)}"]
+            for ledger, group in groupby(rows, key=lambda row: row["entry"].ledger):
+                yield ["", f"{ledger.title} ({ledger.date})"]
+                yield [f"  {ledger.url or 'no public address'}; made on {ledger.hardware}"]
+                of_source = list(group)
+                width = max(len(row["theirs_shown"]) for row in of_source)
+                for row in of_source:
+                    text = row["reason"] or f"ours {row['ours_shown']}"
+                    text += filled("; {as_source_how}: {as_source_shown}", row)
+                    yield [
+                        f"  {row['verdict']:<16}  {row['theirs_shown']:>{width}}  {row['says']}",
+                        f"  {'':<16}  {'':>{width}}    {text}",
+                    ]
+            gap = [""]

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.ask.devices import datasheet
 from roofcal.core.csv_files import defused
-from roofcal.core.devices import load_devices
 from roofcal.core.names import did_you_mean
 from roofcal.points.run import load_run
 from roofcal.report.data.provenance import ReportError
@@ -83,21 +83,19 @@ def _columns_there_are(frame: pd.DataFrame) -> str:
     return f"columns are {', '.join(map(str, frame))}"
 
 
-def tidy_table(
-    run_dir: Path, derived_dir: Path | None, op: str, devices_folder: Path
-) -> pd.DataFrame:
+def tidy_table(run_dir: Path, derived_dir: Path | None, op: str) -> pd.DataFrame:
     """The tidy frame of one op of a run.
 
     Raises:
         ReportError: the run has no plan of the op.
         RecordsError: a file of the run is bad.
-        ConfigError: a datasheet is bad.
+        ConfigError: the datasheet of its device is bad.
     """
     run = load_run(run_dir, derived_dir)
     if op not in run.ops:
         planned = ", ".join(run.ops) or "none"
         raise ReportError(f"{run_dir} has no plan of op '{op}'; it has: {planned}")
-    return run.points(op, load_devices(devices_folder).get(run.environment.device)).table
+    return run.points(op, datasheet(run.environment.device)).table
 
 
 def as_csv(frame: pd.DataFrame) -> str:

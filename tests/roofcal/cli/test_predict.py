@@ -1,6 +1,5 @@
 """`predict`: times with intervals for people and for programs, of points, a CSV and a run."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,27 +32,11 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, shell: Shell) -> None:
     answers = "predicted_s,predicted_low_s,predicted_high_s,bound_by"
     assert header == f"recipe,m,n,k,{answers},provider,extrapolated_doublings,unprobed,refused"
     assert row.startswith("bf16,16,4096,8192,")
-
-
-@pytest.mark.parametrize(
-    ("op", "recipe", "axes"),
-    [
-        ("gemm", "fp8_axiswise", "mnk"),
-        ("linear", "fp8_axiswise", "mnk"),
-        ("mixed_gemm", "int4_groupwise_g64", "mnk"),
-        ("cast", "fp8_tensorwise", ("rows", "cols")),
-    ],
-)
-def test_a_csv_is_answered_for_the_op_that_is_named(
-    checkout: Path, op: str, recipe: str, axes: Sequence[str], shell: Shell
-) -> None:
-    sizes = ("4096", "8192", "1024")[: len(axes)]
-    (checkout / "p.csv").write_text(f"recipe,{','.join(axes)}\n{recipe},{','.join(sizes)}\n")
-    asked = f"predict --device nvidia-h200 --model datasheet --op {op}"
-    (row,) = shell.json(f"{asked} --points p.csv")
-    alone = shell.json(f"{asked} --recipe {recipe} {' '.join(sizes)}")
+    (checkout / "p.csv").write_text("recipe,rows,cols\nfp8_tensorwise,4096,8192\n")
+    of_casts = "predict --device nvidia-h200 --model datasheet --op cast"
+    (row,) = shell.json(f"{of_casts} --points p.csv")
+    alone = shell.json(f"{of_casts} --recipe fp8_tensorwise 4096x8192")
     assert row["predicted_s"] == pytest.approx(alone["predicted_s"], rel=1e-5)
-    assert [row[axis] for axis in axes] == [alone[axis] for axis in axes]
 
 
 @pytest.mark.usefixtures("few_resamples")

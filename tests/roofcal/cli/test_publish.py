@@ -14,7 +14,6 @@ from roofcal.publish.freeze import publish
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.models.runs import calibration
-from tests.roofcal.published import DESCRIPTIONS
 from tests.roofcal.report.synthetic import whole_run
 
 NAME = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
@@ -49,7 +48,7 @@ def run(checkout: Path) -> Path:
 @pytest.fixture
 def folder(run: Path) -> Path:
     """Its publication, which holds as far as `--quick` looks."""
-    return publish(run, PUBLISHED, DESCRIPTIONS.devices)
+    return publish(run, PUBLISHED)
 
 
 def content(folder: Path) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofcal.compare.as_text import as_text
+from roofcal.compare.as_text import Comparison
 from roofcal.compare.comparison import changed_winners, compare
 from roofcal.compare.observations import CompareError
 from roofcal.core.jsonl import write_records
@@ -74,7 +74,7 @@ def test_everything_that_differs_is_there_as_json_and_in_the_text(tmp_path: Path
         {"field": "driver", "a": None, "b": "590"},
         {"field": "torch", "a": "2", "b": "2.1"},
     ]
-    text = as_text(found)
+    text = Comparison(found).text()
     for part in (
         "driver: None -> 590\ntorch: 2 -> 2.1\n",
         "60 points after the common shifts, beyond 2.0%: 1 SLOWER, 0 FASTER, 59 SAME",
@@ -100,7 +100,7 @@ def test_long_lists_are_cut_and_counted_and_missing_files_are_said(tmp_path: Pat
     b = write_run(tmp_path / "b", [(p, measurement(p, [1.0, 1.1])) for p in points])
     (a / "breakeven.csv").unlink()
     (b / "calibration.jsonl").unlink()
-    text = as_text(compare(RunFolder.at(a), RunFolder.at(b)))
+    text = Comparison(compare(RunFolder.at(a), RunFolder.at(b))).text()
     assert "only in B: 38\n" in text
     assert "  ... and 28 more (--json has all)\n" in text
     assert "constants that moved: unknown, because a run has none\n" in text
@@ -147,7 +147,7 @@ def test_what_b_does_not_plan_is_named_and_no_regression(tmp_path: Path) -> None
         "no regression beyond 2.0%, without cast, which B does not plan"
     )
     assert len(comparison["disappeared"]) == 12
-    assert "not planned in B: cast, of which 2 points are ok in A" in as_text(comparison)
+    assert "not planned in B: cast, of which 2 points are ok in A" in Comparison(comparison).text()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_where_nothing_can_be_compared_there_is_no_good_verdict(
     comparison = compared(tmp_path, a, b)
     assert comparison["outcome"] == "nothing compared"
     assert comparison["conclusion"].startswith(f"nothing can be compared: {why}")
-    assert as_text(comparison).splitlines()[-1] == comparison["conclusion"]
+    assert Comparison(comparison).text().splitlines()[-1] == comparison["conclusion"]
 
 
 Times = tuple[list[float], list[float]]  # seconds of turns, of two contenders

@@ -22,7 +22,7 @@ from roofcal.health.comparison import (
     healthy_values,
     slowdown_of_jobs,
 )
-from roofcal.health.page import as_text, heat_map, summary_sentence
+from roofcal.health.page import JudgedCards, heat_map, summary_sentence
 
 POINTS = {"probe_copy": (1e-4, 3e-4), "gemm": (2e-4, 1e-3, 4e-3), "cast": (5e-5, 2e-4)}
 BETWEEN, WITHIN = 0.004, 0.002  # spread of healthy cards, and of one card's times
@@ -63,6 +63,10 @@ def one_op(op: str, seconds: float, points: str = "abc", half_width: float = 0.0
 FAULT = {"point": "gemm cublaslt bf16 m=8", "status": "out_of_memory", "reason": "2 GiB free"}
 FAILED = table([FAULT | {"op": "gemm", "reason": "2 GiB free\ntrace"}])
 NONE = table([])
+
+
+def text_of(verdicts: Sequence[CardVerdict]) -> str:
+    return JudgedCards(verdicts).text()
 
 
 def slow_cards(cards: Cards) -> list[tuple[str, str | None]]:
@@ -136,14 +140,14 @@ def test_a_card_that_fails_a_point_is_named_and_hides_no_slow_card() -> None:
     assert [v.card for v in verdicts if not v.is_healthy] == ["card-7", "card-3"]
     assert {one.op for one in verdicts[0].deviations} == {"probe_copy", "cast"}
     assert slow_cards(cards) == [("card-3", "unexplained")]
-    text = as_text(verdicts)
+    text = text_of(verdicts)
     assert "card-7 fails gemm cublaslt bf16 m=8: out_of_memory (2 GiB free)" in text
     gemm_costs = next(line for line in text.splitlines() if "loses, gemm" in line)
     assert gemm_costs.endswith("on 4")  # seven cards have it
 
 
 def test_the_spread_between_cards_is_said_with_an_interval_that_holds_it() -> None:
-    lines = as_text(compare_cards(fleet(1, {}))).splitlines()
+    lines = text_of(compare_cards(fleet(1, {}))).splitlines()
     spreads = [line for line in lines if line.startswith("spread between 8 cards, ")]
     assert len(spreads) == len(POINTS)
     for line in spreads:
@@ -164,8 +168,13 @@ def test_a_card_without_a_common_point_has_a_verdict_and_stops_no_other() -> Non
     verdicts = compare_cards(cards)
     unhealthy = [v.card for v in verdicts if not v.is_healthy]
     assert unhealthy == ["other", "none", "card-3"]
-    assert as_text(verdicts).count("no point in common") == 2
-    assert as_text([v for v in verdicts if v.card == "none"]).splitlines()[1].startswith("none")
+    assert text_of(verdicts).count("no point in common") == 2
+    assert (
+        JudgedCards([v for v in verdicts if v.card == "none"])
+        .text()
+        .splitlines()[1]
+        .startswith("none")
+    )
 
 
 def test_cards_without_any_common_point_are_named() -> None:
@@ -209,7 +218,7 @@ def limits_of(text: str) -> dict[str, tuple[float, float, bool]]:
 def test_the_limit_that_is_shown_is_the_one_that_decides(times: tuple[float, ...]) -> None:
     """The median of all limits was shown, which the slow cards widen for the others alone."""
     cards = {f"card-{number}": one_op("gemm", factor) for number, factor in enumerate(times)}
-    limits = limits_of(as_text(compare_cards(cards)))
+    limits = limits_of(text_of(compare_cards(cards)))
     assert len(limits) == len(cards)
     assert all(flagged == (value > limit) for value, limit, flagged in limits.values())
 
@@ -219,9 +228,9 @@ def test_cards_that_were_not_compared_are_not_counted_as_healthy() -> None:
     assert compare_cards(dict.fromkeys("abc", FAILED))[0].word == "fails a point"
     verdicts = compare_cards({**cards, "node/7_broken": FAILED, "x": one_op("cast", 1.0)})
     says = "0 of 3 cards are slower than the others; 1 failed a point; 2 could not be compared"
-    assert says in as_text(verdicts)
+    assert says in text_of(verdicts)
     assert summary_sentence(verdicts) == f"{says}."
-    assert "x: cast is not compared: no point of it is on 3 cards" in as_text(verdicts)
+    assert "x: cast is not compared: no point of it is on 3 cards" in text_of(verdicts)
     ((_, cells),) = [row for row in heat_map(verdicts)["rows"] if row[0] == "node"]
     assert {"word": "fails a point"} in cells
 

@@ -17,19 +17,17 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Measurement, PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.ops.time_models import Sources
-from roofcal.publish.derive import Descriptions
 from roofcal.publish.freeze import PublishError, publish, run_folders_anew
 from roofcal.publish.verify import verify
 from roofcal.report.sections.llm import LABELS, NUMBERS
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.models.runs import calibration, product
-from tests.roofcal.published import DESCRIPTIONS, files_in, finished_run
+from tests.roofcal.published import files_in, finished_run
 
 MAP = (
     "recipe,pass,casts,m,n,k,speedup,low,high,class,breakeven_m,breakeven_m_low,breakeven_m_high\n"
 )
-DEVICES = ROOT / "config/devices"
 
 
 @pytest.fixture
@@ -37,8 +35,10 @@ def run(tmp_path: Path) -> Path:
     return finished_run(tmp_path / "results")
 
 
-def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: Path) -> None:
-    target = publish(run, tmp_path / "published", DEVICES)
+def test_records_calibration_tables_and_report_are_frozen_with_a_manifest(
+    run: Path, tmp_path: Path
+) -> None:
+    target = publish(run, tmp_path / "published")
     assert target == tmp_path / "published/made-up" / ENVIRONMENT.environment_id
     files = set(files_in(target))
     assert {"environment.jsonl", "calibration.jsonl", "report.html"} <= files
@@ -46,24 +46,24 @@ def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: P
     assert any(name.startswith("tables/") and name.endswith(".csv") for name in files)
     original = read_records(run / "measurements/probe_math.jsonl", Measurement)
     assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_manifest_has_every_file(run: Path, tmp_path: Path) -> None:
-    target = publish(run, tmp_path / "published", DEVICES)
+    archive = (target / "plan/probe_copy.jsonl.gz").read_bytes()
+    assert archive[4:8] == b"\0\0\0\0", "holds no time of writing"
+    assert len(gzip.decompress(archive).splitlines()) == len(
+        read_records(run / "plan/probe_copy.jsonl", PlanPoint)
+    )
     manifest = read_manifest(target)
     assert manifest is not None
-    assert set(manifest["files"]) == set(files_in(target)) - {"manifest.json"}
+    assert set(manifest["files"]) == files - {"manifest.json"}
     assert manifest["commit"] == checkout_commit()
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_derived_tables_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:
     tables = {"breakeven.csv": MAP.encode(), "llm.csv": ",".join((*LABELS, *NUMBERS)).encode()}
-    assert not tables.keys() & files_in(publish(run, tmp_path / "a", DEVICES)).keys()
+    assert not tables.keys() & files_in(publish(run, tmp_path / "a")).keys()
     for name, table in tables.items():
         (run / name).write_bytes(table)
-    assert tables.items() <= files_in(publish(run, tmp_path / "b", DEVICES)).items()
+    assert tables.items() <= files_in(publish(run, tmp_path / "b")).items()
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -77,16 +77,16 @@ def test_predictions_are_frozen_if_their_calibration_is_published_too(
     published = tmp_path / "published"
     write_records(published / "made-up/e2/calibration.jsonl", [calibration("made-up", "e2")])
 
-    target = publish(run, published, DEVICES)
+    target = publish(run, published)
 
     kept = read_records(target / "predictions/gemm.jsonl", Prediction)
     assert [prediction.model for prediction in kept] == [*models[:2], transferred_model("e2")]
 
 
 def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None:
-    first = files_in(publish(run, tmp_path / "a", DEVICES))
-    assert files_in(publish(run, tmp_path / "b", DEVICES)) == first
-    assert files_in(publish(run, tmp_path / "a", DEVICES)) == first
+    first = files_in(publish(run, tmp_path / "a"))
+    assert files_in(publish(run, tmp_path / "b")) == first
+    assert files_in(publish(run, tmp_path / "a")) == first
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -95,7 +95,7 @@ def test_an_error_at_any_step_leaves_the_publication_as_it_was(
     run: Path, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = tmp_path / "published"
-    target = publish(run, published, DEVICES)
+    target = publish(run, published)
     (run / "breakeven.csv").write_text(MAP)  # so that the new publication differs
     before, rename = files_in(published), Path.rename
 
@@ -112,7 +112,7 @@ def test_an_error_at_any_step_leaves_the_publication_as_it_was(
     else:
         monkeypatch.setattr(f"roofcal.publish.freeze.{step}", fail)
     with pytest.raises(OSError, match="no space left"):
-        publish(run, published, DEVICES)
+        publish(run, published)
     assert files_in(published) == before
     assert [path.name for path in target.parent.iterdir()] == [target.name]
 
@@ -134,33 +134,22 @@ def test_an_unfinished_run_is_refused_and_what_it_lacks_is_named(
     else:
         (run / gone).unlink()
     with pytest.raises(PublishError, match=f": {missing} is missing; finish the study first"):
-        publish(run, tmp_path / "published", DEVICES)
+        publish(run, tmp_path / "published")
     assert not (tmp_path / "published").exists()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_archive_holds_no_time_of_writing(run: Path, tmp_path: Path) -> None:
-    target = publish(run, tmp_path / "published", DEVICES)
-    archive = (target / "plan/probe_copy.jsonl.gz").read_bytes()
-    assert archive[4:8] == b"\0\0\0\0"
-    assert len(gzip.decompress(archive).splitlines()) == len(
-        read_records(run / "plan/probe_copy.jsonl", PlanPoint)
-    )
 
 
 def test_a_publication_carries_the_verdicts_of_the_ledger_and_verifies_when_it_grows(
     run: Path, tmp_path: Path
 ) -> None:
     claims = load_claims(ROOT / "config/claims")
-    target = publish(run, tmp_path / "published", DEVICES, claims)
+    target = publish(run, tmp_path / "published", claims)
     verdicts = (target / "tables/claims.csv").read_text().splitlines()
     assert len(verdicts) > len(claims)
     assert "Do the claims hold?" in (target / "report.html").read_text()
-    descriptions = Descriptions(devices=DEVICES, models=ROOT / "config/models")
-    assert verify(target, descriptions, quick=True).problems == ()  # which knows no ledger
+    assert verify(target, quick=True).problems == ()  # which knows no ledger
 
     (target / "tables/claims.csv").write_text("edited")
-    (problem,) = verify(target, descriptions, quick=True).problems
+    (problem,) = verify(target, quick=True).problems
     assert "claims.csv" in problem
 
 
@@ -184,10 +173,10 @@ def test_files_derived_by_other_code_become_those_of_this_code(
     (folder / "breakeven.csv").unlink()
     write_manifest(folder, "c0ffee")
 
-    (run,) = run_folders_anew([folder], tmp_path / "place", DESCRIPTIONS)
-    publish(run, folder.parent.parent, DESCRIPTIONS.devices)
+    (run,) = run_folders_anew([folder], tmp_path / "place")
+    publish(run, folder.parent.parent)
 
-    assert verify(folder, DESCRIPTIONS, quick=True).state == "holds"
+    assert verify(folder, quick=True).state == "holds"
     assert (folder / "llm.csv").is_file()
     for name in ("calibration.jsonl", "breakeven.csv", MATH):
         assert (folder / name).read_bytes() == (made / name).read_bytes(), name
@@ -199,4 +188,4 @@ def test_records_that_are_not_those_of_the_manifest_are_refused(
     text = gzip.decompress((folder / MATH).read_bytes()).replace(b'"ok"', b'"failed"', 1)
     (folder / MATH).write_bytes(gzip.compress(text, mtime=0))
     with pytest.raises(PublishError, match=f"{MATH}: SHA-256 is not that of the manifest"):
-        run_folders_anew([folder], tmp_path / "place", DESCRIPTIONS)
+        run_folders_anew([folder], tmp_path / "place")

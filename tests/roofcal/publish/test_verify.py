@@ -9,7 +9,6 @@ import pytest
 
 from roofcal.core.manifest import NAME, write_manifest
 from roofcal.publish.verify import Outcome, verify
-from tests.roofcal.published import DESCRIPTIONS
 
 MATH = "measurements/probe_math.jsonl.gz"
 
@@ -22,11 +21,14 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 def quickly(folder: Path) -> Outcome:
-    return verify(folder, DESCRIPTIONS, quick=True)
+    return verify(folder, quick=True)
 
 
-def test_a_publication_holds_in_full(folder: Path) -> None:
-    outcome = verify(folder, DESCRIPTIONS)
+def test_a_publication_holds_bit_by_bit_on_another_number_of_cores(
+    folder: Path, two_cores: None
+) -> None:
+    """Calibration, break-even map and all tables are made again."""
+    outcome = verify(folder)
     assert (outcome.state, outcome.problems, outcome.notes) == ("holds", (), ())
 
 
@@ -43,7 +45,7 @@ def test_records_edited_together_with_the_manifest_no_longer_give_the_calibratio
     text = gzip.decompress((folder / MATH).read_bytes())
     (folder / MATH).write_bytes(gzip.compress(text.replace(b'"ok"', b'"failed"', 3), mtime=0))
     write_manifest(folder, "c0ffee")
-    problems = verify(folder, DESCRIPTIONS).problems
+    problems = verify(folder).problems
     assert any(f"{folder}/calibration.jsonl:1: published" in problem for problem in problems)
     assert any("tables/" in problem for problem in problems)
 
@@ -60,7 +62,7 @@ def test_a_file_that_the_records_do_not_give_is_named_and_another_last_digit_is_
     assert digits in calibration.read_text()
     write_manifest(folder, "c0ffee")
 
-    outcome = verify(folder, DESCRIPTIONS)
+    outcome = verify(folder)
 
     assert outcome.problems[0].startswith(f"{path}:{len(lines) + 1}: published 'more'")
     assert f"{calibration}: other last digits" in outcome.notes[0]

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.claims import Verdict, as_row, counts_text, own_text, source_text
+from roofcal.report.data.claims import FIELDS, Row, counts_text
 from roofcal.report.kit.blocks import Block, Column, Prose
 from roofcal.report.kit.columns import HOLDS_COLUMN, ratio, wide, written_number
 from roofcal.report.kit.numbers import count_of
@@ -40,9 +40,13 @@ COLUMNS: Final = (
 )
 
 
-def claims_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+def claims_table(verdicts: Sequence[Row]) -> pd.DataFrame:
     """Every claim with its verdict, their numbers and ours: the CSV beside the page."""
-    return pd.DataFrame([as_row(verdict) for verdict in verdicts])
+    table = pd.DataFrame(verdicts, columns=list(FIELDS))
+    table["printed"] = table["printed"].map(
+        lambda printed: "; ".join(f"{key} {value:g}" for key, value in printed.items()) or None
+    )
+    return table
 
 
 def _answer(analysis: Analysis) -> Answer:
@@ -62,7 +66,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         f"records of this {name}, also if it was made on other hardware: the verdict says "
         "whether to argue from it here, not whether it was true there."
     )
-    for ledger, group in groupby(claims, key=lambda verdict: verdict.entry.ledger):
+    for ledger, group in groupby(claims, key=lambda row: row["entry"].ledger):
         verdicts = list(group)
         other = "" if ledger.device == analysis.device else ": other hardware than this"
         caveat = f" {ledger.caveat.strip()}" if ledger.caveat else ""
@@ -71,21 +75,15 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         about += f"{ledger.date}{other}.{caveat}"
         yield Prose(text=about, link=ledger.title, url=ledger.url or "")
         title = f"{ledger.ledger}: {counts_text(verdicts)}"
-        frame = pd.DataFrame([dict(as_row(verdict)) | _texts(verdict) for verdict in verdicts])
+        frame = pd.DataFrame([row | {"remark": _remark(row)} for row in verdicts])
         yield writer.table(f"claims-{ledger.ledger}", title, frame, COLUMNS, FILE)
 
 
-def _texts(verdict: Verdict) -> dict[str, Any]:
-    entry = verdict.entry
-    other = "" if entry.hardware == entry.ledger.hardware else f"made on {entry.hardware}"
-    remarks = (verdict.reason, verdict.ours.basis if verdict.ours else "", entry.note, other)
-    as_source = verdict.as_source
-    return {
-        "theirs_shown": source_text(verdict),
-        "ours_shown": own_text(verdict.ours, verdict) if verdict.ours else None,
-        "as_source_shown": own_text(as_source, verdict) if as_source else None,
-        "remark": "; ".join(remark.strip() for remark in remarks if remark),
-    }
+def _remark(row: Row) -> str:
+    hardware, of_source = row["hardware"], row["entry"].ledger.hardware
+    other = "" if hardware == of_source else f"made on {hardware}"
+    remarks = (row["reason"], row["basis"], row["note"], other)
+    return "; ".join(remark.strip() for remark in remarks if remark)
 
 
 SECTION = Section(

@@ -7,14 +7,13 @@ from typing import Final
 
 import pytest
 
+from roofcal.core import paths
 from roofcal.core.manifest import write_manifest
-from roofcal.core.paths import CLAIMS
 from roofcal.core.records import Environment, Telemetry
 from roofcal.publish.site.publications import LeftOut
 from roofcal.publish.site.write import write_site
 from tests.made_once import make_once
-from tests.paths import ROOT
-from tests.roofcal.published import DESCRIPTIONS, write_tables_alone
+from tests.roofcal.published import write_tables_alone
 from tests.roofcal.report.synthetic import (
     CPU,
     GPU,
@@ -32,7 +31,7 @@ NEWER: Final = replace(GPU, driver="590.2", torch="2.12.0")
 def publish_tables(run: MadeUpRun, published: Path) -> Path:
     """The publication of a run without the drawing of its report, which takes seconds."""
     folder = run.write(published, ".jsonl.gz")
-    write_tables_alone([(folder, folder)], folder / "report.html", DESCRIPTIONS.devices)
+    write_tables_alone([(folder, folder)], folder / "report.html")
     write_manifest(folder, "c0ffee")
     return folder
 
@@ -73,11 +72,12 @@ def write_made_up(published: Path, out: Path, *, draws_reports: bool = False) ->
     """
     models = published.parent / "models-of-the-site"
     models.mkdir(exist_ok=True)
-    shutil.copy(DESCRIPTIONS.models / "llama3-8b.yaml", models)
+    shutil.copy(paths.MODELS / "llama3-8b.yaml", models)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paths, "MODELS", models)
         if not draws_reports:
             patch.setattr("roofcal.publish.site.write.write_report", write_tables_alone)
-        return write_site(published, out, replace(DESCRIPTIONS, models=models), ROOT / CLAIMS)
+        return write_site(published, out)
 
 
 @pytest.fixture(scope="session")

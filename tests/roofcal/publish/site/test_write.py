@@ -13,14 +13,13 @@ import pytest
 from roofcal.core.devices import load_devices
 from roofcal.core.jsonl import write_records
 from roofcal.core.manifest import write_manifest
-from roofcal.core.paths import CLAIMS, RunFolder, run_folders
+from roofcal.core.paths import CLAIMS, DEVICES, RunFolder, run_folders
 from roofcal.export.formats import FORMATS
 from roofcal.publish.site.write import PAGES, SiteError, publication_row
 from roofcal.publish.verify import verify
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.publish.site.conftest import HOSTILE, NEWER, write_made_up
-from tests.roofcal.published import DESCRIPTIONS
 from tests.roofcal.report.pages import literal_markdown
 from tests.roofcal.report.synthetic import GPU, product, true_seconds
 
@@ -37,7 +36,7 @@ def held(site: Path, name: str) -> Any:
 
 def test_every_page_is_there_and_every_link_leads_somewhere(site: Path) -> None:
     pages = [*(site / f"{name}.html" for name in PAGES), *(site / "devices").glob("*.html")]
-    assert len(pages) == len(PAGES) + len(load_devices(DESCRIPTIONS.devices)) + 1
+    assert len(pages) == len(PAGES) + len(load_devices(DEVICES)) + 1
     for page in pages:
         text = page.read_text(encoding="utf-8")
         for address in re.findall(r'(?:href|src)="([^"#]+)', text):
@@ -73,14 +72,14 @@ def test_reports_of_a_stranger_are_drawn_anew_before_they_are_hosted(
     (stranger / "details.html").write_text(script)
     (stranger / "tables/claims.csv").write_text(f"claim\n{script}\n")
     write_manifest(stranger, "c0ffee")
-    assert verify(stranger, DESCRIPTIONS, quick=True).state == "holds"
+    assert verify(stranger, quick=True).state == "holds"
 
     write_made_up(tmp_path / "published", tmp_path / "site", draws_reports=True)
     hosted = tmp_path / "site/cpu-made-up" / stranger.name
     files = [path for path in hosted.rglob("*") if path.is_file()]
     assert not any(b"example.org" in path.read_bytes() for path in files)
     assert "roofcal" in (hosted / "report.html").read_text(encoding="utf-8")
-    assert verify(hosted, DESCRIPTIONS, quick=True).state == "holds"
+    assert verify(hosted, quick=True).state == "holds"
     (row,) = json.loads((tmp_path / "site/index.json").read_text())["publications"]
     assert (row["commit"], row["files"]) == ("c0ffee", len(files) - 1)
 
@@ -120,7 +119,7 @@ def test_text_of_records_is_shown_as_text(site: Path) -> None:
 def test_devices_with_a_datasheet_only_are_named_as_that(site: Path) -> None:
     first = (site / "index.html").read_text(encoding="utf-8")
     measured, unmeasured = first.split('id="datasheets"')
-    specs = load_devices(DESCRIPTIONS.devices)
+    specs = load_devices(DEVICES)
     for device in specs:
         table = measured if device == "nvidia-h200" else unmeasured
         assert f'href="devices/{device}.html"' in table
@@ -171,7 +170,7 @@ def test_scripts_get_the_times_of_the_records(site: Path) -> None:
 
 
 def test_scripts_get_what_models_say_of_published_shapes(site: Path) -> None:
-    gemm, spec = held(site, "modelled")["gemm"], load_devices(DESCRIPTIONS.devices)["nvidia-b200"]
+    gemm, spec = held(site, "modelled")["gemm"], load_devices(DEVICES)["nvidia-b200"]
     recipe, regime = gemm["recipes"].index("bf16"), gemm["regimes"].index("large")
     row = gemm["rows"].index([8192, 8192, 8192, recipe, regime])
     bound = 2e6 * 8192**3 / spec.peak_flops_per_s["bf16"]

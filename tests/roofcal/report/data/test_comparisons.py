@@ -149,7 +149,7 @@ def test_report_and_claims_say_the_same_number(
     assert entry.test is not None
     evidence = evidence_of_run(load_run(run_folder), h200)
 
-    claimed = own_number(entry, entry.test, evidence, entry.points, {})
+    claimed = own_number(entry.test, evidence, entry.points, {})
 
     assert device_line(analysed)["bf16"] == rate.value
     assert headline_numbers(analysed)[0][1].startswith("700")

@@ -12,14 +12,11 @@ import pytest
 
 from roofcal.report.data.provenance import ReportError
 from roofcal.report.data.table_files import as_json, as_latex, as_markdown, table_text, tidy_table
-from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import product, true_seconds
 
 
 def test_csv_keeps_full_precision_and_every_point(folder: Path) -> None:
-    rows = list(
-        csv.DictReader(io.StringIO(table_text(tidy_table(folder, None, "gemm", DEVICES), "csv")))
-    )
+    rows = list(csv.DictReader(io.StringIO(table_text(tidy_table(folder, None, "gemm"), "csv"))))
 
     point = product(8192, 8192, 8192, "fp8_axiswise")
     (row,) = [row for row in rows if row["point_id"] == point.point_id]
@@ -29,7 +26,7 @@ def test_csv_keeps_full_precision_and_every_point(folder: Path) -> None:
 
 
 def test_json_has_null_where_csv_has_nothing(folder: Path) -> None:
-    rows = json.loads(table_text(tidy_table(folder, folder, "gemm", DEVICES), "json"))
+    rows = json.loads(table_text(tidy_table(folder, folder, "gemm"), "json"))
 
     refused = [row for row in rows if row["status"] == "unsupported"]
     assert {row["median_s"] for row in refused} == {None}
@@ -37,7 +34,7 @@ def test_json_has_null_where_csv_has_nothing(folder: Path) -> None:
 
 
 def test_markdown_shows_the_columns_that_say_something(bare: Path) -> None:
-    head, line, *rows = table_text(tidy_table(bare, None, "gemm", DEVICES), "markdown").splitlines()
+    head, line, *rows = table_text(tidy_table(bare, None, "gemm"), "markdown").splitlines()
 
     assert "median_s" in head
     assert "predicted_s" not in head
@@ -63,12 +60,12 @@ def test_an_empty_frame_is_an_empty_list() -> None:
 
 def test_an_op_that_was_not_planned_is_refused_by_name(folder: Path) -> None:
     with pytest.raises(ReportError, match="no plan of op 'probe_math'; it has: probe_launch, "):
-        tidy_table(folder, None, "probe_math", DEVICES)
+        tidy_table(folder, None, "probe_math")
 
 
 def test_an_unknown_format_is_refused(folder: Path) -> None:
     with pytest.raises(ReportError, match="unknown format 'xml'; known: csv, json, markdown"):
-        table_text(tidy_table(folder, None, "gemm", DEVICES), "xml")
+        table_text(tidy_table(folder, None, "gemm"), "xml")
 
 
 FRAME = pd.DataFrame(
