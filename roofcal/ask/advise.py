@@ -319,7 +319,7 @@ class Adviser:
         farthest = min(outside.values()) + FARTHEST
         for option, doublings in outside.items():
             if doublings > farthest and not all(one.measured for one in addends[option]):
-                refused[option.name] = f"lies {doublings:.1f} doublings beyond every probe"
+                refused[option.name] = f"lies {doublings:.1f} doublings outside the probed range"
                 del addends[option]
         chances = _chances(list(addends.values()))
         ranked = [

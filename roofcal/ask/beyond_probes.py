@@ -118,18 +118,18 @@ def _parts(point: PlanPoint) -> list[Part]:
 
 
 def extrapolation_words(doublings: float) -> str:
-    """That an answer lies so many doublings outside of its probes."""
+    """How far an answer lies outside the probed range, and what that does to its interval."""
     if doublings > FAR:
         return (
-            f"extrapolated far outside: {doublings:.1f} doublings beyond every probe; nothing "
-            "measured says how wide an interval should be there, and this one is a guess"
+            f"extrapolated: {doublings:.1f} doublings outside the probed range; no measurement "
+            "says how wide the interval should be so far out: treat it as a guess"
         )
-    return f"extrapolated: {doublings:.1f} doublings beyond every probe, with a wider interval"
+    return f"extrapolated: {doublings:.1f} doublings outside the probed range, so less certain"
 
 
 def unprobed_words(unprobed: Sequence[str]) -> str:
-    """What no probe is like."""
+    """Which kinds of work no probe has, and whose interval stands for their own."""
     return (
-        f"no probe is of this kind: {'; '.join(unprobed)}; "
-        "its interval is the widest that such shapes have with any provider"
+        f"no probe is of this kind: {'; '.join(unprobed)}; the interval shown is the widest that "
+        "any provider has for such shapes"
     )

@@ -184,16 +184,18 @@ def sentences(answer: Record) -> Iterator[str]:
     pair = f"{answer['recipe']} is faster than {answer['baseline']}"
     most = answer["largest_m"]
     if answer["m"] is None:
-        never = "{recipe} is at no M up to {largest_m} faster than {baseline} from there on"
+        never = "up to M = {largest_m}, {recipe} does not become faster than {baseline} for good"
         yield filled(never, answer) + filled(" (95 %: perhaps from M = {m_low} on)", answer)
     elif answer["best_speedup_low"] is None:
         yield f"{pair} from M = {answer['m']} on (no interval: this model states none)"
+    elif answer["m_low"] == answer["m_high"]:
+        yield f"{pair} from M = {answer['m']} on (95 %: the same M)"
     else:
         high = answer["m_high"] or f"beyond {most}"
         yield f"{pair} from M = {answer['m']} on (95 %: {answer['m_low']} to {high})"
     casts = "no casts"
     if answer["casts"] != "none":
-        whose = "whoever is fastest" if answer["casts"] == FASTEST else answer["casts"]
+        whose = "the fastest provider" if answer["casts"] == FASTEST else answer["casts"]
         casts = f"casts by {whose}, weights {WEIGHTS_WORDS[answer['weights']]}"
     names = {"m": "", "m_low": "m_low_", "m_high": "m_high_", "best_m": "best_"}
     at_m = {answer[m]: answer[f"{name}extrapolated_doublings"] for m, name in names.items()}
@@ -204,7 +206,7 @@ def sentences(answer: Record) -> Iterator[str]:
     span = filled(" (95 %: {best_speedup_low:.2f}x to {best_speedup_high:.2f}x)", answer)
     yield filled("at best {best_speedup:.2f}x", answer) + f"{span}, at M = {answer['best_m']}"
     if answer["products_by"] == "any":
-        yield "products and casts by any provider: this model knows none"
+        yield "this model does not tell providers apart"
     else:
         at = {answer["best_m"]: (answer["best_products_by"], answer["best_casts_by"])}
         if answer["m"] is not None:
@@ -215,22 +217,22 @@ def sentences(answer: Record) -> Iterator[str]:
         )
         # advise does not rank what lies so far outside
         is_ranked = answer["casts"] == FASTEST and not is_guess
-        as_advise = ", as advise predicts" if is_ranked else ""
-        yield f"products by whoever is fastest at each M{as_advise}: {listed}"
+        as_advise = ", as advise ranks them" if is_ranked else ""
+        yield f"products by the fastest provider at each M{as_advise}: {listed}"
     yield origin_words(answer)
     probed = answer["probed_m"]
-    within = f"M from {probed[0]} to {probed[1]} is within" if probed else "no M is within"
+    span = f"M from {probed[0]} to {probed[1]}" if probed else "no M of these weights"
     if probed and not outside and answer["m"] is not None and probed[1] < most:
-        yield f"{within} the probes; what lies beyond is not counted"
+        yield f"the probes cover {span}; larger M are predicted, but not probed"
     if outside:
         places = ", ".join(f"{doublings:.1f} at M = {m}" for m, doublings in outside.items())
-        guess = ", so far outside a guess" if is_guess else ""
+        guess = "; treat the answer as a guess" if is_guess else ""
         yield (
-            f"extrapolated: doublings beyond every probe: {places} ({within}); intervals are "
-            f"wider there{guess}"
+            f"extrapolated: doublings outside the probed range: {places} (the probes cover "
+            f"{span}); intervals are wider there{guess}"
         )
     if answer["unprobed"]:
-        yield "no probe is like a product or a cast in it: its interval is a guess"
+        yield "one of its products or casts is unlike any probe: treat the interval as a guess"
 
 
 def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Breakeven:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from roofcal.study.schema import Backend
 
 UNHEALTHY = 1  # the exit code where a card is slower or fails a point, or `fleet` has none like it
-_OTHER_ENVIRONMENT = ", measured in another environment, which may make a difference by itself"
+_OTHER_ENVIRONMENT = ", measured in another environment: that alone may cause a difference"
 FEWEST_CARDS = 5  # before the publication is left: the limits of three or four cards are wide
 
 
@@ -88,16 +88,16 @@ def health(
         except RunsError as error:
             if cards < FEWEST:
                 raise HealthError(
-                    f"{folder}: measured, and there is nothing to compare it with but fewer than "
-                    f"two other cards: {error}"
+                    f"{folder}: measured, but there is nothing to compare it with: fewer than two "
+                    f"other cards are measured, and {error}"
                 ) from None
     if run is None:
         verdicts = compare_cards(read_fleet(folder.parents[1]))
         own = [verdict for verdict in verdicts if verdict.card == card]
         if not any(verdict.deviations or verdict.failures for verdict in own):
             raise HealthError(
-                f"{folder}: measured, and no point of it is on {FEWEST - 1} other cards of its "
-                "fleet; measure them again with one config/health.yaml"
+                f"{folder}: measured, but {FEWEST - 1} other cards of its fleet have none of its "
+                "points; measure them all with one config/health.yaml"
             )
     else:
         other = "" if run.environment_id == environment.environment_id else _OTHER_ENVIRONMENT

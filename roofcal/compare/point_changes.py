@@ -1,4 +1,4 @@
-"""Points of two runs held against each other: a verdict and a cause for each, and common shifts.
+"""The points of two runs compared: a verdict and a cause for each, and common shifts.
 
 docs/method.md says what a common shift is, and how a cause is told. Both are tables that become
 rows of JSON; until then, changes are logarithms.
@@ -31,7 +31,7 @@ Units = tuple[float, ...]  # see ObservedRun
 
 
 def same_measurements(pairs: pd.DataFrame) -> int:
-    """Points of which both runs hold one and the same measurement, which cannot be compared.
+    """Points that have the same record in both runs, so that there is nothing to compare.
 
     A study that is extended keeps what was measured before. pairs: see in_both.
     """
@@ -113,11 +113,11 @@ def _large_groups(table: pd.DataFrame) -> list[Mask]:
 
 
 def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
-    """The table and what the scatter within the runs says of each change.
+    """The table with the variance of each change, from the scatter within the runs.
 
     change              logarithm of B's time over A's
     variance, degrees   of `change`, and its degrees of freedom
-    seen_low, seen_high changes for which the mean of one run is within the visits of the other
+    seen_low, seen_high changes for which the mean of one run lies among the visits of the other
     clock               logarithm of B's clock over A's; not a number without readings
     """
     units = _units(table)
@@ -159,10 +159,10 @@ _SEEN: Final = ["units_a", "units_b", "interval_a", "interval_b"]
 
 
 def _seen_changes(x: Units, y: Units, *intervals: Any) -> tuple[float, float]:
-    """Lowest and highest change with which the mean of one run is within the visits of the other.
+    """Lowest and highest change for which the mean of one run lies among the visits of the other.
 
-    A point that takes several states from visit to visit did not change when it takes one of them
-    again. Turns of one visit are no states: those of a point at the power limit lie 2 % apart.
+    A point that switches between states from visit to visit has not changed when it returns to one.
+    Turns of one visit are no states: those of a point at the power limit lie 2 % apart.
     """
     if "samples" in {interval.basis for interval in intervals if interval is not None}:
         return 0.0, 0.0
@@ -171,7 +171,7 @@ def _seen_changes(x: Units, y: Units, *intervals: Any) -> tuple[float, float]:
 
 
 def _tested(table: pd.DataFrame, unchanged: Mask, threshold: float) -> pd.DataFrame:
-    """The table, and what each change means beside those of its group; see _with_centres.
+    """The table with each change tested against those of its group; see _with_centres.
 
     rest      the change after the shift, and half of its 95 % interval
     q, raw_q  see compare_points; of the rest and of the whole change
@@ -208,8 +208,9 @@ def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
     """The table and, per point, the shift of its group and the variance between the runs.
 
     `error` is the variance of the shift. A group of fewer than _LEAST points has no shift of its
-    own, because its points would be their own null; its variance between the runs is the largest of
-    the other groups. unchanged: points that count, unless they are fewer than half of their group.
+    own, because its points would be tested against themselves; its variance between the runs is the
+    largest of the other groups. unchanged: points that count, unless they are fewer than half of
+    their group.
     """
     centres = np.array([[0.0, 0.0, 0.0, np.inf]] * len(table))
     large = _large_groups(table)
@@ -247,7 +248,7 @@ def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
 
 
 def _shared_by_visits(units: Sequence[Units], turn_degrees: Sequence[int]) -> tuple[float, float]:
-    """What the points of a group share in a visit, and their scatter does not show.
+    """The variance that all points of a group share from visit to visit.
 
     A visit of all points, an hour or a session after another, may be slower as a whole: the medians
     over the points by visit scatter more than the points do. The variance of a run's mean over

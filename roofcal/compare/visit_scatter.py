@@ -1,8 +1,8 @@
 """The variance of each point within two runs, by its own scatter and by that of other points.
 
-Two visits in either run leave two degrees of freedom. What else is known of a point is what the
-scatter of its turns says of a visit, what all points of its group add to that from visit to visit,
-and how far points of a group differ in it. See docs/method.md.
+Two visits in each run leave two degrees of freedom. Three more things inform the variance of a
+point: the scatter of turns within a visit, what all points of its group add to that between visits,
+and how much points of a group differ. See docs/method.md.
 """
 
 from collections.abc import Sequence
@@ -89,7 +89,7 @@ def _errors_of_extra(
 def _expected_of_visits(
     variances: Array, degrees: Array, turns: Array, turn_degrees: Array
 ) -> tuple[Array, Array]:
-    """(what the variance of a visit should be, its degrees of freedom) of points of one group.
+    """(expected variance of a visit, its degrees of freedom) for the points of one group.
 
     It is that of the mean of the visit's turns, and one between visits that all points share, which
     counts as known exactly.
@@ -107,8 +107,8 @@ def _expected_of_visits(
 def _between_visits(logs: Array, of_turns: Array) -> float:
     """The variance between visits that, added to that of turns, explains the mean of `logs`.
 
-    Zero where turns alone explain it. Logarithms of variances are little moved by a visit that
-    took another state, whose variance is a hundredfold.
+    Zero where turns alone explain it. Logarithms keep the influence of a visit in another state
+    small, whose variance is a hundred times larger.
     """
     return least_variance(
         lambda added: float(np.mean(logs - np.log(of_turns + added + RESOLUTION))) > 0, rounds=50

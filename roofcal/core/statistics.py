@@ -1,4 +1,4 @@
-"""Statistics of latency samples that need no distribution: the median and its interval."""
+"""Distribution-free statistics of latency samples: the median and its interval."""
 
 import math
 from collections.abc import Sequence

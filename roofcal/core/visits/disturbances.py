@@ -22,7 +22,7 @@ def drift_texts(op: str, drift: float) -> list[str]:
 
 
 def width_texts(op: str, half_width: float) -> list[str]:
-    """A sentence where the times of an op are uncertain, as where a clock never settles.
+    """A sentence where the times of an op are too uncertain to use, else none.
 
     half_width: median over points of half the 95 % interval over the median.
     """

@@ -50,8 +50,7 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
              times the distance of a median outside; NaN for a model that states no interval
     inside   1.0 if the median lies in the interval of the prediction, else 0.0; NaN for a model
              that states no interval
-    faster   whether the whole interval of the measurement lies below the prediction and its
-             interval
+    faster   whether the whole interval of the measurement lies below the prediction and its interval
     """
     rows = judged(frame)
     parts = [_residuals_of(rows, model, column) for model, column in models_in(frame).items()]
@@ -118,7 +117,7 @@ def _rows_of_groups(errors: pd.DataFrame, keys: Sequence[str]) -> Iterator[dict[
 
 
 def _place_of(row: Any) -> tuple[Any, ...]:
-    """Sorting key of a row: what sums up stands before what it sums up."""
+    """Sorting key of a row: sums stand before the rows that they sum up."""
     names = ((row[key] != ALL, row[key]) for key in ("recipe", "provider"))
     return row["op"], row["model"], regime_rank(row["regime"]), *names
 
@@ -162,7 +161,7 @@ def _statistics(
 
 
 def coverage_interval(inside: int, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share of `inside` in `count` (Clopper and Pearson); NaN of none."""
+    """The 95 % interval of a share of `count` points (Clopper and Pearson); NaN without points."""
     if not count:
         return np.nan, np.nan
     low = betaincinv(inside, count - inside + 1, _MISSED / 2) if inside else 0.0

@@ -74,7 +74,7 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _contents(analysis: Analysis) -> tuple[pd.DataFrame, str]:
-    """The panel of the op that has the longest one, and how its sessions timed bursts."""
+    """The longest method panel of any op, and how its sessions timed bursts."""
     frames = [frame for frame in analysis.frames.values() if not frame.empty]
     panels = [(method_panel(frame), _burst_text(analysis, frame)) for frame in frames]
     return max(panels, key=lambda panel: len(panel[0]), default=(pd.DataFrame(), ""))
@@ -173,8 +173,8 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
             for share, aim in _AIMS.items()
         )
         yield (
-            f"Between in turns and alone lies a difference of {half} in the median of "
-            f"{count_of(len(alone), 'point')}, and of {most} in the 95th percentile."
+            f"Times in turns and alone differ by {half} in the median over "
+            f"{count_of(len(alone), 'point')}, and by {most} in the 95th percentile."
         )
 
 
