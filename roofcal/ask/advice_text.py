@@ -61,7 +61,7 @@ _COSTS: Final = (
 
 
 def _reservation(row: Record) -> str:
-    """What makes an option less sure than its interval says."""
+    """Why an option is less certain than its interval says."""
     doublings, words = row["extrapolated_doublings"], []
     if doublings:
         guess = ": treat as a guess" if doublings > FAR else ""

@@ -1,4 +1,4 @@
-"""What a person should hear where a question goes beyond the probes that a calibration knows.
+"""What an answer says where the question lies outside the probed range of a calibration.
 
 Intervals are wider there already (roofcal.ops.predictions). A linear, or a gather with its product,
 lies as far beyond as the part of it that lies farthest; products are those of the library.
@@ -30,7 +30,7 @@ class Beyond:
     """How far a point lies beyond the probes.
 
     doublings  to the nearest probed size, 0 within; None where no part has known probes
-    unprobed   what no probe is like, in words
+    unprobed   the kinds of work that no probe has, in words
     """
 
     doublings: float | None = None
@@ -44,12 +44,12 @@ class Beyond:
 
 
 def beyond_probes(calibration: Calibration | None, point: PlanPoint) -> Beyond:
-    """How far a point lies beyond the probes of a calibration; nobody knows without one."""
+    """How far a point lies outside the probed range; unknown without a calibration."""
     return Beyond() if calibration is None else beyond_parts(calibration, _parts(point))
 
 
 def beyond_parts(calibration: Calibration, parts: Iterable[Part]) -> Beyond:
-    """How far the part lies outside that is farthest, and all that no probe is like."""
+    """The distance of the part farthest outside, and all parts that are unlike any probe."""
     farthest = Beyond()
     for op_name, provider, recipe, shape in parts:
         op = BY_NAME[op_name]

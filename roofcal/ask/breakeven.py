@@ -11,8 +11,8 @@ Both times are predicted, each by the providers of products and casts that are t
 Break-even is the smallest M from which on the speed-up stays above 1. Time is not smooth in M
 (waves of tiles), so M runs over a grid, GRID: 1, 2, 4 and 8, every multiple of 16 to 1024, then 64
 steps per doubling, to 131072. From 1024 on two steps are at most 1.6 % apart; nothing between steps
-is evaluated. What models say beyond the largest probes moves no break-even that lies before, and is
-never called the best.
+is evaluated. Times beyond the largest probes never move a break-even that lies within the probes,
+and are never called the best.
 """
 
 from collections.abc import Iterator, Sequence
@@ -175,7 +175,7 @@ class Breakeven(Answer):
         }
 
     def parts(self) -> Iterator[str]:
-        """Five sentences, and what makes them less sure."""
+        """Five sentences, and the reservations."""
         return sentences(self.answer)
 
 
@@ -311,9 +311,9 @@ def speedup_ratio(baseline: Times, ours: Times) -> Speedups:
 def first_lasting_m(speedup: Array | None, doublings: Array | None = None) -> int | None:
     """The first M of GRID from which on a speed-up on GRID stays above 1; None for never.
 
-    An M that no provider runs is passed over. doublings: outside of the probes. What lies beyond
-    the last M within them is looked at only where the M that is sought lies there, too: intervals
-    grow so wide there that they say nothing.
+    An M that no provider runs is passed over. doublings: outside of the probes. Larger M than the
+    last one inside the probed range count only if the result lies there, too: their intervals are
+    too wide to tell anything.
     """
     if speedup is None:
         return None

@@ -14,7 +14,7 @@ from roofcal.core.statistics import BETWEEN_CARDS
 
 if TYPE_CHECKING:
     from roofcal.core.records import Environment
-    from roofcal.health.comparison import CardVerdict
+    from roofcal.health.slow_cards import CardVerdict
     from roofcal.study.schema import Backend
 
 UNHEALTHY = 1  # the exit code where a card is slower or fails a point, or `fleet` has none like it
@@ -59,7 +59,8 @@ def health(
         json: for programs, every op
     """
     from roofcal.core.machine.nvml import survey_gpus
-    from roofcal.health.comparison import (
+    from roofcal.health.panel import measure_card
+    from roofcal.health.slow_cards import (
         FEWEST,
         HealthError,
         compare_cards,
@@ -67,7 +68,6 @@ def health(
         read_card,
         read_fleet,
     )
-    from roofcal.health.panel import measure_card
     from roofcal.study.discover import discover
     from roofcal.study.run_search import find_publication
     from roofcal.study.runs import RunsError
@@ -127,8 +127,8 @@ def _environment_of_fleet(node: str | None, recorded: Path | None) -> "Environme
     """The environment to measure in; raises if this is another node, or has another environment."""
     from roofcal.core.jsonl import read_single_record
     from roofcal.core.records import Environment
-    from roofcal.health.comparison import HealthError
     from roofcal.health.panel import node_name
+    from roofcal.health.slow_cards import HealthError
     from roofcal.study.discover import check_environment, discover
 
     if node and node != node_name():
@@ -155,7 +155,7 @@ def fleet(
         page (FILE): write it as a page too
     """
     from roofcal.core.files import check_folder
-    from roofcal.health.comparison import compare_cards, read_fleet
+    from roofcal.health.slow_cards import compare_cards, read_fleet
 
     check_folder(folder)
     cards = read_fleet(folder)

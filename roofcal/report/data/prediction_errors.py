@@ -50,7 +50,8 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
              times the distance of a median outside; NaN for a model that states no interval
     inside   1.0 if the median lies in the interval of the prediction, else 0.0; NaN for a model
              that states no interval
-    faster   whether the whole interval of the measurement lies below the prediction and its interval
+    faster   whether the whole interval of the measurement lies below the prediction, interval and
+             all
     """
     rows = judged(frame)
     parts = [_residuals_of(rows, model, column) for model, column in models_in(frame).items()]
