@@ -34,8 +34,8 @@ def every_card(
     Args:
         every_card: measure each card of this node in turn and judge none: `fleet` compares them
         out (FOLDER): records go to <device>/<environment>/<node>/<card> below it (results/fleet)
-        node: with --every-card: what this node has to be called, or it is refused
-        environment (FILE): with --every-card: the environment.jsonl that this node has to have
+        node: with --every-card: the name that this node must have environment (FILE): with
+        --every-card: the environment.jsonl that this node has to have
     """
     from roofcal.health.panel import measure_node
 
@@ -55,7 +55,7 @@ def health(
     where a visible card does not answer, because the answer would be that of another one.
 
     Args:
-        threshold: what counts as slower than the publication, one card of its kind (0.05)
+        threshold: how much slower than the publication, one card of its kind, is too slow (0.05)
         json: for programs, every op
     """
     from roofcal.core.machine.nvml import survey_gpus
