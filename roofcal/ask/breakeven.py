@@ -223,7 +223,7 @@ def sentences(answer: Record) -> Iterator[str]:
     probed = answer["probed_m"]
     span = f"M from {probed[0]} to {probed[1]}" if probed else "no M of these weights"
     if probed and not outside and answer["m"] is not None and probed[1] < most:
-        yield f"the probes cover {span}; larger M are predicted, but not probed"
+        yield f"the probes cover {span}; larger M are not considered"
     if outside:
         places = ", ".join(f"{doublings:.1f} at M = {m}" for m, doublings in outside.items())
         guess = "; treat the answer as a guess" if is_guess else ""

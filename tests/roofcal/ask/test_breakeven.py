@@ -317,7 +317,7 @@ def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
         "products by the fastest provider at each M, as advise ranks them: cublaslt, casts by "
         "triton (M = 1008); triton, casts by triton (M = 8192)",
         "model calibrated, made-up, e1",
-        "the probes cover M from 16 to 16384; larger M are predicted, but not probed",
+        "the probes cover M from 16 to 16384; larger M are not considered",
     ]
     nobody_knows = {"probed_m": None, "extrapolated_doublings": None}
     assert len(list(sentences(ANSWER | nobody_knows))) == 5
