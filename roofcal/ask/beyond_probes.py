@@ -22,7 +22,7 @@ from roofcal.ops.probe_span import doublings_outside
 from roofcal.ops.spec import Shape
 
 Part = tuple[str, str, str, Shape]  # op, provider, recipe, shape
-FAR: Final = MOST_DOUBLINGS  # doublings from which on nothing says how wide an interval should be
+FAR: Final = MOST_DOUBLINGS  # doublings from which on no measurement supports an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

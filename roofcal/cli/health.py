@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 UNHEALTHY = 1  # the exit code where a card is slower or fails a point, or `fleet` has none like it
 _OTHER_ENVIRONMENT = ", measured in another environment: that alone may cause a difference"
-FEWEST_CARDS = 5  # before the publication is left: the limits of three or four cards are wide
+FEWEST_CARDS = 5  # of a fleet that replaces the publication: fewer have wide limits
 
 
 def every_card(

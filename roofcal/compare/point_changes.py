@@ -74,8 +74,8 @@ def compare_points(
         return [], []
     table = _with_variances(table.assign(group=_group_names(table)))
     tested = _tested(table, np.ones(len(table), dtype=bool), threshold)
-    # Points that changed widen the variance between the runs, which is to be that of the others.
-    # Without those that are sure to have changed, up to 6 % more of the changes of 3 % are found.
+    # Points that changed would widen the variance between the runs, which describes the others.
+    # Leaving out those that certainly changed finds up to 6 % more of the changes of 3 %.
     unchanged = tested["q"].to_numpy() > differences.FALSE_DISCOVERIES
     table = _tested(table, unchanged, threshold)
     shifts = [_shift_of_group(table[inside], threshold) for inside in _large_groups(table)]
@@ -135,9 +135,8 @@ def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
     )
     turn_degrees = degrees_a + degrees_b
     turns = (turns_a * degrees_a + turns_b * degrees_b) / np.maximum(turn_degrees, 1)
-    # Points of small groups tell of each other's scatter, too. With these left to their own two
-    # degrees of freedom, 1 to 3 % fewer changes of 3 % were found in draws whose visits are 0.2 to
-    # 1 % apart.
+    # Points of small groups moderate each other, too. With only their own two degrees of freedom, 1
+    # to 3 % fewer changes of 3 % were found in draws whose visits are 0.2 to 1 % apart.
     groups = [table["group"].to_numpy() == name for name in np.unique(table["group"])]
     groups = [inside for inside in groups if inside.sum() >= _LEAST]
     rest = ~np.logical_or.reduce(groups) if groups else np.ones(len(table), dtype=bool)
@@ -221,10 +220,10 @@ def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
         differences.common_shift(changes, variances, degrees, of_between).shift
         for (changes, variances, degrees), of_between in zip(known, between_degrees, strict=True)
     ]
-    # The multiple of Student's quartiles, for each group, that half of its changes should be in. It
-    # is 1 for many points. The width of thirty has a standard deviation of 20 % by chance, and
-    # variances cannot fall below 0: of groups whose runs are alike, half would have a variance
-    # between the runs. So widths are moved towards that of all groups, if these are alike.
+    # The multiple of Student's quartiles that should contain half of the changes of each group: 1
+    # for many points. With thirty points the width scatters by 20 %, and variances cannot fall
+    # below 0, so half of the groups whose runs are alike would get a variance between the runs. So
+    # widths are shrunk towards that of all groups, as far as these are alike.
     ratios = [
         differences.quartile_ratio(changes - shift, variances, degrees)
         for (changes, variances, degrees), shift in zip(known, shifts, strict=True)

@@ -51,12 +51,12 @@ def moderated_in_groups(
     variance, degrees = own.variance.copy(), own.degrees.copy()
     expected, certain = np.ones(len(variance)), np.full(len(variance), _MOST_DEGREES)
     for inside in groups:
-        # Where most points have no turns to tell a visit by, they know of each other as they are.
+        # Without turns of most points nothing says what to expect: they are moderated as they are.
         if 2 * np.count_nonzero(turn_degrees[inside]) >= inside.sum():
             expected[inside], certain[inside] = _expected_of_visits(
                 own.variance[inside], own.degrees[inside], turns[inside], turn_degrees[inside]
             )
-    # How far variances of a group differ, beyond the chance of them and of what they should be.
+    # How much variances of a group differ, beyond their own chance and that of the expected ones.
     logs = centred_logs(own.variance, own.degrees) - np.log(expected)
     chance = polygamma(1, own.degrees / 2) + polygamma(1, certain / 2)
     extra = np.array([np.var(logs[i], ddof=1) - chance[i].mean() for i in groups])

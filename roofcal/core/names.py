@@ -15,7 +15,7 @@ MODEL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}(@[A-Za-z0-9][A-Za-z0-
 # never in paths.
 LABEL_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.+*@:/ -]{0,299}$"
 
-# What steers a terminal or turns the direction of text: C0 but tab and line feed, C1, DEL, bidi.
+# Characters that steer a terminal or turn text around: C0 but tab and line feed, C1, DEL, bidi.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -23,18 +23,18 @@ _WITHOUT_OTHERS: Final = (
     "burst",
     "energy",
 )  # methods whose points take turns with no other
-# Methods of points that one visit answers: they are compared with visits of method graph, and those
-# of `standard` take an H200 63 s.
+# Methods whose points are visited once: they are only compared with visits of method graph, and one
+# visit of those of `standard` takes an H200 63 s.
 VISITED_ONCE: Final = ("accuracy", *_WITHOUT_OTHERS)
 CacheState = Literal["cold", "hot"]
 Distribution = Literal["normal", "outlier_channels", "heavy_tails", "all_positive", "zeros"]
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
-TIMELESS: Final = frozenset(get_args(Status)) - {"ok"}  # of points that were tried without success
+TIMELESS: Final = frozenset(get_args(Status)) - {"ok"}  # tried without success: no time
 _STRICT: Final = ConfigDict(extra="forbid")
 _ROUNDING: Final = 1e-6  # relative
 _MOST: Final = 1 << 53  # the largest whole number up to which floats are exact
-_LEAST_CONSTANT: Final = 1e-30  # in SI units: 1e-15 s for a byte and 1e16 flop/s are far within
-# Fields of Environment that are part of its id where they have a value: ids from before them hold.
+_LEAST_CONSTANT: Final = 1e-30  # in SI units; 1e-15 s for a byte is far above
+# Fields of Environment that enter its id only where they have a value: older ids stay valid.
 _LATER_FIELDS: Final = ("cpu_quota_cores",)
 CODE: Final = "code"  # unit of a constant that stands for a name, see roofcal.ops.constants
 

@@ -412,12 +412,12 @@ def _errors_by_family(
 
 def _mean_distances(log_errors: Array, subsets: Array) -> Array:
     """Mean |log error| of each family, [families, subsets], on the probes of subsets."""
-    # A family that leaves out a probe which another one predicts is not the better for it.
+    # A family must not win by leaving out a probe that another family predicts.
     is_left_out = np.isnan(log_errors) & (subsets == 1)
     is_predicted = ~is_left_out.all(axis=0)
     distances = np.where(is_left_out & is_predicted, np.inf, np.abs(log_errors))
     distances = np.where(subsets == 1, distances, 0.0)
-    # A sum over few numbers, in their order: NumPy's mean without NaN has other bits elsewhere.
+    # Summed in order: the last bits of NumPy's nanmean differ between machines.
     means: Array = np.nansum(distances, axis=2) / subsets.sum(axis=1)
     return means
 

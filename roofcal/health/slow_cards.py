@@ -31,7 +31,7 @@ FEWEST: Final = 3  # cards that have a point: two that differ do not say which i
 _KEPT: Final = 3.5  # robust deviations from the median within which a card counts as healthy
 _EXPLAINS: Final = 0.5  # share of a deviation that a cause has to account for
 _HOTTER_C: Final = 5.0  # beyond the fleet's median, and with a thermal reason: temperature
-_OFTENER: Final = 0.2  # more of its time than the fleet's median
+_OFTENER: Final = 0.2  # share of its time above the fleet's median
 
 # Name of a card -> its points of the panel, see `read_card`.
 Cards = Mapping[str, pd.DataFrame]

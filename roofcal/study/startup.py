@@ -120,7 +120,7 @@ def hold_study_lock() -> str | None:
             raise
         has_locks = any(_LOCKS.glob("*"))
         return f"{_LOCKS}: if no other study runs here, {_UNLOCK}" if has_locks else None
-    # Only who starts holds it alone, and not for long. Whoever comes between has made no locks yet.
+    # Only a study that starts holds it exclusively, and briefly; others have made no locks by then.
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return message
 

@@ -27,8 +27,8 @@ from roofcal.core.visits.intervals import RESOLUTION
 
 Array = NDArray[np.float64]
 
-FALSE_DISCOVERIES: Final = 0.05  # of the points that `verdicts` calls
-FALSE_ALARMS: Final = 0.01  # fleets of healthy cards in which any card is called slower
+FALSE_DISCOVERIES: Final = 0.05  # share of the points called changed by `verdicts` that did not
+FALSE_ALARMS: Final = 0.01  # share of healthy fleets in which any card is called slower
 _LARGEST: Final = 1.0  # of a variance between runs or visits: times that differ by factors of e
 
 
@@ -113,7 +113,7 @@ def common_shift(
         between_degrees: degrees of freedom of the variance between the runs.
     """
     between, shift = 0.0, 0.0
-    for _ in range(4):  # each depends on the other; they stand still after three rounds
+    for _ in range(4):  # each depends on the other; both converge in three rounds
         shift = weighted_median(changes, 1 / (variances + between + RESOLUTION))
         between = between_variance(changes - shift, variances, degrees, between_degrees)
     return CommonShift(shift, error_of_shift(variances, between), between)

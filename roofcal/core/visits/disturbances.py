@@ -8,7 +8,7 @@ from roofcal.core.records import Measurement, Session
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.rows import split_visits
 
-# Of a sentinel within a session, and of half an interval: nothing is known to better than that.
+# Most that a sentinel may drift in a session, and that half an interval may be.
 DISTURBED: Final = 0.1
 
 

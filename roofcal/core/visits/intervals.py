@@ -60,10 +60,10 @@ _WINDOW_S: Final = 0.1
 _SWITCH_S: Final = 0.1  # of a turn: its clock is still that of the contender before
 _TWO_SIDED: Final = 1.959964
 _MOST_DEGREES: Final = 1e6  # as good as infinitely many
-_LEAST_POINTS: Final = 3  # fewer tell neither what they share nor how variances are distributed
+_LEAST_POINTS: Final = 3  # fewer show neither a shared effect nor the distribution of variances
 _ALIKE: Final = 1e-3  # below this variance of log(variance) points scatter alike
 _SHARED_DEGREES: Final = 2000.0  # degrees of freedom of the prior of points that scatter alike
-# Functions of scipy end in other bits on other processors; results are cut to so many digits.
+# The last bits of scipy's functions differ between processors, so results keep only so many digits.
 _DIGITS: Final = 9
 
 
@@ -304,8 +304,8 @@ def _half_widths_of_means(
             is_moderated[inside] = True
         alone[inside] = (rest**2).sum(axis=1) / degrees
     degrees_alone = counts - 1
-    # The variance of a point of a smaller group holds what its units share. Moderated towards the
-    # variances of points without that, 95 % intervals held 57 to 73 % of such points.
+    # In a smaller group, the variance of a point includes the shared effect of its units. Moderated
+    # towards variances without that effect, 95 % intervals covered 57 to 73 % of such points.
     if is_moderated.any():
         alone[is_moderated], degrees_alone[is_moderated] = moderated(
             alone[is_moderated], degrees_alone[is_moderated]

@@ -27,7 +27,7 @@ _STATISTICS: Final = (
 )
 _KEYS: Final = ["op", "model", "regime", "recipe", "provider"]
 COLUMNS: Final = (*_KEYS, *_STATISTICS)
-# The keys of the rows of error_by_regime; every other key of a row sums up.
+# The keys of the rows of error_by_regime; a row is a sum over its other keys.
 _SUMMED_UP: Final = tuple(
     ("op", "model", *keys) for size in range(4) for keys in combinations(_KEYS[2:], size)
 )

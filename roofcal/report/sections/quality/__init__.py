@@ -64,7 +64,7 @@ POINTS_WITH_STATES: Final = (
     col.HOLDS_COLUMN,
 )
 _MOST_STATES: Final = 20  # points with several states that are shown
-_MOSTLY_EMPTY: Final = 0.3  # of the axis of time is covered: a figure would be mostly empty
+_MOSTLY_EMPTY: Final = 0.3  # covered share of the time axis below which none is drawn
 COLUMNS: Final = (
     col.text("op", "op"),
     col.count("points", "points"),
