@@ -14,12 +14,12 @@ from roofcal.core.statistics import BETWEEN_CARDS
 
 if TYPE_CHECKING:
     from roofcal.core.records import Environment
-    from roofcal.health.slow_cards import CardVerdict
+    from roofcal.health.comparison import CardVerdict
     from roofcal.study.schema import Backend
 
 UNHEALTHY = 1  # the exit code where a card is slower or fails a point, or `fleet` has none like it
-_OTHER_ENVIRONMENT = ", measured in another environment: that alone may cause a difference"
-FEWEST_CARDS = 5  # of a fleet that replaces the publication: fewer have wide limits
+_OTHER_ENVIRONMENT = ", measured in another environment, which may make a difference by itself"
+FEWEST_CARDS = 5  # before the publication is left: the limits of three or four cards are wide
 
 
 def every_card(
@@ -55,12 +55,11 @@ def health(
     where a visible card does not answer, because the answer would be that of another one.
 
     Args:
-        threshold: how much slower than the publication, one card of its kind, is too slow (0.05)
+        threshold: what counts as slower than the publication, one card of its kind (0.05)
         json: for programs, every op
     """
     from roofcal.core.machine.nvml import survey_gpus
-    from roofcal.health.panel import measure_card
-    from roofcal.health.slow_cards import (
+    from roofcal.health.comparison import (
         FEWEST,
         HealthError,
         compare_cards,
@@ -68,6 +67,7 @@ def health(
         read_card,
         read_fleet,
     )
+    from roofcal.health.panel import measure_card
     from roofcal.study.discover import discover
     from roofcal.study.run_search import find_publication
     from roofcal.study.runs import RunsError
@@ -88,16 +88,16 @@ def health(
         except RunsError as error:
             if cards < FEWEST:
                 raise HealthError(
-                    f"{folder}: measured, but there is nothing to compare it with: fewer than two "
-                    f"other cards are measured, and {error}"
+                    f"{folder}: measured, and there is nothing to compare it with but fewer than "
+                    f"two other cards: {error}"
                 ) from None
     if run is None:
         verdicts = compare_cards(read_fleet(folder.parents[1]))
         own = [verdict for verdict in verdicts if verdict.card == card]
         if not any(verdict.deviations or verdict.failures for verdict in own):
             raise HealthError(
-                f"{folder}: measured, but {FEWEST - 1} other cards of its fleet have none of its "
-                "points; measure them all with one config/health.yaml"
+                f"{folder}: measured, and no point of it is on {FEWEST - 1} other cards of its "
+                "fleet; measure them again with one config/health.yaml"
             )
     else:
         other = "" if run.environment_id == environment.environment_id else _OTHER_ENVIRONMENT
@@ -127,8 +127,8 @@ def _environment_of_fleet(node: str | None, recorded: Path | None) -> "Environme
     """The environment to measure in; raises if this is another node, or has another environment."""
     from roofcal.core.jsonl import read_single_record
     from roofcal.core.records import Environment
+    from roofcal.health.comparison import HealthError
     from roofcal.health.panel import node_name
-    from roofcal.health.slow_cards import HealthError
     from roofcal.study.discover import check_environment, discover
 
     if node and node != node_name():
@@ -155,7 +155,7 @@ def fleet(
         page (FILE): write it as a page too
     """
     from roofcal.core.files import check_folder
-    from roofcal.health.slow_cards import compare_cards, read_fleet
+    from roofcal.health.comparison import compare_cards, read_fleet
 
     check_folder(folder)
     cards = read_fleet(folder)

@@ -1,11 +1,11 @@
-"""How sessions and cards differ, estimated from sentinels that they share.
+"""How sessions, cards and cards of one model differ, by sentinels that they share.
 
-The logarithm of a sentinel's time in a session is a sum: of the sentinel itself, of an effect of
-the session (and its card) on all sentinels of that kind of work, and of a rest. Least squares over
-shared sentinels estimate the first two; the rest is the error. A sentinel of one session alone says
-nothing of how sessions differ, and is left out. Factors are relative to the mean card, so their
-product over cards is 1. Sessions without a chain of shared sentinels between them cannot be
-compared.
+The logarithm of the time of a sentinel in a session is what it takes, plus what the session (and
+its card) adds to all sentinels of that kind of work, plus what only this sentinel did in it. The
+first two come from least squares over the sentinels that sessions share; the third is the error.
+A sentinel of one session alone says nothing of how sessions differ, and is left out. Factors are
+around the mean of the cards, so they multiply to 1 over cards. Sessions that share no sentinel,
+also not by way of others, cannot be compared and are in no group.
 """
 
 import math
@@ -42,12 +42,11 @@ class PanelFactor:
     """How much longer work of a kind takes in a session, or on a card, than on the mean card.
 
     session    '' for the factor of a card, over its sessions
-    factor     1.02: 2 % longer; low, high: ends of its 95 % interval, NaN where nothing was
-               repeated. Where the sessions of a group are linked by as few sentinels as possible
-               (two sessions by one), the interval comes from repetitions only: nothing shows how
-               another sentinel would differ
+    factor     1.02: 2 % longer; low, high: ends of its 95 % interval, not a number where nothing
+               was repeated. Sessions that no more sentinels join than must (two with one) have
+               that of repetitions alone: nothing shows how another sentinel would differ
     holds      how far that can be trusted, see roofcal.core.visits.intervals.HOLDS
-    sentinels  how many shared sentinels it comes from
+    sentinels  how many it comes from: those that another session has too
     """
 
     kind: str
@@ -80,8 +79,8 @@ class _Fit:
 
     cells       sentinels in sessions that were timed
     variance    of a cell, with its degrees of freedom
-    covariance  [sessions, sessions] of the factors of sessions for cells of variance 1, up to a
-                constant: only differences of factors have a variance
+    covariance  [sessions, sessions] of the factors of sessions where a cell has variance 1; only
+                differences of factors have variances, so an addend to all of it is free
     """
 
     kind: str
@@ -106,7 +105,7 @@ class _Fit:
         return len({sentinel for sentinel, session in self.cells if session in chosen})
 
     def squared_error(self, sessions: Collection[str]) -> float:
-        """Variance of the mean factor of some sessions relative to the mean card."""
+        """Variance of the mean factor of sessions, around the mean card that they may belong to."""
         weights = dict.fromkeys(self.by_session, 0.0)
         for of_card in self.sessions_of.values():
             for session in of_card:
@@ -165,7 +164,7 @@ def _fits(readings: Sequence[PanelReading]) -> list[_Fit]:
 
 
 def _of_shared_sentinels(readings: Sequence[PanelReading]) -> list[PanelReading]:
-    """The readings of sentinels that at least two sessions have."""
+    """The readings of sentinels that two sessions have at least."""
     sessions: dict[str, set[str]] = {}
     for reading in readings:
         sessions.setdefault(reading.sentinel, set()).add(reading.session)
@@ -173,7 +172,7 @@ def _of_shared_sentinels(readings: Sequence[PanelReading]) -> list[PanelReading]
 
 
 def _connected(readings: Sequence[PanelReading]) -> list[set[str]]:
-    """Sets of sessions linked by shared sentinels."""
+    """Sets of sessions that are joined by sentinels in common."""
     groups: list[tuple[set[str], set[str]]] = []  # sessions, sentinels
     for reading in readings:
         sessions, sentinels = {reading.session}, {reading.sentinel}
@@ -231,8 +230,9 @@ def _variance_of_a_cell(
 ) -> tuple[float, float]:
     """(variance, degrees of freedom) of the mean of a sentinel in a session.
 
-    The larger one of the scatter of sentinels within their kind and that of their own repetitions;
-    with one sentinel, only repetitions tell. NaN without either.
+    From what sentinels did against the others of their kind, or from their own repetitions,
+    whichever is larger: with one sentinel, only its repetitions say anything. Not a number without
+    either.
     """
     candidates = []
     if degrees > 0:
@@ -262,7 +262,7 @@ def _session_factors(fit: _Fit) -> list[PanelFactor]:
 
 
 def _card_factors(fit: _Fit) -> list[PanelFactor]:
-    """The factors of cards, which are assumed to scatter alike between their sessions."""
+    """Of fits with several cards. Between sessions of a card, cards are taken to scatter alike."""
     sessions_of = fit.sessions_of
     if len(sessions_of) < _FEWEST:
         return []

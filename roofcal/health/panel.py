@@ -17,7 +17,7 @@ from roofcal.core.names import did_you_mean_or_all, is_name
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Session
 from roofcal.core.yaml_files import ConfigError, read_yaml
-from roofcal.health.slow_cards import HealthError
+from roofcal.health.comparison import HealthError
 from roofcal.measure.session import Job, measure
 from roofcal.ops import BY_NAME
 from roofcal.study.plan import PlanError, plan_op

@@ -182,8 +182,8 @@ def _made_again(
             calibration, *others = derived_names(run)
             names = [calibration, *(name for name in others if (run.folder / name).is_file())]
             yield from derive(run, names, place, descriptions)
-    # Verdicts follow from the ledger of the publishing commit, which has grown since; the manifest
-    # vouches for them.
+    # Verdicts follow from the ledger of the commit that published, which grows on; the manifest
+    # has their hash.
     tables = {f"tables/{path.name}" for path in (run.folder / "tables").glob("*.csv")}
     published = tables - {f"tables/{CLAIMS_FILE}", *_NO_LONGER_MADE}
     fresh = report_tables(run, descriptions.devices)

@@ -68,7 +68,7 @@ class Section(Generic[Contents]):
     contents  what it shows of a run; computed once, for its blocks and its tables
     blocks    its tables, figures and sentences; a section without any is left out of the page
     tables    the CSV files that it publishes
-    answer    what answers the question; exactly one section of each question has one
+    answer    what answers the question; one section of each question has one
     lead      keys of figures that may stand on the first page; of each op the first that is drawn
     key       its id in the page: the name of its folder, with `-` for `_`; page.py fills it in
     """
@@ -84,7 +84,7 @@ class Section(Generic[Contents]):
 
     @property
     def folder(self) -> Path:
-        """The folder of its code and captions."""
+        """Where its code and its captions stand."""
         return FOLDER / self.key.replace("-", "_")
 
 

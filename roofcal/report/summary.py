@@ -46,7 +46,9 @@ _DEVICE_COLUMNS: Final = (
 )
 _RECIPE_COLUMNS: Final = (
     *col.texts("op", "format", "regime", "recipe", "provider"),
-    col.ratio("speedup", "speed", "baseline time / recipe time, median over shapes"),
+    col.ratio(
+        "speedup", "speed", "time of the baseline over that of the recipe, median over shapes"
+    ),
     *col.texts("baseline"),
     *col.counts("shapes"),
     col.count("first", "fastest of all", "shapes at which no other recipe or provider is faster"),

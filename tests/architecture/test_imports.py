@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.core.machine.nvml": {"pynvml"},
     "roofcal.calibrate": {"numpy"},
     "roofcal.compare": {"numpy", "pandas", "scipy"},
-    "roofcal.health.slow_cards": {"numpy", "pandas", "scipy"},
+    "roofcal.health.comparison": {"numpy", "pandas", "scipy"},
     "roofcal.core.portable_math": {"numpy"},
     "roofcal.core.times": {"numpy"},
     "roofcal.core.visits.differences": {"numpy", "scipy"},

@@ -9,7 +9,7 @@ decide whether it is slower, depending on what is compared and how its error is 
 - hundreds of points at once, each measured in a few visits: `verdicts`, which limits the false
   discovery rate. Asking for the whole interval beyond the threshold would miss most changes near
   it;
-- a card among others (roofcal/health/slow_cards.py): the scatter between the others decides,
+- a card among others (roofcal/health/comparison.py): the scatter between the others decides,
   because no interval of its own times tells how much healthy cards differ.
 """
 

@@ -27,7 +27,7 @@ from roofcal.points.run import Run
 from roofcal.report.data.comparisons import ops_of_products, ratio_of_times
 from roofcal.report.data.tidy import ok_rows
 
-# The standard protocol, for columns that a claim leaves open.
+# The standard protocol: it holds for columns that a claim leaves open.
 PROTOCOL: Final[Where] = {
     "method": "graph",
     "cache": "cold",
@@ -159,7 +159,7 @@ def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
         raise Untestable(f"op {op} is not built yet")
     if evidence.frame(op) is None:
         raise Untestable(f"op {op} is not among the records of this device")
-    # A claim about the fastest point is about all measured points, those of probes included.
+    # What is said of the fastest point is said of all measured points, those of probes too.
     is_of_all = entry.test is not None and entry.test.pick == "fastest"
     frames = [evidence.frame(name) for name in (ops_of_products(op) if is_of_all else [op])]
     parts = [_selected(frame, PROTOCOL | points) for frame in frames if frame is not None]
@@ -283,7 +283,7 @@ def _verdict(entry: Entry, evidence: Evidence) -> Verdict:
         ours = own_number(entry, test, evidence, entry.points, base)
     except Untestable as reason:
         return Verdict(entry=entry, word="cannot be tested", reason=str(reason))
-    # a claim holds if any part of our interval lies within what it allows
+    # it holds if any part of our interval lies within what the claim allows
     enough = test.relation == "<=" or ours.high >= entry.value * (1 - test.tolerance)
     not_too_much = test.relation == ">=" or ours.low <= entry.value * (1 + test.tolerance)
     word: Word = "holds" if enough and not_too_much else "does not hold"

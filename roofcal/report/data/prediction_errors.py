@@ -118,7 +118,7 @@ def _rows_of_groups(errors: pd.DataFrame, keys: Sequence[str]) -> Iterator[dict[
 
 
 def _place_of(row: Any) -> tuple[Any, ...]:
-    """Sorting key of a row: sums stand before the rows that they sum up."""
+    """Sorting key of a row: what sums up stands before what it sums up."""
     names = ((row[key] != ALL, row[key]) for key in ("recipe", "provider"))
     return row["op"], row["model"], regime_rank(row["regime"]), *names
 

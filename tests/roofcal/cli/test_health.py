@@ -138,7 +138,7 @@ def test_a_card_that_shares_no_point_with_its_fleet_cannot_be_judged(
     write_records(own / "measurements/gemm.jsonl", [timed(other, CPU, *[1e-3] * 9)])
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)
     assert shell.run("health") == 2
-    assert "2 other cards of its fleet have none of its points" in shell.err
+    assert "no point of it is on 2 other cards" in shell.err
 
 
 def test_a_publication_of_another_environment_is_named(

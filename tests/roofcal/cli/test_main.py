@@ -29,7 +29,7 @@ def test_a_fault_of_roofcal_is_no_verdict(
     def crash(*_: object) -> None:
         raise RuntimeError("GPU is lost")
 
-    for name in ("roofcal.study.discover.discover", "roofcal.health.slow_cards.read_fleet"):
+    for name in ("roofcal.study.discover.discover", "roofcal.health.comparison.read_fleet"):
         monkeypatch.setattr(name, crash)
     monkeypatch.setattr("roofcal.study.run_search.run_named", crash)
     folders = {"fleet": [str(tmp_path)], "compare": ["a", "b"]}.get(command, [])

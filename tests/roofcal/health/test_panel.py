@@ -10,8 +10,8 @@ from roofcal.core.machine.nvml import Gpu
 from roofcal.core.records import Environment, Measurement, Session
 from roofcal.core.yaml_files import ConfigError
 from roofcal.health import panel as panels
+from roofcal.health.comparison import HealthError
 from roofcal.health.panel import measure_card, measure_node, node_name, read_panel
-from roofcal.health.slow_cards import HealthError
 from roofcal.measure import session
 from roofcal.ops import point_problem
 from roofcal.study.plan import plan_op

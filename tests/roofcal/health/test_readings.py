@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import Visit
-from roofcal.health.slow_cards import read_card
+from roofcal.health.comparison import read_card
 from tests.roofcal.made_up_records import readings, timed
 from tests.roofcal.measure.runs import environment, point
 

@@ -31,7 +31,7 @@ RECIPES: Final = (
     number("points", "points", "", 1),
     number("energy_j_per_flop", "lowest", "pJ/FLOP", 1e12, about=f"of any point; {_LABEL}"),
     CLOCK,
-    ratio("over_bf16", "of bf16", about="energy over that of bf16 on the same shape, median"),
+    ratio("over_bf16", "of bf16", about="median energy over that of bf16 by the same shape"),
     text("shape", "shape", about="of the point with the lowest energy per FLOP"),
     text("provider", "provider"),
 )

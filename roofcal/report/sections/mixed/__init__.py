@@ -1,8 +1,8 @@
-"""Products with narrow weights: the fastest format by shape, the binding roof, the accuracy.
+"""Products with narrow weights: which format wins where, which roof binds, what accuracy costs.
 
-Three sentences made of records answer the question of an issue of NVIDIA/cutlass, "Hopper mixed
-precision gemm always worse than FP8": why is int4 x bf16 decode slower than fp8, with weights
-[3584, 8192], groups of 64 and 16 tokens? CUTLASS's own kernel is not among the providers.
+The question that it answers in three sentences of records, "why is int4 x bf16 decode slower than
+fp8?", is that of NVIDIA/cutlass, "Hopper mixed precision gemm always worse than FP8": weights
+[3584, 8192], groups of 64, 16 tokens. CUTLASS's own kernel is not among the providers.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -64,10 +64,9 @@ def winners_sentence(winners: pd.DataFrame) -> str:
         own = rows[rows["format"] == name]
         if len(own):
             tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
-            gain = f"up to {times(best)} as fast as the next format"
-            parts.append(f"{name} at {len(own)} ({tokens}; {gain})")
+            parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
     shapes = count_of(len(rows), "measured shape")
-    return f"Fastest weights at {shapes} of few tokens: {', '.join(parts)}."
+    return f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}."
 
 
 def _fastest(rows: Sequence[Row], recipe: str, *, ours: bool | None = None) -> Row | None:

@@ -74,7 +74,7 @@ ERRORS: Final[tuple[Column, ...]] = (
         "quantisation_median",
         "format, median",
         digits=2,
-        about="what rounding the operands to the format costs, whoever multiplies",
+        about="stored operands against those before",
     ),
     fraction("quantisation_worst", "format, worst", digits=2),
 )

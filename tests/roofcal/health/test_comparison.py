@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.health.page import as_text, heat_map, summary_sentence
-from roofcal.health.slow_cards import (
+from roofcal.health.comparison import (
     COLUMNS,
     Cards,
     CardVerdict,
@@ -23,6 +22,7 @@ from roofcal.health.slow_cards import (
     healthy_values,
     slowdown_of_jobs,
 )
+from roofcal.health.page import as_text, heat_map, summary_sentence
 
 POINTS = {"probe_copy": (1e-4, 3e-4), "gemm": (2e-4, 1e-3, 4e-3), "cast": (5e-5, 2e-4)}
 BETWEEN, WITHIN = 0.004, 0.002  # spread of healthy cards, and of one card's times
