@@ -80,8 +80,9 @@ def predict(
     """The time of one point of an op.
 
     Args:
-        device: an id as nvidia-h200, or a part of one, as h200; `devices` lists them. Where several
-            have that part: the only one that was measured, with a warning that says so.
+        device: an id as nvidia-h200, or a part of one, as h200; `devices` lists them. A part that
+            fits several devices means the only one of them that was measured, and a warning says
+            so.
         op: gemm, cast, mixed_gemm, linear, norm_linear_sigmoid, transformer_block or
             all_gather_matmul; default: gemm.
         recipe: a name of docs/ops.md; rowwise, tensorwise and blockwise are understood; default:
@@ -174,13 +175,13 @@ def breakeven(
 ) -> Breakeven:
     """From how many tokens on a linear with n x k weights is faster in a recipe than in bf16.
 
-    At every M products and casts are those of the providers that `advise` predicts to be the
-    fastest there, of bf16 too.
+    At every M, products and casts are those of the providers that `advise` predicts to be the
+    fastest there, for bf16 as well.
 
     Args:
         recipe: the narrow recipe, as fp8_axiswise.
-        casts: who casts, by default whoever is the fastest at each M, as in `advise`; none compares
-            the products alone.
+        casts: provider of the casts: by default the fastest at each M, as in `advise`; none
+            compares products without casts.
         device, passes, weights, model, environment: as in `advise`.
 
     Raises:
@@ -224,8 +225,8 @@ def llm(
         prompt: tokens of each prompt (2048).
         output: tokens of each answer (256).
         chunk: most tokens of a prefill pass (8192).
-        link: where the time of collectives comes from: calibrated, datasheet, or auto, which is
-            calibrated where it is.
+        link: where the time of collectives comes from: calibrated, datasheet, or auto: calibrated
+            where possible.
         device, environment, energy, price_per_kwh, price_per_hour: as in `predict` and `advise`; by
             is the model of time there.
 

@@ -292,7 +292,7 @@ const productModel = (() => {
     const isRanked = (answer, place) => answer.isMeasured || outside[place] <= farthest;
     const ranked = all.filter(isRanked).sort((a, b) => a.total - b.total);
     all.filter((answer, place) => !isRanked(answer, place)).forEach(({ option, doublings }) =>
-      refused.push({ option, reason: `${option.recipe} by ${option.provider} lies ${doublings.toFixed(1)} doublings beyond every probe` }));
+      refused.push({ option, reason: `${option.recipe} by ${option.provider} lies ${doublings.toFixed(1)} doublings outside the probed range` }));
     return { ranked, refused };
   }
 

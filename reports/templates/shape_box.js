@@ -45,7 +45,7 @@ if (shapeBox) (async () => {
     const cells = texts.map((text, number) => element("td", { textContent: text, className: NUMBERS.has(number) ? "n" : "" }));
     if (isMeasured) cells[3].append(element("small", { textContent: "measured" }));
     if (doublings) {
-      const far = doublings > device.far_doublings ? ", far outside: a guess" : "";
+      const far = doublings > device.far_doublings ? ": treat as a guess" : "";
       cells[4].append(element("small", { textContent: `extrapolated by ${doublings.toFixed(1)} doublings${far}` }));
     }
     if (unprobed) cells[4].append(element("small", { textContent: `no probe has ${unprobed}` }));

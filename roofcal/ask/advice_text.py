@@ -61,10 +61,10 @@ _COSTS: Final = (
 
 
 def _reservation(row: Record) -> str:
-    """What makes an option less sure than its interval says."""
+    """Why an option is less certain than its interval says."""
     doublings, words = row["extrapolated_doublings"], []
     if doublings:
-        guess = ", far outside: a guess" if doublings > FAR else ""
+        guess = ": treat as a guess" if doublings > FAR else ""
         words.append(f"extrapolated by {doublings:.1f} doublings{guess}")
     if row["unprobed"]:
         words.append("no such probe")
@@ -124,7 +124,7 @@ class Recommendation(Answer):
         if chances[0] > chances[1]:
             yield (
                 f"{likeliest['recipe']} is likelier to be the fastest than {rows[0]['recipe']}, "
-                "whose time is the least, because its times are less sure or more providers have it"
+                "although its time is longer: it is less certain, or more providers offer it"
             )
         for group in answer["equal_recipes"]:
             yield filled(
@@ -144,14 +144,14 @@ class Recommendation(Answer):
             )
         if answer["recipe_choices"]:
             choices = ChoiceRecord(**answer["recipe_choices"])
-            yield choices.words("recipe", "linears, forward and backward")
+            yield choices.words("recipe", "linears (forward and backward)")
         yield from self._other_sizes()
         reasons = list(dict.fromkeys(self.refused.values()))
         for reason in reasons[:_MOST_REASONS]:
             first, *others = (name for name, why in self.refused.items() if why == reason)
             yield f"not ranked: {first}{f' and {len(others)} more' * bool(others)}: {reason}"
         if len(reasons) > _MOST_REASONS:
-            yield f"not ranked for {len(reasons) - _MOST_REASONS} reasons more, which --json has"
+            yield f"not ranked for {len(reasons) - _MOST_REASONS} more reasons: --json lists them"
         linear = filled("y[{m},{n}] = x[{m},{k}] @ w[{n},{k}].T", answer)
         passes, weights = answer["pass"].replace("_", " and "), WEIGHTS_WORDS[answer["weights"]]
         yield f"{passes} of {linear}, weights {weights}"
@@ -168,7 +168,7 @@ class Recommendation(Answer):
             return
         only, *others = winners
         if not others and self.best.recipe in (only["recipe"], *only["equals"]):
-            yield f"by prediction, no other M up to {only['last_m']} changes the recipe"
+            yield f"predicted: this recipe is the fastest at every M up to {only['last_m']}"
             return
         stretches = []
         for winner in winners:
@@ -177,8 +177,8 @@ class Recommendation(Answer):
             chance = filled(" ({least_probability:.2f})", winner)
             stretches.append(f"{' = '.join((winner['recipe'], *winner['equals']))} {span}{chance}")
         stated = all(winner["least_probability"] is not None for winner in winners)
-        least = " (and the least probability that it is)" if stated else ""
-        yield f"by prediction, the fastest recipe by M{least}: {', '.join(stretches)}"
+        least = " (and the lowest probability that it is)" if stated else ""
+        yield f"predicted fastest recipe by M{least}: {', '.join(stretches)}"
 
 
 def _away(doublings: float) -> str:

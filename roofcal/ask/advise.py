@@ -5,7 +5,7 @@ An option is a recipe of the linear, the provider of its products and the provid
 one product of packed weights for weights-only recipes. A part that was measured at this very shape
 takes what was measured, with its interval; so does a linear that was measured as a whole, forward
 and backward. Ends of intervals add up. Which option is the fastest is drawn with the errors of the
-parts (ask.fastest), so that two options with the same predicted product do not err apart in it.
+parts (ask.fastest), so that two options with the same predicted product share its error.
 """
 
 import math
@@ -77,8 +77,8 @@ class RecipeTime:
     """A linear in one recipe by one pair of providers; times in seconds, as in PredictedTime.
 
     Attributes:
-        seconds, low_s, high_s: the time that counts: measured at this very shape where it was,
-            else predicted.
+        seconds, low_s, high_s: the time: measured where this very shape was measured, else
+            predicted.
         source: measured, predicted, or which parts of the sum are measured.
         predicted_s, predicted_low_s, predicted_high_s: by the model of time.
         measured: the parts whose time is measured.
@@ -113,7 +113,7 @@ class RecipeTime:
 class Advice:
     """The ranked options, the fastest first; `refused`: name of another option -> the reason.
 
-    An option for larger shapes is in neither, as in roofcal.ask.points.
+    Options that only take larger shapes are in neither, as in roofcal.ask.points.
     """
 
     question: LinearQuestion
@@ -130,7 +130,7 @@ class Advice:
 
     @property
     def equals(self) -> list[list[str]]:
-        """Recipes of equal time, two and more in a group, the fastest group first."""
+        """Groups of two or more recipes of equal time, the fastest group first."""
         groups: list[list[RecipeTime]] = []
         for option in self.best_by_recipe.values():
             if groups and math.isclose(groups[-1][0].seconds, option.seconds):
@@ -141,7 +141,7 @@ class Advice:
 
 
 class _Addend(NamedTuple):
-    """One of the times that an option's time is the sum of; those of one error_name err alike.
+    """One term of the sum that is an option's time; terms of one error_name share their error.
 
     measured  the parts that it is the measured time of; none where it is predicted
     """
@@ -319,7 +319,7 @@ class Adviser:
         farthest = min(outside.values()) + FARTHEST
         for option, doublings in outside.items():
             if doublings > farthest and not all(one.measured for one in addends[option]):
-                refused[option.name] = f"lies {doublings:.1f} doublings beyond every probe"
+                refused[option.name] = f"lies {doublings:.1f} doublings outside the probed range"
                 del addends[option]
         chances = _chances(list(addends.values()))
         ranked = [

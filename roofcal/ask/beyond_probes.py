@@ -1,4 +1,4 @@
-"""What a person should hear where a question goes beyond the probes that a calibration knows.
+"""What an answer says where the question lies outside the probed range of a calibration.
 
 Intervals are wider there already (roofcal.ops.predictions). A linear, or a gather with its product,
 lies as far beyond as the part of it that lies farthest; products are those of the library.
@@ -22,7 +22,7 @@ from roofcal.ops.probe_span import doublings_outside
 from roofcal.ops.spec import Shape
 
 Part = tuple[str, str, str, Shape]  # op, provider, recipe, shape
-FAR: Final = MOST_DOUBLINGS  # doublings from which on nothing says how wide an interval should be
+FAR: Final = MOST_DOUBLINGS  # doublings from which on no measurement supports an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Beyond:
     """How far a point lies beyond the probes.
 
     doublings  to the nearest probed size, 0 within; None where no part has known probes
-    unprobed   what no probe is like, in words
+    unprobed   the kinds of work that no probe has, in words
     """
 
     doublings: float | None = None
@@ -44,12 +44,12 @@ class Beyond:
 
 
 def beyond_probes(calibration: Calibration | None, point: PlanPoint) -> Beyond:
-    """How far a point lies beyond the probes of a calibration; nobody knows without one."""
+    """How far a point lies outside the probed range; unknown without a calibration."""
     return Beyond() if calibration is None else beyond_parts(calibration, _parts(point))
 
 
 def beyond_parts(calibration: Calibration, parts: Iterable[Part]) -> Beyond:
-    """How far the part lies outside that is farthest, and all that no probe is like."""
+    """The distance of the part farthest outside, and all parts that are unlike any probe."""
     farthest = Beyond()
     for op_name, provider, recipe, shape in parts:
         op = BY_NAME[op_name]
@@ -118,18 +118,18 @@ def _parts(point: PlanPoint) -> list[Part]:
 
 
 def extrapolation_words(doublings: float) -> str:
-    """That an answer lies so many doublings outside of its probes."""
+    """How far an answer lies outside the probed range, and what that does to its interval."""
     if doublings > FAR:
         return (
-            f"extrapolated far outside: {doublings:.1f} doublings beyond every probe; nothing "
-            "measured says how wide an interval should be there, and this one is a guess"
+            f"extrapolated: {doublings:.1f} doublings outside the probed range; no measurement "
+            "says how wide the interval should be so far out: treat it as a guess"
         )
-    return f"extrapolated: {doublings:.1f} doublings beyond every probe, with a wider interval"
+    return f"extrapolated: {doublings:.1f} doublings outside the probed range, so less certain"
 
 
 def unprobed_words(unprobed: Sequence[str]) -> str:
-    """What no probe is like."""
+    """Which kinds of work no probe has, and whose interval stands for their own."""
     return (
-        f"no probe is of this kind: {'; '.join(unprobed)}; "
-        "its interval is the widest that such shapes have with any provider"
+        f"no probe is of this kind: {'; '.join(unprobed)}; the interval shown is the widest that "
+        "any provider has for such shapes"
     )

@@ -11,8 +11,8 @@ Both times are predicted, each by the providers of products and casts that are t
 Break-even is the smallest M from which on the speed-up stays above 1. Time is not smooth in M
 (waves of tiles), so M runs over a grid, GRID: 1, 2, 4 and 8, every multiple of 16 to 1024, then 64
 steps per doubling, to 131072. From 1024 on two steps are at most 1.6 % apart; nothing between steps
-is evaluated. What models say beyond the largest probes moves no break-even that lies before, and is
-never called the best.
+is evaluated. Times beyond the largest probes never move a break-even that lies within the probes,
+and are never called the best.
 """
 
 from collections.abc import Iterator, Sequence
@@ -175,7 +175,7 @@ class Breakeven(Answer):
         }
 
     def parts(self) -> Iterator[str]:
-        """Five sentences, and what makes them less sure."""
+        """Five sentences, and the reservations."""
         return sentences(self.answer)
 
 
@@ -184,16 +184,18 @@ def sentences(answer: Record) -> Iterator[str]:
     pair = f"{answer['recipe']} is faster than {answer['baseline']}"
     most = answer["largest_m"]
     if answer["m"] is None:
-        never = "{recipe} is at no M up to {largest_m} faster than {baseline} from there on"
+        never = "up to M = {largest_m}, {recipe} does not become faster than {baseline} for good"
         yield filled(never, answer) + filled(" (95 %: perhaps from M = {m_low} on)", answer)
     elif answer["best_speedup_low"] is None:
         yield f"{pair} from M = {answer['m']} on (no interval: this model states none)"
+    elif answer["m_low"] == answer["m_high"]:
+        yield f"{pair} from M = {answer['m']} on (95 %: the same M)"
     else:
         high = answer["m_high"] or f"beyond {most}"
         yield f"{pair} from M = {answer['m']} on (95 %: {answer['m_low']} to {high})"
     casts = "no casts"
     if answer["casts"] != "none":
-        whose = "whoever is fastest" if answer["casts"] == FASTEST else answer["casts"]
+        whose = "the fastest provider" if answer["casts"] == FASTEST else answer["casts"]
         casts = f"casts by {whose}, weights {WEIGHTS_WORDS[answer['weights']]}"
     names = {"m": "", "m_low": "m_low_", "m_high": "m_high_", "best_m": "best_"}
     at_m = {answer[m]: answer[f"{name}extrapolated_doublings"] for m, name in names.items()}
@@ -204,7 +206,7 @@ def sentences(answer: Record) -> Iterator[str]:
     span = filled(" (95 %: {best_speedup_low:.2f}x to {best_speedup_high:.2f}x)", answer)
     yield filled("at best {best_speedup:.2f}x", answer) + f"{span}, at M = {answer['best_m']}"
     if answer["products_by"] == "any":
-        yield "products and casts by any provider: this model knows none"
+        yield "this model does not tell providers apart"
     else:
         at = {answer["best_m"]: (answer["best_products_by"], answer["best_casts_by"])}
         if answer["m"] is not None:
@@ -215,22 +217,22 @@ def sentences(answer: Record) -> Iterator[str]:
         )
         # advise does not rank what lies so far outside
         is_ranked = answer["casts"] == FASTEST and not is_guess
-        as_advise = ", as advise predicts" if is_ranked else ""
-        yield f"products by whoever is fastest at each M{as_advise}: {listed}"
+        as_advise = ", as advise ranks them" if is_ranked else ""
+        yield f"products by the fastest provider at each M{as_advise}: {listed}"
     yield origin_words(answer)
     probed = answer["probed_m"]
-    within = f"M from {probed[0]} to {probed[1]} is within" if probed else "no M is within"
+    span = f"M from {probed[0]} to {probed[1]}" if probed else "no M of these weights"
     if probed and not outside and answer["m"] is not None and probed[1] < most:
-        yield f"{within} the probes; what lies beyond is not counted"
+        yield f"the probes cover {span}; larger M are not considered"
     if outside:
         places = ", ".join(f"{doublings:.1f} at M = {m}" for m, doublings in outside.items())
-        guess = ", so far outside a guess" if is_guess else ""
+        guess = "; treat the answer as a guess" if is_guess else ""
         yield (
-            f"extrapolated: doublings beyond every probe: {places} ({within}); intervals are "
-            f"wider there{guess}"
+            f"extrapolated: doublings outside the probed range: {places} (the probes cover "
+            f"{span}); intervals are wider there{guess}"
         )
     if answer["unprobed"]:
-        yield "no probe is like a product or a cast in it: its interval is a guess"
+        yield "one of its products or casts is unlike any probe: treat the interval as a guess"
 
 
 def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Breakeven:
@@ -309,9 +311,9 @@ def speedup_ratio(baseline: Times, ours: Times) -> Speedups:
 def first_lasting_m(speedup: Array | None, doublings: Array | None = None) -> int | None:
     """The first M of GRID from which on a speed-up on GRID stays above 1; None for never.
 
-    An M that no provider runs is passed over. doublings: outside of the probes. What lies beyond
-    the last M within them is looked at only where the M that is sought lies there, too: intervals
-    grow so wide there that they say nothing.
+    An M that no provider runs is passed over. doublings: outside of the probes. Larger M than the
+    last one inside the probed range count only if the result lies there, too: their intervals are
+    too wide to tell anything.
     """
     if speedup is None:
         return None

@@ -1,6 +1,6 @@
 """The break-even map of a run: speed-ups of linears over bf16, by M and by square weights K = N.
 
-One row per recipe, pass, casts, M and weight: with the casts of whoever is fastest, and without
+One row per recipe, pass, casts, M and weight: with the casts of the fastest provider, and without
 any. Weights are cast beforehand in `forward` and in every step in `forward_backward`, and products
 are those of the fastest provider, as in `breakeven`. An M that no provider runs has no row. The row
 ends with the break-even M of its weight, which is found on all M of GRID; it is empty for never.

@@ -17,7 +17,7 @@ _JOULES_PER_KWH: Final = 3.6e6
 _SECONDS_PER_HOUR: Final = 3600.0
 LABEL: Final = "about, at full power; board power by NVML, not the wall"
 LEAST_LABEL: Final = "at least, if at full power; board power by NVML, not the wall"
-_LEAST_TIMES: Final = ("datasheet", "wave")  # models whose time no kernel, or hardly one, beats
+_LEAST_TIMES: Final = ("datasheet", "wave")  # models of least times, which hardly any kernel beats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

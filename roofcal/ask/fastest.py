@@ -17,7 +17,7 @@ import numpy as np
 from roofcal.core.records import Prediction
 from roofcal.core.times import Array, Value
 
-_DRAWS: Final = 4096  # a probability is off by 0.01 at most, which is less than the errors it is of
+_DRAWS: Final = 4096  # probabilities are within 0.01, less than the errors behind them change them
 _SEED: Final = 20261122
 _Z95: Final = 1.959964
 
@@ -55,7 +55,7 @@ def probabilities(candidates: Sequence[Mapping[str, tuple[float, float]]]) -> Ar
             second * np.exp(error * numbers[name]) for name, (second, error) in candidate.items()
         )
 
-    # Most candidates are slower in every draw, which two sums tell before 4096 are made.
+    # Most candidates are slower in every draw; two bounds show that before 4096 draws are made.
     farthest = float(np.abs(draws).max())
     low, high = (dict.fromkeys(names, sign * farthest) for sign in (-1.0, 1.0))
     most = min(total(candidate, high) for candidate in candidates)

@@ -3,7 +3,7 @@
 This is the one definition of the set that `advise` ranks, `breakeven` compares, and the break-even
 map of a run is made of: every provider whose products a model of time knows, with every provider
 whose casts it knows. An option that lies FARTHEST doublings farther outside of its probes than
-another is not in it: fits of kernels for few tokens say nothing of a thousand.
+another is not in it: a fit of kernels for few tokens cannot predict a thousand.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +74,7 @@ class Part:
         return {axis: sizes[side] for axis, side in zip(axes, self.sides, strict=True)}
 
     def in_linear(self, reason: str) -> str:
-        """A reason about the axes of the part, with what they are in the linear."""
+        """A reason about the axes of the part, with their names in the linear."""
         if self.role == "output":
             return reason
         axes = zip(BY_NAME[self.op].axes, self.sides, strict=True)

@@ -141,7 +141,7 @@ def nearest(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceRecord:
-    """How good it was, on measured points, to take what is predicted to be the fastest.
+    """How good predicted choices of the fastest are, judged on measured points.
 
     points        shapes that were measured with several choices
     right         of them, those where the choice was the fastest
@@ -155,11 +155,11 @@ class ChoiceRecord:
     worst_regret: float
 
     def words(self, what: str, points: str) -> str:
-        """How often it was right to take the provider or recipe that is predicted to be first."""
+        """How often the predicted choice of a provider or recipe was right, and what it cost."""
         return (
-            f"the {what} predicted to be the fastest was the fastest on {self.right} of "
-            f"{self.points} measured {points}, and {self.mean_regret:.1%} slower than the "
-            f"fastest on average, {self.worst_regret:.0%} at worst"
+            f"predicted choices of {what} were right for {self.right} of {self.points} measured "
+            f"{points}, and {self.mean_regret:.1%} slower than the fastest on average, "
+            f"{self.worst_regret:.0%} at worst"
         )
 
 

@@ -1,7 +1,7 @@
 """One run's probes -> its Calibration.
 
-Of a run folder, the environment and the points of probe ops are read and nothing else: a fit that
-has seen the points it is judged on says nothing.
+Only the environment and the points of probe ops are read from a run folder: a fit that has seen the
+points it is judged on proves nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -136,8 +136,8 @@ def read_environment(run: Path) -> Environment:
 def probes_of(points: Points) -> list[Probe]:
     """The points of a probe op that were timed, in the order of their records.
 
-    Sentinels are none of them: they have the shapes of study points, on which fits are judged. The
-    interval of a probe that is a sentinel, too, holds its repetitions.
+    Sentinels are left out: they have the shapes of study points, on which fits are judged. The
+    interval of a probe that is also a sentinel includes its repetitions.
     """
     table = points.table.sort_values(RECORDED)
     is_probe = table[VISIT_TIMES].map(bool) & ~table[POINT].map(is_sentinel).astype(bool)

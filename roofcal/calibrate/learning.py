@@ -29,9 +29,9 @@ def learning_csv(
 ) -> str:
     """The learning curves of a run folder as CSV with the header COLUMNS; errors are fractions.
 
-    A recipe with less than its fit takes and ten more is left out. spec: the device's datasheet,
-    for the size of its cache. Equal records and seed give equal text. Raises CalibrationError
-    without an environment, RecordsError for bad files.
+    A recipe is left out if it has fewer than ten probes more than its fit needs. spec: the device's
+    datasheet, for the size of its cache. Equal records and seed give equal text. Raises
+    CalibrationError without an environment, RecordsError for bad files.
     """
     subjects = [
         (f"{op.folder},{recipe},{provider}", method, method.problem(probes=members, device=device))

@@ -315,7 +315,7 @@ def question(
         own.insert(0, words)
     ask.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # inspect reads it
     summary, _, rest = (inspect.getdoc(api_function) or "").partition("Args:\n")
-    extra = dict.fromkeys(axes, "a size, instead of one word")
+    extra = dict.fromkeys(axes, "one size; or give all sizes at once")
     if flag:
         extra[flag] = summary[:1].lower() + summary[1:].partition("\n")[0]
     lines = "".join(f"    {argument}: {text}\n" for argument, text in extra.items())

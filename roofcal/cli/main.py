@@ -29,20 +29,26 @@ if TYPE_CHECKING:
 GROUPS: Final = {
     "ask, from what is calibrated": {
         "advise": ("questions.ADVISE", "which recipe, and whose kernels, for a linear"),
-        "predict": ("predict.PREDICT", "seconds of a point, of a CSV, or of a run"),
+        "predict": (
+            "predict.PREDICT",
+            "predicted time of a point, of the points of a CSV, or of a run",
+        ),
         "breakeven": (
             "questions.BREAKEVEN",
             "smallest M from which a linear in fp8, casts included, is faster than in bf16",
         ),
         "llm": ("questions.LLM", "prefill and decode of a language model"),
-        "devices": ("questions.DEVICES", "the devices there are, and what was measured"),
+        "devices": (
+            "questions.DEVICES",
+            "devices that can be asked about, and what was measured on them",
+        ),
         "judge": (
             "questions.JUDGE",
             "errors of a model on products that somebody else measured, by regime",
         ),
         "compare": (
             "questions.COMPARE",
-            "what moved from run A to run B: 1 where it became slower or broke",
+            "what moved from run A to run B; exit code 1 where B is slower or broken",
         ),
         "claims": ("questions.CLAIMS", "whether published claims hold on these records"),
         "table": ("questions.TABLE", "the tidy frame of an op, one row per point"),
@@ -58,9 +64,9 @@ GROUPS: Final = {
         "measure": ("stages.MEASURE", "measure a plan; goes on where it was interrupted"),
         "join": (
             "stages.JOIN",
-            "what jobs of `measure --world-sizes` measured -> the measurements of their op",
+            "join what jobs of `measure --world-sizes` measured into one file",
         ),
-        "calibrate": ("stages.CALIBRATE", "probe measurements of a run -> its constants"),
+        "calibrate": ("stages.CALIBRATE", "fit the constants of a run on its probes"),
         "learning": (
             "stages.LEARNING",
             "error of predictions by the number of probes they were fitted on, as CSV",
@@ -68,13 +74,16 @@ GROUPS: Final = {
         "report": ("stages.REPORT", "the HTML page of one or more runs"),
         "health": (
             "health.HEALTH",
-            "whether this card is slower than its kind or fails: 0, 1, or 2 for unknown",
+            "whether this card is slower than its kind or fails; exit code 0 no, 1 yes, 2 unknown",
         ),
         "fleet": ("health.FLEET", "which cards of a cluster are slow, worst first"),
     },
     "publish, in a checkout": {
         "publish": ("publications.PUBLISH", "freeze a finished run under reports/published"),
-        "verify": ("publications.VERIFY", "whether publications hold, without a GPU"),
+        "verify": (
+            "publications.VERIFY",
+            "make publications again from their records and compare; needs no GPU",
+        ),
         "site": ("publications.SITE", "write the pages over all publications"),
     },
 }

@@ -257,7 +257,7 @@ def table(
         environment: default: the latest calibrated one
         format: how it is written; default: csv
         json: as --format json
-        where (CONDITION): rows that fit alone, as 'm = 4096' or 'provider != triton'; may be given
+        where (CONDITION): only rows that fit, as 'm = 4096' or 'provider != triton'; may be given
             again
         columns (NAMES): these columns, with commas between
     """

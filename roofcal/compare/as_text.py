@@ -30,9 +30,9 @@ def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
         run = comparison[name]
         yield f"{name.upper()}: {run['device']} {run['environment']}"
         if not run["points"]:
-            yield "   without samples: what was fitted is compared, and no point"
+            yield "   no samples: only fitted constants are compared"
         for holds, count in run["intervals"].items():
-            yield f"   intervals of {count} points hold {holds} ({MEANINGS[holds]})"
+            yield f"   intervals of {count} points cover {MEANINGS[holds]}"
     for row in comparison["environment"]:
         yield f"{row['field']}: {row['a']} -> {row['b']}"
     if not comparison["environment"]:
@@ -42,7 +42,7 @@ def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
         before, after = (", ".join(sorted(name[:12] for name in names)) for names in cards)
         yield f"cards: {before} -> {after}"
     if same := comparison["same_measurements"]:
-        yield f"{same} points are the same measurements in both: not compared"
+        yield f"{same} points have the same records in both runs: not compared"
     yield ""
     yield from _shift_lines(comparison["shifts"])
     yield ""
@@ -57,14 +57,14 @@ def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
         rows = comparison[key]
         if key == "constants" and rows:
             rows = [row for row in rows if None not in (row["a"], row["b"])]
-            yield f"constants of one calibration alone: {len(comparison[key]) - len(rows)}"
+            yield f"constants in only one calibration: {len(comparison[key]) - len(rows)}"
         if rows is None:
-            yield f"{title}: unknown, because a run has none"
+            yield f"{title}: unknown, because one run has none"
         else:
             yield f"{title}: {len(rows) or 'none'}"
             yield from _first_rows(rows, line)
     for op, count in comparison["left_out"].items():
-        yield f"not planned in B: {op}, of which {count} points are ok in A"
+        yield f"B does not plan {op}, of which {count} points are ok in A"
     yield ""
     yield comparison["conclusion"]
 

@@ -45,9 +45,9 @@ def compare(
         a: the earlier run.
         b: the later run.
         threshold: a change of time below it, a fraction, does not matter.
-        limit: a slowdown above it is a regression (default: the threshold), be it of a point after
-            the common shift or the common shift of a group. A slowdown that the clock explains is
-            no regression: another card or power limit is no fault of the software.
+        limit: a larger slowdown is a regression (default: the threshold), of a point after the
+            common shift or of the common shift of a group. A slowdown that the clock explains is no
+            regression: another card or power limit is no fault of the software.
 
     Raises:
         CompareError: a folder is no run.
@@ -122,7 +122,7 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
 def _why_nothing(comparison: Mapping[str, Any]) -> str:
     for name in ("a", "b"):
         if not comparison[name]["points"]:
-            return f"{name.upper()} is without samples"
+            return f"{name.upper()} has no samples"
     if len(comparison["disappeared"]) == comparison["a"]["points"]:
         return "no point in common"
     if same := comparison["same_measurements"]:
@@ -155,7 +155,7 @@ def _slowest_first(row: Mapping[str, Any]) -> tuple[int, float]:
 
 
 def point_label(point: PlanPoint) -> dict[str, Any]:
-    """What names a point: op, provider, recipe, sizes, protocol, repeat."""
+    """What identifies a point to a reader: op, provider, recipe, sizes, protocol, repeat."""
     protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
     return {
         "op": point.op,
@@ -189,7 +189,7 @@ def left_out_ops(a: ObservedRun, b: ObservedRun) -> dict[str, int]:
 
 
 def changed_statuses(pairs: pd.DataFrame) -> Rows:
-    """Points that are ok in one run and, say, unsupported in the other; those ok in A first."""
+    """Points that are ok in only one of the runs; those ok in A come first."""
     changed = pairs[pairs["status_a"] != pairs["status_b"]]
     rows = _labelled(changed, "point_a", "status_a", "status_b")
     return sorted(rows, key=lambda row: str(row["status_a"]) != "ok")
@@ -239,10 +239,11 @@ def changed_winners(pairs: pd.DataFrame, threshold: float) -> Rows:
 
 
 def _same_work(point: PlanPoint) -> tuple[str, str] | None:
-    """Equal for points that do the same work in turns; None for a provider of a part of an op.
+    """Equal for contenders; None for a provider that does a part of the op alone.
 
-    Recipes of an op with a baseline do: products of the same matrices in other formats. Those of
-    the others do not: reading, writing and copying, or casts with other scales.
+    Recipes of an op with a baseline contend: they are products of the same matrices in other
+    formats. Recipes of other ops do different work, such as reading and writing, so only providers
+    contend.
     """
     spec = BY_NAME[point.op]
     if point.provider in spec.partial:
@@ -254,10 +255,9 @@ def _same_work(point: PlanPoint) -> tuple[str, str] | None:
 def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None:
     """Constants whose difference has a 95 % interval without 0, and is above `threshold` of A's.
 
-    None where a run has no calibration. With a hundred constants some five move by chance. The
-    largest changes come first; then names that became others (`choice_a`, `choice_b`), which have
-    no `change`; last constants of one calibration alone, which have None for the value of the
-    other.
+    None where a run has no calibration. Of a hundred constants about five move by chance. The
+    largest changes come first, then choices that changed (`choice_a`, `choice_b`, without a
+    `change`), then constants of only one calibration (None in the other).
     """
     files = [run.calibration_file for run in (a, b)]
     if not all(file.is_file() for file in files):

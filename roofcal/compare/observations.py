@@ -45,8 +45,9 @@ class CompareError(ValueError):
 class ObservedRun:
     """A run: its environment and a table of every point that it plans.
 
-    The index of the table names a point alike on any device, in any environment. Logarithms are
-    natural ones of seconds and of Hz. Columns, of which a point without a time has the first two:
+    The index of the table identifies a point independently of device and environment. Logarithms
+    are natural ones of seconds and of Hz. Columns, of which a point without a time has the first
+    two:
 
     point          the PlanPoint
     status         NOT_MEASURED of a point without a row, unless the run has no samples at all
@@ -108,7 +109,7 @@ def observations(points: Points) -> pd.DataFrame:
 
 
 def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
-    """The points that both runs plan; columns of ObservedRun and their drift regime, _a and _b."""
+    """The points that both runs plan: columns of ObservedRun, and `regime`, with _a and _b."""
     keys = [key for key in a.points.index if key in b.points.index]
     parts = (
         run.points.assign(regime=drift_regimes(run.points)).loc[keys].add_suffix(end)
@@ -118,9 +119,10 @@ def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
 
 
 def drift_regimes(points: pd.DataFrame) -> list[str]:
-    """Points of one such regime drift together: that of the shape, and if the clock was limited.
+    """The drift regime of each point; points of one such regime drift together.
 
-    At a limited clock, points that take long are apart from the others.
+    It is the regime of the shape, with whether the clock was limited and, if so, whether the point
+    takes long.
     """
     if points.empty:
         return []
@@ -157,7 +159,7 @@ def _clock_error(point: SeenPoint) -> float:
 
 
 def _turns(point: SeenPoint) -> list[list[float]]:
-    """By visit and turn, the mean of the logarithms without so many samples at either end."""
+    """By visit and turn, the trimmed mean of the logarithms."""
     if not point.visit_times:
         return []
     cut = _TRIMMED_OF_CPU if point.point.device.startswith("cpu-") else _TRIMMED

@@ -1,4 +1,4 @@
-"""Points of two runs held against each other: a verdict and a cause for each, and common shifts.
+"""The points of two runs compared: a verdict and a cause for each, and common shifts.
 
 docs/method.md says what a common shift is, and how a cause is told. Both are tables that become
 rows of JSON; until then, changes are logarithms.
@@ -31,7 +31,7 @@ Units = tuple[float, ...]  # see ObservedRun
 
 
 def same_measurements(pairs: pd.DataFrame) -> int:
-    """Points of which both runs hold one and the same measurement, which cannot be compared.
+    """Points that have the same record in both runs, so that there is nothing to compare.
 
     A study that is extended keeps what was measured before. pairs: see in_both.
     """
@@ -74,8 +74,8 @@ def compare_points(
         return [], []
     table = _with_variances(table.assign(group=_group_names(table)))
     tested = _tested(table, np.ones(len(table), dtype=bool), threshold)
-    # Points that changed widen the variance between the runs, which is to be that of the others.
-    # Without those that are sure to have changed, up to 6 % more of the changes of 3 % are found.
+    # Points that changed would widen the variance between the runs, which describes the others.
+    # Leaving out those that certainly changed finds up to 6 % more of the changes of 3 %.
     unchanged = tested["q"].to_numpy() > differences.FALSE_DISCOVERIES
     table = _tested(table, unchanged, threshold)
     shifts = [_shift_of_group(table[inside], threshold) for inside in _large_groups(table)]
@@ -113,11 +113,11 @@ def _large_groups(table: pd.DataFrame) -> list[Mask]:
 
 
 def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
-    """The table and what the scatter within the runs says of each change.
+    """The table with the variance of each change, from the scatter within the runs.
 
     change              logarithm of B's time over A's
     variance, degrees   of `change`, and its degrees of freedom
-    seen_low, seen_high changes for which the mean of one run is within the visits of the other
+    seen_low, seen_high changes for which the mean of one run lies among the visits of the other
     clock               logarithm of B's clock over A's; not a number without readings
     """
     units = _units(table)
@@ -135,9 +135,8 @@ def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
     )
     turn_degrees = degrees_a + degrees_b
     turns = (turns_a * degrees_a + turns_b * degrees_b) / np.maximum(turn_degrees, 1)
-    # Points of small groups tell of each other's scatter, too. With these left to their own two
-    # degrees of freedom, 1 to 3 % fewer changes of 3 % were found in draws whose visits are 0.2 to
-    # 1 % apart.
+    # Points of small groups moderate each other, too. With only their own two degrees of freedom, 1
+    # to 3 % fewer changes of 3 % were found in draws whose visits are 0.2 to 1 % apart.
     groups = [table["group"].to_numpy() == name for name in np.unique(table["group"])]
     groups = [inside for inside in groups if inside.sum() >= _LEAST]
     rest = ~np.logical_or.reduce(groups) if groups else np.ones(len(table), dtype=bool)
@@ -159,10 +158,10 @@ _SEEN: Final = ["units_a", "units_b", "interval_a", "interval_b"]
 
 
 def _seen_changes(x: Units, y: Units, *intervals: Any) -> tuple[float, float]:
-    """Lowest and highest change with which the mean of one run is within the visits of the other.
+    """Lowest and highest change for which the mean of one run lies among the visits of the other.
 
-    A point that takes several states from visit to visit did not change when it takes one of them
-    again. Turns of one visit are no states: those of a point at the power limit lie 2 % apart.
+    A point that switches between states from visit to visit has not changed when it returns to one.
+    Turns of one visit are no states: those of a point at the power limit lie 2 % apart.
     """
     if "samples" in {interval.basis for interval in intervals if interval is not None}:
         return 0.0, 0.0
@@ -171,7 +170,7 @@ def _seen_changes(x: Units, y: Units, *intervals: Any) -> tuple[float, float]:
 
 
 def _tested(table: pd.DataFrame, unchanged: Mask, threshold: float) -> pd.DataFrame:
-    """The table, and what each change means beside those of its group; see _with_centres.
+    """The table with each change tested against those of its group; see _with_centres.
 
     rest      the change after the shift, and half of its 95 % interval
     q, raw_q  see compare_points; of the rest and of the whole change
@@ -208,8 +207,9 @@ def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
     """The table and, per point, the shift of its group and the variance between the runs.
 
     `error` is the variance of the shift. A group of fewer than _LEAST points has no shift of its
-    own, because its points would be their own null; its variance between the runs is the largest of
-    the other groups. unchanged: points that count, unless they are fewer than half of their group.
+    own, because its points would be tested against themselves; its variance between the runs is the
+    largest of the other groups. unchanged: points that count, unless they are fewer than half of
+    their group.
     """
     centres = np.array([[0.0, 0.0, 0.0, np.inf]] * len(table))
     large = _large_groups(table)
@@ -220,10 +220,10 @@ def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
         differences.common_shift(changes, variances, degrees, of_between).shift
         for (changes, variances, degrees), of_between in zip(known, between_degrees, strict=True)
     ]
-    # The multiple of Student's quartiles, for each group, that half of its changes should be in. It
-    # is 1 for many points. The width of thirty has a standard deviation of 20 % by chance, and
-    # variances cannot fall below 0: of groups whose runs are alike, half would have a variance
-    # between the runs. So widths are moved towards that of all groups, if these are alike.
+    # The multiple of Student's quartiles that should contain half of the changes of each group: 1
+    # for many points. With thirty points the width scatters by 20 %, and variances cannot fall
+    # below 0, so half of the groups whose runs are alike would get a variance between the runs. So
+    # widths are shrunk towards that of all groups, as far as these are alike.
     ratios = [
         differences.quartile_ratio(changes - shift, variances, degrees)
         for (changes, variances, degrees), shift in zip(known, shifts, strict=True)
@@ -247,7 +247,7 @@ def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
 
 
 def _shared_by_visits(units: Sequence[Units], turn_degrees: Sequence[int]) -> tuple[float, float]:
-    """What the points of a group share in a visit, and their scatter does not show.
+    """The variance that all points of a group share from visit to visit.
 
     A visit of all points, an hour or a session after another, may be slower as a whole: the medians
     over the points by visit scatter more than the points do. The variance of a run's mean over

@@ -1,8 +1,8 @@
 """The variance of each point within two runs, by its own scatter and by that of other points.
 
-Two visits in either run leave two degrees of freedom. What else is known of a point is what the
-scatter of its turns says of a visit, what all points of its group add to that from visit to visit,
-and how far points of a group differ in it. See docs/method.md.
+Two visits in each run leave two degrees of freedom. Three more things inform the variance of a
+point: the scatter of turns within a visit, what all points of its group add to that between visits,
+and how much points of a group differ. See docs/method.md.
 """
 
 from collections.abc import Sequence
@@ -51,12 +51,12 @@ def moderated_in_groups(
     variance, degrees = own.variance.copy(), own.degrees.copy()
     expected, certain = np.ones(len(variance)), np.full(len(variance), _MOST_DEGREES)
     for inside in groups:
-        # Where most points have no turns to tell a visit by, they know of each other as they are.
+        # Without turns of most points nothing says what to expect: they are moderated as they are.
         if 2 * np.count_nonzero(turn_degrees[inside]) >= inside.sum():
             expected[inside], certain[inside] = _expected_of_visits(
                 own.variance[inside], own.degrees[inside], turns[inside], turn_degrees[inside]
             )
-    # How far variances of a group differ, beyond the chance of them and of what they should be.
+    # How much variances of a group differ, beyond their own chance and that of the expected ones.
     logs = centred_logs(own.variance, own.degrees) - np.log(expected)
     chance = polygamma(1, own.degrees / 2) + polygamma(1, certain / 2)
     extra = np.array([np.var(logs[i], ddof=1) - chance[i].mean() for i in groups])
@@ -89,7 +89,7 @@ def _errors_of_extra(
 def _expected_of_visits(
     variances: Array, degrees: Array, turns: Array, turn_degrees: Array
 ) -> tuple[Array, Array]:
-    """(what the variance of a visit should be, its degrees of freedom) of points of one group.
+    """(expected variance of a visit, its degrees of freedom) for the points of one group.
 
     It is that of the mean of the visit's turns, and one between visits that all points share, which
     counts as known exactly.
@@ -107,8 +107,8 @@ def _expected_of_visits(
 def _between_visits(logs: Array, of_turns: Array) -> float:
     """The variance between visits that, added to that of turns, explains the mean of `logs`.
 
-    Zero where turns alone explain it. Logarithms of variances are little moved by a visit that
-    took another state, whose variance is a hundredfold.
+    Zero where turns alone explain it. Logarithms keep the influence of a visit in another state
+    small, whose variance is a hundred times larger.
     """
     return least_variance(
         lambda added: float(np.mean(logs - np.log(of_turns + added + RESOLUTION))) > 0, rounds=50

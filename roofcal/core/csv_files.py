@@ -74,7 +74,7 @@ def read_shapes(path: Path, axes: Sequence[str]) -> list[tuple[int, dict[str, in
 
 
 def defused(cell: str) -> str:
-    """A text cell that no spreadsheet takes for a formula: '=1+1 with an apostrophe before it.
+    """A text cell, with an apostrophe before what a spreadsheet would run as a formula: '=1+1.
 
     Numbers stay numbers. Records of strangers carry names and reasons, and =cmd|... in one of them
     runs when somebody opens the table.

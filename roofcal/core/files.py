@@ -2,7 +2,7 @@
 
 People open publications of strangers, and files that a full disk or a bad cable damaged. Every
 reader here has a limit and names it with the file: at most 1 GB of memory for any input of 5 MB.
-Nothing that is written replaces a device, or a file that a link points to.
+Writing never replaces a device, nor a file behind a symbolic link.
 """
 
 import gzip
@@ -219,9 +219,9 @@ class _Loader(_SafeLoader):
 def parse_yaml(text: str) -> Any:
     """The value of a YAML text; raises yaml.YAMLError.
 
-    Beside what is no YAML, it refuses deep nesting, aliases that stand for too much, and a key
-    that stands twice in a mapping. Commands read files of config/ several times: a text that was
-    parsed before takes a hundredth of the time.
+    Deep nesting, aliases that expand to too many nodes, and a key given twice in a mapping raise
+    it, too. Commands read files of config/ several times: parsing a text again takes a hundredth of
+    the time.
     """
     return pickle.loads(_pickled_yaml(text))
 
@@ -242,7 +242,7 @@ def _pickled_yaml(text: str) -> bytes:
 
 
 def _expanded_nodes(node: Any, counts: dict[int, int]) -> int:
-    """Nodes below and with `node`, those behind an alias counted each time.
+    """How many nodes `node` expands to, itself included; an alias counts as all that it refers to.
 
     counts: of the nodes that were counted before, by identity; 0 marks one that is being counted.
     """

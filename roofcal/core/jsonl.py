@@ -61,12 +61,12 @@ def encode(record: Record) -> str:
 def decode(line: str | bytes, where: str = "record") -> Record:
     """The record of one JSON line.
 
-    Control characters of its texts become visible escapes: records of strangers are shown in
-    terminals, tables and messages, where none may clear a screen or turn the direction of a line.
+    Control characters in its texts become visible escapes, because terminals, tables and messages
+    show records of strangers: none of them may clear a screen or reverse a line.
 
     Raises RecordsError, naming `where`, for text that is no JSON in UTF-8, an unknown kind, a newer
-    schema, a missing or misspelt field, a value that cannot be (NaN, a negative time), and fields
-    that contradict each other.
+    schema, a missing or misspelt field, an impossible value (NaN, a negative time), and fields that
+    contradict each other.
     """
     if isinstance(line, bytes) and (at_once := _decoded_at_once(line)) is not None:
         return at_once

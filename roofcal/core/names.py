@@ -15,12 +15,12 @@ MODEL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}(@[A-Za-z0-9][A-Za-z0-
 # never in paths.
 LABEL_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.+*@:/ -]{0,299}$"
 
-# What steers a terminal or turns the direction of text: C0 but tab and line feed, C1, DEL, bidi.
+# Characters that steer a terminal or turn text around: C0 but tab and line feed, C1, DEL, bidi.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
-    """A text in which control characters are written as escapes: a terminal shows them, no more."""
+    """The text with its control characters as escapes, which a terminal shows and does not obey."""
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -34,8 +34,8 @@ def did_you_mean(
 ) -> str:
     """The end of a message about an unknown name: "; did you mean 'gemm'?".
 
-    Where `word` is a part of names, as fp8 of fp8_tensorwise, all of these may be meant, else the
-    nearest.
+    Where `word` is part of allowed names, as fp8 is of fp8_tensorwise, it suggests all of these,
+    else the nearest name.
 
     otherwise: what to return where no allowed name is close to `word`.
     cutoff: how alike the nearest must be, from 0 to 1; long names need less.
@@ -47,7 +47,7 @@ def did_you_mean(
 
 
 def names_with_part(word: str, allowed: Iterable[str]) -> list[str]:
-    """The names that a word is a part of; none of an empty word."""
+    """The names that contain a word; none for an empty word."""
     return [name for name in allowed if word and is_part(word, name)]
 
 

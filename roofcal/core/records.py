@@ -23,18 +23,18 @@ _WITHOUT_OTHERS: Final = (
     "burst",
     "energy",
 )  # methods whose points take turns with no other
-# Methods of points that one visit answers: they are compared with visits of method graph, and those
-# of `standard` take an H200 63 s.
+# Methods whose points are visited once: they are only compared with visits of method graph, and one
+# visit of those of `standard` takes an H200 63 s.
 VISITED_ONCE: Final = ("accuracy", *_WITHOUT_OTHERS)
 CacheState = Literal["cold", "hot"]
 Distribution = Literal["normal", "outlier_channels", "heavy_tails", "all_positive", "zeros"]
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
-TIMELESS: Final = frozenset(get_args(Status)) - {"ok"}  # of points that were tried without success
+TIMELESS: Final = frozenset(get_args(Status)) - {"ok"}  # tried without success: no time
 _STRICT: Final = ConfigDict(extra="forbid")
 _ROUNDING: Final = 1e-6  # relative
 _MOST: Final = 1 << 53  # the largest whole number up to which floats are exact
-_LEAST_CONSTANT: Final = 1e-30  # in SI units: 1e-15 s for a byte and 1e16 flop/s are far within
-# Fields of Environment that are part of its id where they have a value: ids from before them hold.
+_LEAST_CONSTANT: Final = 1e-30  # in SI units; 1e-15 s for a byte is far above
+# Fields of Environment that enter its id only where they have a value: older ids stay valid.
 _LATER_FIELDS: Final = ("cpu_quota_cores",)
 CODE: Final = "code"  # unit of a constant that stands for a name, see roofcal.ops.constants
 
@@ -106,7 +106,7 @@ class PlanPoint:
 
     @property
     def group_key(self) -> str:
-        """Equal for points that are timed in turns: same op, shape, protocol and repeat.
+        """Equal for points that take turns: those of the same op, shape, protocol and repeat.
 
         A point of a method that times it without others is a group of its own.
         """
@@ -126,7 +126,7 @@ class Environment:
 
     mig              True for a slice of a card, which device_name, compute_units and memory_bytes
                      are those of
-    threads          of a CPU: how many measure, no more than its quota feeds
+    threads          of a CPU: how many threads measure, at most what its quota allows
     cpu_quota_cores  of a CPU: what the container's CPU quota leaves, in cores; None without one
     """
 
@@ -228,7 +228,7 @@ class Telemetry:
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyWindow:
-    """What the energy counter of the board rose by, between two of its renewals.
+    """How much the energy counter of the board rose between two of its updates.
 
     is_rest  whether the card was at rest, with the contender in its memory
     """
@@ -269,22 +269,23 @@ class Measurement:
     latency_samples_s  seconds per call, every sample in order, warm-up included, never filtered
     warmup_samples     how many of them came before the clock had settled, in the first visit
     slice_starts       index of the first sample of each of the contender's turns
-    unsettled_samples  of each turn: how many samples at its start are not counted, because the
-                       clock was still the one that another contender had left; empty: none
+    unsettled_samples  by turn: how many samples at its start are not counted, because the clock was
+                       still that of the contender before; empty: none
     visits             empty in records of schema versions 1 and 2, which made one visit
     calls_per_sample   calls that one sample averages over
     rotating_bytes     bytes of all rotating copies of inputs and outputs together
-    peak_bytes         most device memory that one call held at a time beyond its inputs: outputs,
-                       what a forward pass keeps for the backward one, and scratch. None, and not
-                       written: not replayed from a graph on a GPU, or a record from before
+    peak_bytes         peak device memory of one call beyond its inputs: outputs, what a forward
+                       pass keeps for the backward one, and scratch. None, and not written: not
+                       replayed from a graph on a GPU, or a record from before
     relative_error     ||out - reference|| / ||reference|| on the same inputs, before timing, in the
                        first visit by a process; its later visits, with equal inputs, have the same
-    quantisation_error the same distance between the product of the quantised operands and that of
-                       the operands before: what the format costs, whoever multiplies. None: not
-                       measured, as in records of schema version 1
+    quantisation_error the same distance between the exact products of the quantised and of the
+                       original operands: what rounding to the format costs, whatever kernel
+                       multiplies. None: not measured, as in records of schema version 1
     output_errors      relative_error of each output by name, for ops with several that say them;
                        None, and not written, for all others
-    fastest_rank_s     on several devices a sample is the slowest rank's; this is the fastest's
+    fastest_rank_s     on several devices, where a sample is that of the slowest rank: the same of
+                       the fastest
     rank_medians_s     on several devices: the median settled sample of each rank
     energy_windows     of method `energy`: what the board took while it ran, and at rest before
     """
@@ -380,8 +381,8 @@ class Calibration:
 
     probe_spans  "<op>.<provider>.<recipe>" -> axis, bytes or flops -> (least, most) of its probes
     equations    op -> number of the equation that the constants are of (EQUATION in its model.py)
-    disturbances  why constants of these probes are not to be trusted, one sentence each; empty, and
-                  not written, for a quiet machine
+    disturbances  why these constants are too noisy to use, one sentence each; empty, and not
+                  written, for a quiet machine
     """
 
     device: Name
@@ -416,7 +417,7 @@ Record = PlanPoint | Environment | Session | Measurement | Calibration | Predict
 
 
 def contradiction(record: Record) -> str | None:
-    """Which field of a record does not fit the others, and why; None where all fit together."""
+    """Which field of a record contradicts the others, and why; None where none does."""
     match record:
         case Environment() if not is_name(record.environment_id):
             return "driver, torch, triton: make an environment id that is no name of a folder"
@@ -442,7 +443,7 @@ def _constant_contradictions(calibration: Calibration) -> Iterator[str]:
 
 
 def _is_within(low: float, value: float, high: float) -> bool:
-    """Whether a value lies in its interval, but for the last digits that processors round."""
+    """Whether a value lies in its interval, up to rounding in the last digits."""
     slack = _ROUNDING * abs(value)
     return low - slack <= value <= high + slack
 

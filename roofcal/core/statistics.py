@@ -1,4 +1,4 @@
-"""Statistics of latency samples that need no distribution: the median and its interval."""
+"""Distribution-free statistics of latency samples: the median and its interval."""
 
 import math
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from statistics import median
 from typing import Final
 
 FEWEST_SAMPLES: Final = 6  # 1 - 2 * 0.5**6 = 0.969: the fewest whose extremes cover the median
-# Differences of time, fractions, that are called. Commands have them as defaults.
+# Differences of time, as fractions, that count as changes: the defaults of commands.
 MATTERS: Final = 0.02  # a smaller one costs less than finding its reason
 # Two healthy H200 of one environment were up to 4.6 % apart at the power limit (`compare`).
 BETWEEN_CARDS: Final = 0.05

@@ -1,10 +1,10 @@
 """Seconds with their intervals: of many points at once, and of one call.
 
-Ends of intervals add up as the values do: as if every part erred the same way at once. The errors
-on an H200's probes left out do not go together (pairs of a recipe within a doubling in time
-correlate by -0.02, of casts by -0.08), so that half-widths could add as squares. But a sum errs
-also as a sum, by what runs between and beside its parts: squares held 22 of 26 linears of the study
-and 23 of 29 with norm and sigmoid when that was chosen; added ends hold 25 and 28.
+Ends of intervals add up as the values do: as if every part erred the same way at once. On an H200,
+errors on probes left out are not correlated (pairs of a recipe within a doubling in time correlate
+by -0.02, of casts by -0.08), so that half-widths could add as squares. But a sum errs also as a
+sum, by what runs between and beside its parts: squares held 22 of 26 linears of the study and 23 of
+29 with norm and sigmoid when that was chosen; added ends hold 25 and 28.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Times:
 
     low, high   ends of the 95 % interval; None for a model that states none
     bound_by    the name of the largest part of each
-    beyond      how far the points lie beyond what was probed; None where nobody knows
+    beyond      how far the points lie outside the probed range; None where that is unknown
     """
 
     total: Array
@@ -34,17 +34,17 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeyondProbes:
-    """How far points lie beyond the probes of a calibration, vectors of equal length.
+    """How far points lie outside the probed range of a calibration, vectors of equal length.
 
-    doublings    to the nearest probed size, of the axis that is farthest outside; 0 within
-    is_unprobed  whether no probe is of the kind of the point, as of rows off 16 bytes
+    doublings    log2 of the distance to the nearest probed size, on the farthest axis; 0 inside
+    is_unprobed  whether no probe is of the same kind, such as rows off 16 bytes
     """
 
     doublings: Array
     is_unprobed: NDArray[np.bool_]
 
     def farther(self, other: "BeyondProbes") -> "BeyondProbes":
-        """Of points that have two parts: the part that is farther outside."""
+        """For points made of two parts, whichever part lies farther outside."""
         return BeyondProbes(
             doublings=np.maximum(self.doublings, other.doublings),
             is_unprobed=self.is_unprobed | other.is_unprobed,

@@ -16,9 +16,9 @@ class Timing(BaseModel):
     settle_tolerance three rounds in a row whose medians differ by less count as settled
     slice_s          one contender's turn; contenders of a shape alternate slice by slice
     power_turn_s     one contender's turn in a group that is at the power limit of its card
-    power_skip_s     of which so much at its start is kept and not counted: the clock is not yet its
-                     own, see roofcal.measure.interleave
-    power_rounds     fewest such turns of a visit
+    power_skip_s     the start of such a turn, which is recorded and not counted: the clock is still
+                     that of the contender before, see roofcal.measure.interleave
+    power_rounds     least number of such turns in a visit
     alone_turn_s     a turn of method `alone`: one contender without others, settled
     burst_rest_s     rest of the card before each turn of method `burst`
     burst_s          that turn

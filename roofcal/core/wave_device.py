@@ -96,7 +96,7 @@ class RowCounts(Sourced[Annotated[list[Whole], Field(min_length=1)]]):
 
 
 class OperandReads(Sourced[tuple[NotNegative, NotNegative]]):
-    """[reads of A, reads of B]; 0 where pairs of units store and read half of it each."""
+    """[reads of A, reads of B]; 0 where two units share it, each storing and reading half."""
 
 
 class SoftmaxRates(Sourced[SoftmaxSteps]):

@@ -1,4 +1,4 @@
-"""What a point must do at the very least: operations and bytes; a model turns it to seconds."""
+"""The least work of a point: operations and bytes, which models of time turn into seconds."""
 
 from dataclasses import dataclass
 

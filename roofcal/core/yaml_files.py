@@ -162,7 +162,7 @@ def _in_si(key: str, value: Any) -> tuple[str, Any]:
 
 
 def _source_errors(content: Any, parts: Sequence[str]) -> Iterator[str]:
-    """Sources that are named and not listed, or listed and not named."""
+    """Errors for sources that are cited but not listed, or listed but never cited."""
     sources = _mapping_or_empty(_mapping_or_empty(content).get("sources"))
     named = {
         f"{part}.{key}": _mapping_or_empty(entry).get("source")

@@ -1,8 +1,8 @@
 """Robust least squares of many small problems at once, with the same bits on every machine.
 
 A calibration fits one model many times: on bootstrap draws, without each fold, from several starts.
-The fits differ in their weights and starts alone, so that one vectorised search does all of them:
-207 fits of 13 constants on 144 products take 0.3 s, where scipy's least_squares with numeric
+Only the weights and starts differ between these fits, so one vectorised search does them all: 207
+fits of 13 constants on 144 products take 0.3 s, where scipy's least_squares with numeric
 derivatives takes 60 s.
 
 The search is Levenberg-Marquardt (Marquardt 1963) on the soft-L1 loss of Triggs et al., "Bundle
@@ -41,7 +41,7 @@ _LEAST_CURVATURE: Final = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """Where the searches ended: parameters [problems, n] and costs [problems]."""
+    """The results of the searches: parameters [problems, n] and costs [problems]."""
 
     parameters: Array
     cost: Array

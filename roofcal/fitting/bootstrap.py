@@ -26,12 +26,12 @@ def interval_ends(values: Array) -> tuple[Array, Array]:
 def interval(
     count: int, statistic: Callable[[Index], Array], generator: np.random.Generator
 ) -> tuple[Array, Array]:
-    """(low, high) of a statistic of `count` probes, which takes the indices of a resample."""
+    """(low, high) of `statistic`, a function of the indices of a resample of `count` probes."""
     return interval_ends(np.array([statistic(draw) for draw in draw_resamples(count, generator)]))
 
 
 def ceiling(value: float, low: float, high: float, unit: str, evidence: str) -> Ceiling:
-    """A constant with its interval, widened to hold the value itself."""
+    """A constant with its interval, widened where needed so that it contains the value."""
     return Ceiling(
         value=float(value),
         ci95_low=float(min(low, value)),
@@ -42,7 +42,7 @@ def ceiling(value: float, low: float, high: float, unit: str, evidence: str) -> 
 
 
 def exact(value: float, unit: str, evidence: str) -> Ceiling:
-    """A constant that has no error: a count, or a choice."""
+    """A constant without an error: a count or a choice."""
     return ceiling(value, value, value, unit, evidence)
 
 

@@ -3,15 +3,15 @@
 Split conformal prediction with local scales (Lei et al., JASA 113, 2018, section 5.2), the errors
 being those of the jackknife (Barber et al., Annals of Statistics 49, 2021). A group of probes has
 the scale s, its mean |log error|. The quantile q is that of |log error| / s over all probes of the
-op, of any provider; q * s is the half-width of the group. The ratio of a probe is to the scale
-without this probe, since a scale that contains the error it divides makes large ratios too small.
+op, of any provider; q * s is the half-width of the group. A probe's ratio uses the scale of the
+other probes: a scale that contained its own error would make large ratios too small.
 
 Groups are named "<kind>.<regime>", as "whole.mid", or by a word that is both. They localise the
 interval: a new point is as hard to predict as the probes like it (the locality of Guan, Biometrika
 110, 2023, with weights of 0 and 1; smooth weights are no better, see docs/method.md). A group of
-few probes of a recipe borrows: the mean of the group in all recipes of the provider stands for the
-probes that it lacks below `_ENOUGH`, that of the kind for those that the group lacks, and that of
-all probes of the provider for the rest.
+fewer than `_ENOUGH` probes of a recipe borrows the missing ones: from the same group in all recipes
+of the provider, then from the same kind, then from all probes of the provider. A borrowed probe has
+the mean error of those that it comes from.
 """
 
 import math
@@ -49,8 +49,8 @@ def half_widths(
     Args:
         op: the op's name.
         errors: of every provider and recipe; NaN for a probe that no fit predicts.
-        groups: further groups. A provider has a half-width of those whose regime it has probes of,
-            be they of another kind.
+        groups: further groups. A provider gets a half-width for each of them whose regime it has
+            probes of, of any kind.
 
     Raises:
         CalibrationError: for a provider without any error.
@@ -111,11 +111,11 @@ class _Scales:
 
     @staticmethod
     def _keys(recipe: str, group: str) -> list[tuple[str, str]]:
-        """What a group of a recipe borrows from, and the group itself, from wide to narrow."""
+        """The groups that a group borrows from, the widest first, then the group itself."""
         return list(dict.fromkeys([("", ""), ("", _kind(group)), ("", group), (recipe, group)]))
 
     def of(self, recipe: str, group: str, left_out: float | None = None) -> float:
-        """The scale of a group; left_out: an error of this group to take it without."""
+        """The scale of a group; left_out: an error of this group to compute it without."""
         overall, number = self._sums["", ""]
         least = max(_LEAST, _LEAST_SHARE * overall / number)
         scale = least if left_out is None else max(left_out, least)

@@ -1,20 +1,20 @@
 """The fit of an op's equation to its probes: families by cross-validation, intervals by bootstrap.
 
 An op states a `Problem`: the constants of each of its families, where they are searched, and what
-they predict. It states in a `Method` how many folds and steps its fit takes. All else is alike for
-every op and stands here:
+they predict. It states in a `Method` how many folds and steps its fit takes. The rest is the same
+for every op and is done here:
 
 - A search minimises soft-clipped logarithms of predicted / measured (the soft-L1 loss). A point of
   3 us then counts as much as one of 3 ms, and an outlier pulls less than its square.
 - Of the families, the one with the smallest mean |logarithm| on probes left out of its fit is
   taken.
-- The intervals of predictions come from the error on each probe by a fit without it, of the family
-  that the other folds choose. It is left out alone, not with its fold: a fit without a sixth of 40
-  probes is worse than the one that predicts. On an H200, products left out alone are 5.4 % off, by
-  sixths 5.8 %.
+- The intervals of predictions come from the error on each probe of a fit to all others, with the
+  family that the other folds choose. A probe is left out alone, not with its fold, because a fit
+  without a sixth of 40 probes is worse than the final one: on an H200, products left out alone are
+  5.4 % off, left out by sixths 5.8 %.
 - The interval of a constant comes from fits to resampled probes.
-- A constant whose search ends on a bound, or that moves no probe, is not identified. It is left out
-  if the equation has a value that leaves it out, and the rest is fitted again.
+- A constant whose search ends on a bound, or that moves no probe, is not identified. It is left
+  out, and the rest fitted again, if the equation has a neutral value for it.
 
 All fits of a family to parts of the same probes (folds, resamples, the draws of a learning curve)
 are one vectorised search, see roofcal.fitting.batched_least_squares.
@@ -80,7 +80,7 @@ class Stage:
     """Constants that are searched together while those of the stages before are held.
 
     probes        which probes they are searched on, [probes]
-    least_probes  with fewer of them, the constants stay unknown (NaN)
+    least_probes  with fewer probes, the constants stay unknown (NaN)
     """
 
     names: tuple[str, ...]
@@ -94,7 +94,7 @@ class Problem(ABC):
 
     axes      those of the op, in the order of `sizes`
     neutral   constants that may be left out -> the value that leaves them out of the equation
-    left_out  constants that a fit before did not identify
+    left_out  constants that an earlier fit did not identify
     """
 
     axes: ClassVar[tuple[str, ...]]
@@ -143,8 +143,8 @@ class Problem(ABC):
     def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
         """(seconds of every probe by `constants`, seconds by other constants very close to them).
 
-        An equation that chooses the best of many ways may keep, for the predictor of close
-        constants, the ways that were chosen. Shapes are those of `predicted_seconds`.
+        Where the equation takes the best of many ways, the second predictor may keep the ways that
+        the first chose. Shapes are those of `predicted_seconds`.
         """
         return self.predicted_seconds(family, constants), partial(self.predicted_seconds, family)
 
@@ -412,20 +412,20 @@ def _errors_by_family(
 
 def _mean_distances(log_errors: Array, subsets: Array) -> Array:
     """Mean |log error| of each family, [families, subsets], on the probes of subsets."""
-    # A family that leaves out a probe which another one predicts is not the better for it.
+    # A family must not win by leaving out a probe that another family predicts.
     is_left_out = np.isnan(log_errors) & (subsets == 1)
     is_predicted = ~is_left_out.all(axis=0)
     distances = np.where(is_left_out & is_predicted, np.inf, np.abs(log_errors))
     distances = np.where(subsets == 1, distances, 0.0)
-    # A sum over few numbers, in their order: NumPy's mean without NaN has other bits elsewhere.
+    # Summed in order: the last bits of NumPy's nanmean differ between machines.
     means: Array = np.nansum(distances, axis=2) / subsets.sum(axis=1)
     return means
 
 
 def _judged_errors(problem: Problem, log_errors: Array, subsets: Array, folds: int) -> Array:
-    """The errors of each probe by the family that the probes of the other folds choose.
+    """The error of each probe with the family that the other folds choose.
 
-    The family that is the best of many on a probe does better there than on shapes nobody has seen.
+    A family chosen by a probe would do better on that probe than on unseen shapes.
     """
     judges = _judging_families(problem, log_errors, subsets, folds)
     judged: Array = np.take_along_axis(log_errors, judges[None], axis=0)[0]
@@ -448,7 +448,7 @@ def _judging_families(problem: Problem, log_errors: Array, subsets: Array, folds
 def _errors_left_out_alone(
     problems: Mapping[int, Problem], method: Method[Any], by_family: Array, every: Array
 ) -> Array:
-    """The errors of probes by fits to all others, of _MOST_LEFT_OUT fits at most, [1, probes].
+    """The error of each probe by a fit to the others, in at most _MOST_LEFT_OUT fits, [1, probes].
 
     Args:
         problems: place of a family -> the problem, without the constants that are left out of it.
@@ -604,7 +604,7 @@ def _left_out_errors(
     folds: int,
     steps: int | None,
 ) -> Array:
-    """log(predicted / measured) of each subset's probes by fits to its other folds, NaN outside."""
+    """log(predicted / measured) of a subset's probes by fits to its other folds; NaN elsewhere."""
     fold = np.array([problem.fold_numbers(subset, folds) for subset in subsets])
     number = np.arange(folds)[None, :, None]
     is_left_out = (fold[:, None, :] == number) & (subsets[:, None, :] > 0)  # subset, fold, probe
@@ -619,7 +619,7 @@ def _left_out_errors(
 
 
 def _space_of_subsets(problem: Problem, family: str, subsets: Array) -> SearchSpace:
-    """Where to search for a fit to each subset: what its own probes say of bounds and starts."""
+    """The search space of each subset, whose bounds and starts come from its own probes."""
     if subsets.all():
         return problem.space(family)
     by_subset: dict[bytes, SearchSpace] = {}

@@ -30,7 +30,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What a fit may know of the device besides the probes of its own op.
+    """What a fit may use besides the probes of its own op.
 
     cache_bytes  size of the last-level cache, None where neither machine nor datasheet states it
     constants    constants that were fitted before: ops are fitted in the order of roofcal.ops.OPS
@@ -59,7 +59,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """What the probes of one op say.
+    """The result of fitting the probes of one op.
 
     constants  name in the calibration -> value with interval
     errors     "<op>.<provider>.<recipe>" -> errors on probes that were left out of the fit

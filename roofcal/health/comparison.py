@@ -1,11 +1,10 @@
 """Which cards of a fleet are slower than the others, by how much, and why.
 
 The deviation of a card on a point is the logarithm of its time over the median of the cards that
-have the point; on an op, the median over its points. The limit of a card comes from the others, and
-of them without those that stand out: median and MAD first (Rousseeuw and Croux, JASA 88, 1993),
-then the standard deviation of the cards that these keep. A card is slower if its deviation exceeds
-2 % *and* is so large that any healthy card shows it in less than one of 100 fleets (Student's t,
-Bonferroni).
+have the point; on an op, the median over its points. The limit of a card comes from the other
+cards, outliers left out: median and MAD first (Rousseeuw and Croux, JASA 88, 1993), then the
+standard deviation of the cards that these keep. A card is slower if its deviation exceeds 2 % *and*
+is larger than any healthy card of a fleet would show in 99 of 100 fleets (Student's t, Bonferroni).
 """
 
 import math
@@ -38,14 +37,14 @@ _OTHER_ENVIRONMENT: Final = (
 _KEPT: Final = 3.5  # robust deviations from the median within which a card counts as healthy
 _EXPLAINS: Final = 0.5  # share of a deviation that a cause has to account for
 _HOTTER_C: Final = 5.0  # beyond the fleet's median, and with a thermal reason: temperature
-_OFTENER: Final = 0.2  # more of its time than the fleet's median
+_OFTENER: Final = 0.2  # share of its time above the fleet's median
 
 # Name of a card -> its points of the panel, see `read_card`.
 Cards = Mapping[str, pd.DataFrame]
 
 
 class HealthError(ValueError):
-    """Records that no card can be judged by; the message says which, and the way out."""
+    """Records by which no card can be judged; the message says which, and the way out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +73,11 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardVerdict:
-    """One card: how it deviates on each op that could be compared, and what it fails.
+    """One card: its deviation on each op that could be compared, and the points that it fails.
 
     cause       what makes it slow; None if it is not
     failures    point, status and reason of points that it could not do
-    uncompared  op that was measured and could not be compared -> why
+    uncompared  measured op that could not be compared -> why
     """
 
     card: str
@@ -143,7 +142,7 @@ def read_card(folder: Path) -> pd.DataFrame:
 
 
 def _name(point: PlanPoint) -> str:
-    """What tells a point from the others of the panel, for a person."""
+    """The name by which a person tells a point of the panel from the others."""
     shape = ",".join(f"{axis}={size}" for axis, size in point.shape.items())
     names = (point.op, point.provider, point.recipe, shape, str(point.world_size))
     protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
@@ -265,7 +264,7 @@ def healthy_values(values: Array) -> Array:
 
 
 def limit_from_others(others: Array, tests: int) -> float:
-    """What one more healthy card does not exceed, in one of `tests` tests, by the other cards."""
+    """The largest deviation that one more healthy card would show, in `tests` tests."""
     healthy = healthy_values(others)
     spread = float(np.std(healthy, ddof=1)) * math.sqrt(1 + 1 / len(healthy))
     quantile = float(stdtrit(len(healthy) - 1, 1 - FALSE_ALARMS / tests))
@@ -312,9 +311,9 @@ def compare_with_publication(
 ) -> CardVerdict:
     """The verdict on one card, by the points that one published card of its kind has too.
 
-    One card says nothing of how much healthy cards differ: hence the threshold, beyond which the
-    interval has to lie as well (`TimeRatio.is_slower`). That is the interval of the middle point:
-    most ops have fewer than the six points that the report's interval of a median needs.
+    One published card does not show how much healthy cards differ, so the whole interval has to lie
+    beyond the threshold (`TimeRatio.is_slower`). That is the interval of the middle point: most ops
+    have fewer than the six points that the report's interval of a median needs.
 
     An op whose interval is wider than the threshold says nothing: a card could be slower by twice
     that. Raises HealthError if no op can be compared and no point fails.

@@ -216,7 +216,7 @@ def heat_map(verdicts: Verdicts) -> dict[str, Any]:
     A card that was compared on none has `word` there, which says why.
     """
     cells: dict[tuple[str, str], dict[str, Any]] = {}
-    # Of two cards that stood in one slot the slower one comes last and is shown.
+    # Of two cards that were in one slot, the slower one comes last and is shown.
     for verdict in sorted(verdicts, key=lambda verdict: verdict.excess):
         worst = max(verdict.deviations, key=lambda one: one.excess, default=None)
         cells[_place(verdict.card)[:2]] = _cell(worst) if worst else {"word": verdict.word}

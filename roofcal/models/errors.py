@@ -1,4 +1,4 @@
-"""What goes wrong when a prediction is asked for."""
+"""Errors and warnings of predictions."""
 
 from operator import index
 from typing import Any
@@ -7,14 +7,14 @@ from roofcal.core.csv_files import LARGEST_SIZE
 
 
 class PredictError(ValueError):
-    """A question that no calibration here answers; the message says what is allowed."""
+    """A question that cannot be answered here; the message says which can."""
 
 
 def checked_sizes(**sizes: Any) -> dict[str, int]:
     """Sizes that were given in Python, also as ints of NumPy, as ints by name.
 
     Raises PredictError naming the first that is no whole number from 1 to LARGEST_SIZE. True is
-    none, although Python counts it as 1: whoever passes it meant another argument.
+    refused, although Python counts it as 1: it was meant for another argument.
     """
     checked: dict[str, int] = {}
     for name, value in sizes.items():

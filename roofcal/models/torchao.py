@@ -27,7 +27,7 @@ from roofcal.core.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.models.errors import PredictError
-from roofcal.ops.predictions import Answer, least_bytes_of, predict_by_recipe, sizes_of
+from roofcal.ops.predictions import TimesAndParts, least_bytes_of, predict_by_recipe, sizes_of
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
 
@@ -130,7 +130,7 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     constants = from_datasheet(sources.spec)
     rates = constants.peak_flops_per_s
 
-    def answer(op: OpSpec, recipe: str, members: Sequence[PlanPoint]) -> Answer | None:
+    def answer(op: OpSpec, recipe: str, members: Sequence[PlanPoint]) -> TimesAndParts | None:
         if op.computes == "cast" and recipe in _CAST_KERNELS:
             rows, cols = sizes_of(members, op.axes)
             kernels = (traffic_s(constants, w * (rows * cols)) for w in _CAST_KERNELS[recipe])
@@ -158,13 +158,13 @@ def _operand_format(recipe: str) -> str:
     return _FORMATS.get(a, "") if a == b and out == "bf16" else ""
 
 
-def _longest(constants: Constants, math: Array, dram: Array) -> Answer:
+def _longest(constants: Constants, math: Array, dram: Array) -> TimesAndParts:
     """The longest of parts that overlap entirely, of which the shortest kernel is one."""
     launch = np.full_like(math, constants.launch_s)
     stacked, names = np.stack([math, dram, launch]), ("math", "dram", "launch")
     bound_by = [names[index] for index in stacked.argmax(axis=0)]
     times = Times(total=stacked.max(axis=0), bound_by=bound_by)
-    return Answer(times, {"math_s": math, "dram_s": dram, "launch_s": launch})
+    return TimesAndParts(times, {"math_s": math, "dram_s": dram, "launch_s": launch})
 
 
 def from_datasheet(spec: DeviceSpec) -> Constants:

@@ -46,7 +46,7 @@ _FIRST: Final = ("gemm", "probe_math", "probe_copy", "cast", "probe_cast", "prob
 
 
 def measuring_order(names: Iterable[str]) -> list[str]:
-    """Names of ops in the order of measuring: first answers, then probes, then the rest.
+    """Names of ops in the order of measuring: ops of the first page, then probes, then the rest.
 
     Once all probes are measured, constants and predictions are made beside the rest.
     """
@@ -65,7 +65,7 @@ def needed_probes(names: Iterable[str]) -> list[str]:
 
 
 def regimes(points: Iterable[PlanPoint]) -> list[str]:
-    """The regime of each point: those of one speed up and slow down together on another card."""
+    """The regime of each point: those of one regime speed up and slow down together."""
     return [BY_NAME[point.op].regime(point.shape) for point in points]
 
 

@@ -72,8 +72,8 @@ def arranged_inputs(bench: Bench, provider: str, recipe: str, inputs: Inputs) ->
 def largest_error(bench: Bench, provider: str, recipe: str) -> float:
     """The relative error up to which a provider's output counts as correct.
 
-    Libraries that round more often than the recipe asks for have a bound of their own in the
-    bench's PROVIDER_TOLERANCE, so that they are timed and their error is recorded.
+    Libraries that round more often than the recipe asks for have a larger bound in the bench's
+    PROVIDER_TOLERANCE: they are timed, and their error is recorded.
     """
     own: Mapping[str, float] = getattr(bench, "PROVIDER_TOLERANCE", {})
     return max(bench.tolerance(recipe), own.get(provider, 0.0))
@@ -84,9 +84,9 @@ def quantisation_error(
 ) -> float | None:
     """What the recipe's formats cost on these inputs, whatever kernel multiplies them.
 
-    None for a bench without a function `quantisation_error`, and for probes: these are measured
-    for their time alone. draw_operands: makes the operands before they were quantised; only a bench
-    that needs them calls it.
+    None for a bench without a function `quantisation_error`, and for probes, which are measured for
+    their time only. draw_operands: makes the operands before they were quantised; only a bench that
+    needs them calls it.
     """
     measure = getattr(bench, "quantisation_error", None)
     if measure is None or BY_NAME[op].role == "probe":

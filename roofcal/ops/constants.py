@@ -1,4 +1,4 @@
-"""What calibrations hold of the ops: names of constants, families as numbers, and equations.
+"""How calibrations name the constants of ops, number their families and number their equations.
 
 Constants that an op fits per provider and recipe are called `<op>.<provider>.<recipe>.<constant>`,
 those of the device have no dots, those of links are `link.<collective>.<world size>.<constant>`.
@@ -8,8 +8,8 @@ of the constant that holds the choice. Its value is the place in FAMILIES, and i
 new families go to the end.
 
 The equation of an op has a number, `EQUATION` in its model, and a calibration states those it was
-fitted with. Whoever changes what an equation says of equal constants raises its number: constants
-that were fitted under one equation are wrong under another.
+fitted with. Raise the number whenever the equation gives another time for the same constants:
+constants fitted under one equation are wrong under another.
 
 model.py and fit.py of an op's folder are found by their names, for two reasons: one line in
 roofcal.ops.FOLDERS adds an op, and the fits stay out of the files that decide what is measured
@@ -86,7 +86,7 @@ def names_without_provider(constants: Iterable[str]) -> list[str]:
 
 
 def missing_constants(constants: Collection[str]) -> list[str]:
-    """Constants that the models of ops require of every calibrated pair, and that are not there.
+    """Constants that the models of ops need for every calibrated pair and that are missing.
 
     An older roofcal fitted such a calibration: its equations had fewer constants.
     """

@@ -11,7 +11,7 @@ NO_LIMIT: Final = 1e30  # a rate that leaves a part of an equation out
 
 
 class Search(NamedTuple):
-    """Where a fit begins and what bounds it; of: the quantity of the probes that it is counted in.
+    """The start and the bounds of a fit; of: the quantity of the probes that is their unit.
 
     "" for none. Which quantities there are is said by the fit.
     """
@@ -24,13 +24,13 @@ class Search(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """What a model, its fit and a reader know of a constant; fitted ones are above zero.
+    """A constant as its model, its fit and the report need it; fitted ones are above zero.
 
     label      what it is, for a reader
     search     of its fit; None for what is not searched, or where the fit alone can say
     on_cpu     of its fit on a processor, where that differs
-    neutral    the value that leaves it out, where a recipe or the probes do not have it; None where
-               no time is predicted without it
+    neutral    the value that has no effect, for recipes or probes without it; None where the
+               equation cannot do without it
     group      of constants that are fitted together, or belong to one kind of kernel
     datasheet  figure of the datasheet that it compares with: a field of DeviceSpec, or "peak" for
                the rate of the recipe's number format; None where the datasheet has no such figure

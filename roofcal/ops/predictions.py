@@ -40,7 +40,7 @@ MOST_FACTOR: Final = 4.0
 _PARTS: Final = ("math_s", "dram_s", "link_s", "launch_s")
 
 
-class Answer(NamedTuple):
+class TimesAndParts(NamedTuple):
     """Seconds of many points, and of their parts by the name of the field in a Prediction."""
 
     times: Times
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
 # (calibration, provider, recipe, sizes along the axes of the op) -> the answer; raises KeyError for
 # a pair of provider and recipe that was not calibrated
-AnswerPair = Callable[[Calibration, str, str, Sequence[Array]], Answer]
+AnswerPair = Callable[[Calibration, str, str, Sequence[Array]], TimesAndParts]
 
 
 def predict_fastest(
@@ -87,7 +87,7 @@ def predict_fastest(
 def predict_by_recipe(
     points: Sequence[PlanPoint],
     model: str,
-    answer: Callable[[OpSpec, str, Sequence[PlanPoint]], Answer | None],
+    answer: Callable[[OpSpec, str, Sequence[PlanPoint]], TimesAndParts | None],
 ) -> list[Prediction]:
     """Predictions in the order of the points, of the ops and recipes that have an answer.
 
@@ -205,7 +205,9 @@ def calibrated_roofs(
     }
 
 
-def predictions_of(points: Sequence[PlanPoint], model: str, answer: Answer) -> list[Prediction]:
+def predictions_of(
+    points: Sequence[PlanPoint], model: str, answer: TimesAndParts
+) -> list[Prediction]:
     """An answer as records, one per point."""
     times, parts = answer
     return [

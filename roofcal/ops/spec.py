@@ -34,7 +34,7 @@ class OpSpec:
     shared_axis      of an op that runs on several devices: the axis whose size they share out, so
                      that the world size divides it; None for an op of one device
     precompiled      providers whose kernels come with a library: no compiler is waited for
-    partial          providers that do a part of the op alone: its work is no bound of theirs
+    partial          providers that run only a part of the op, so its least work is no roof
     computes         what a point is to models of time that know no op: a product of m, n and k,
                      or a cast of rows x cols; None for what is neither, or is made of several
     received_bytes   of an op that gathers: bytes that a device receives over its link, of

@@ -6,7 +6,8 @@ of their own beside it. Lines are in the order of the CSV files. SI units by suf
 says what each column means.
 
 `relative_error` is predicted / measured - 1 of the calibrated model. How far the op's output is
-from its reference is `numeric_error`; what the formats cost beside it is `quantisation_error`.
+from its reference is `numeric_error`; what rounding the operands to their formats costs is
+`quantisation_error`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -52,9 +53,9 @@ class Column:
     of       its value at one point; None for a column that is made of others
     over     its values in all rows, made of the columns that stand before it and those of objects
     where    the table has it where any point has a value of that column; "": always
-    label    its title in the table of points of the page, "" where it is not shown there or has a
-             place of its own; `note` is what the title says of itself, `unit` that of the numbers
-    hover    what charts call it under the pointer; "" where they do not say it
+    label    its heading in the page's table of points, "" where that table does not show it or
+             places it by hand; `note` explains the heading, `unit` is that of the numbers
+    hover    its name in the hover text of charts; "" where charts leave it out
     """
 
     name: str
@@ -109,7 +110,7 @@ def _rank_spread(p: "SeenPoint") -> float | None:
 def _of_model(model: str, field: str) -> OfPoint:
     """A field of a model's prediction.
 
-    No model and no roof has a time of a point that was tried and has none.
+    None for a point that was tried and has no time of its own.
     """
 
     def value(p: "SeenPoint") -> Any:
@@ -121,7 +122,7 @@ def _of_model(model: str, field: str) -> OfPoint:
 
 
 def _datasheet(p: "SeenPoint") -> float | None:
-    """Least time by the datasheet, of probes, too, which no model predicts."""
+    """Least time by the datasheet; also of probes, which no model predicts."""
     own = None if p.row.status in TIMELESS else datasheet_seconds(p.work, p.known.spec)
     return _of_model("datasheet", "total_s")(p) or own
 
@@ -151,7 +152,7 @@ def read_states(text: str) -> list[VisitState]:
 
 
 def _states(table: "pd.DataFrame") -> list[str | None]:
-    """The states of each row with several, among them those of the sentinel that is it, too."""
+    """The states of each row with several; repetitions of its sentinel count as visits."""
     texts: list[str | None] = []
     for visits, again in zip(table[VISIT_TIMES], table[SENTINEL_MEDIANS], strict=True):
         states = states_of_visits([*(visit.median for visit in visits), *again] if visits else ())
@@ -223,7 +224,7 @@ COLUMNS: Final = (
         lambda p: p.row.relative_error,
         unit="relative",
         label="numeric error",
-        note="distance from the reference, relative",
+        note="relative distance of the output from its reference",
     ),
     Column(
         "quantisation_error",
@@ -231,7 +232,7 @@ COLUMNS: Final = (
         lambda p: p.row.quantisation_error,
         unit="relative",
         label="format error",
-        note="distance of the product of the stored operands from that of those before",
+        note="what rounding the operands to the format costs, whoever multiplies",
     ),
     Column(
         "kernel_names",
@@ -257,7 +258,7 @@ RARE: Final = (
         where=PEAK_BYTES,
         unit="B",
         label="memory",
-        note="most device memory that one call held beyond its inputs",
+        note="peak device memory of one call, beyond its inputs",
     ),
     Column(RANK_SPREAD, "number", _rank_spread, where=RANK_SPREAD),
     Column("board_w", "number", lambda p: p.power and p.power.watts, where="board_w"),

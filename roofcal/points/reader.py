@@ -48,7 +48,7 @@ _ALWAYS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What columns may ask of a run beside its plan and measurements.
+    """What columns may use of a run besides its plan and measurements.
 
     predictions  model -> point_id -> prediction
     """
@@ -90,7 +90,7 @@ class SeenPoint:
         return self.row.settled_readings or range(len(self.row.telemetry.sample_index))
 
     def readings(self, sensor: str) -> Sequence[Any]:
-        """What a sensor of the card said since the clock settled; all of it if that was earlier."""
+        """Readings of a sensor since the clock settled; all of them if none is that late."""
         values = getattr(self.row.telemetry, sensor)
         return [values[position] for position in self._readings]
 
@@ -231,7 +231,8 @@ def with_intervals(
 ) -> pd.DataFrame:
     """A table of `read_points` and INTERVAL: the time of each row, from its visits.
 
-    Rows of a regime tell how visits scatter, so an interval depends on which rows are together.
+    How visits scatter is learned from all rows of a regime, so an interval depends on the other
+    rows.
 
     of_sentinels: whether an interval holds the times of the sentinel that is the same point.
     """

@@ -1,4 +1,4 @@
-"""A run folder that was opened: its environment and calibration, and the table of each op."""
+"""An open run folder: its environment and calibration, and the table of each op."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The tables of points that a report wrote of its records: what answers questions reads these.
+"""The tables of points that a report wrote of its records: answers are made of these.
 
 The records hold every sample; a table has one row per point and is read in a hundredth of the time.
 A wheel carries the tables of publications, and no samples. Columns are those of

@@ -136,7 +136,7 @@ class Chapter:
 
 
 def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[FigureBlock]:
-    """Of each op the first figure of a section that `lead` names, in the order of the blocks."""
+    """The figures for the first page: of each op the first one that `lead` names, in order."""
     figures = [block for block in blocks if isinstance(block, FigureBlock) and block.key in lead]
     for op in dict.fromkeys(figure.op for figure in figures):
         own = [figure for figure in figures if figure.op == op]

@@ -1,4 +1,4 @@
-"""Everything about a run that could be suspicious, and whether it is."""
+"""Checks of everything about a run that could be suspicious."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -51,10 +51,10 @@ def all_checks(analysis: Analysis) -> list[Check]:
 
 
 def disturbances(analysis: Analysis) -> list[str]:
-    """Why the numbers of a run answer nothing, one sentence each; [] for a run to be trusted.
+    """Why the numbers of a run are too noisy to use, one sentence each; [] where they are not.
 
-    A sentinel moved by more than 10 % within a session, half of the points of an op are as
-    uncertain, as where a clock never settles, or other processes loaded the machine.
+    A sentinel moved by more than 10 % within a session, half of the times of an op are uncertain by
+    as much (a clock that never settles does that), or other processes loaded the machine.
     """
     reasons = []
     for row in analysis.quality.to_dict("records"):
@@ -66,7 +66,7 @@ def disturbances(analysis: Analysis) -> list[str]:
 
 
 def _largest_drift(frame: pd.DataFrame) -> float:
-    """Of the sentinels of an op, within any one session; 0 where none was repeated."""
+    """The largest drift of a sentinel of an op within a session; 0 where none was repeated."""
     drift = sentinel_drift(frame)
     return max((drift_fraction(rows) or 0.0 for _, rows in drift.groupby("session_id")), default=0)
 
@@ -125,12 +125,12 @@ def _drift_checks(analysis: Analysis) -> Iterator[Check]:
             yield Check(state=state, text=_drift_text(op, drift, analysis.frames[op]))
         if not is_missing(narrow) and narrow < 0.9:
             share = percent(1 - narrow, 0)
-            text = f"Of {op}, {share} of the medians are uncertain by more than 1 %."
+            text = f"{share} of the medians of {op} are uncertain by more than 1 %."
             yield Check(state="note", text=text)
 
 
 def _state_checks(analysis: Analysis) -> Iterator[Check]:
-    """Points whose visits disagree: their published time is that of no visit."""
+    """Points whose visits disagree, so that no visit took their published time."""
     table = analysis.points_with_states
     if table.empty:
         return
@@ -140,14 +140,14 @@ def _state_checks(analysis: Analysis) -> Iterator[Check]:
     yield Check(
         state="look",
         text=f"{count} several states, which are visits more than {percent(STATE_FACTOR - 1, 0)} "
-        f"apart: {counts}. Of their 95 % intervals, {held:,} hold all states of the point.",
+        f"apart: {counts}. {held:,} of their 95 % intervals include all states of the point.",
         link=STATES_TITLE,
         target=STATES_TABLE,
     )
 
 
 def _drift_text(op: str, drift: float, frame: pd.DataFrame) -> str:
-    """What the sentinels of an op say of its times; `drift` is the largest over all sessions."""
+    """What the sentinels show about the times of an op; drift: the largest over all sessions."""
     in_session = _largest_drift(frame)
     if in_session > DISTURBED:
         moved = f"The repeated sentinel of {op} moved by {percent(in_session)} in a session"
@@ -186,7 +186,7 @@ def _card_spread(analysis: Analysis) -> str:
         for one in analysis.card_spreads
     ]
     if not spreads:
-        return "no two of them share a sentinel that says how they differ"
+        return "they share no sentinel, so how they differ is unknown"
     return f"by their sentinels they differ by {', '.join(spreads)} (standard deviation)"
 
 
@@ -207,12 +207,13 @@ def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
         )
         yield Check(
             state="look",
-            text=f"Measured on {len(cards)} cards of this model ({usage}), which the error of the "
-            f"predictions contains: {_card_spread(analysis)}.",
+            text=f"Measured on {len(cards)} cards of this model ({usage}), whose differences are "
+            f"part of the prediction error: {_card_spread(analysis)}.",
         )
     once = times_by_hold(analysis.frames)[HOLDS["samples"]]
     if once:
-        text = f"Of {analysis.timed:,} times, {once:,} are of {MEANINGS[HOLDS['samples']]}."
+        what = MEANINGS[HOLDS["samples"]]
+        text = f"{once:,} of {analysis.timed:,} times have an interval that covers {what} only."
         yield Check(state="look" if 2 * once > analysis.timed else "note", text=text)
     hashes = {(session.op, session.code_hash) for session in sessions}
     if len(hashes) > len({op for op, _ in hashes}):

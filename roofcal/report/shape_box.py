@@ -160,7 +160,7 @@ def family_record(family: Any) -> dict[str, Any]:
             }
             for row in int4.RULES[name]
         ]
-        # a row whose kernels alone differ from those of a wider one below says nothing new
+        # a row that differs from a wider one below only in its kernels adds nothing
         pairs = zip(rows, [*rows[1:], None], strict=True)
         wider = [after and {**after, "least_group": row["least_group"]} for row, after in pairs]
         rule = {"rows": [row for row, below in zip(rows, wider, strict=True) if row != below]}

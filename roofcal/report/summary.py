@@ -38,7 +38,9 @@ _DEVICE_COLUMNS: Final = (
         "gain_ratio",
         "highest median speed-up over large products, and its recipe",
     ),
-    col.fraction("mape", "MAPE", about="of the products by the library that no fit has seen"),
+    col.fraction(
+        "mape", "MAPE", about="mean error over products by the library that no fit has seen"
+    ),
     col.count("beyond", "over datasheet"),
     *col.texts("environment"),
 )
@@ -59,7 +61,10 @@ _ERROR_COLUMNS: Final = (
     col.count("count", "points"),
     col.fraction("mape", "calibrated"),
     col.fraction(
-        "coverage", "inside", digits=0, about="points inside the interval of their prediction"
+        "coverage",
+        "inside",
+        digits=0,
+        about="points whose measured time lies inside the predicted interval",
     ),
     col.text("worst", "worst regime"),
 )
@@ -125,7 +130,7 @@ def _share_text(value: float | None, datasheet: float | None) -> str:
 
 
 def verdict(analysis: Analysis) -> str:
-    """The recipe to take at few tokens and at large products, in speeds of the baseline."""
+    """How fast the best recipes are, over the baseline, at few tokens and at large products."""
     op = headline_op()
     speedups, baseline = analysis.speedups.get(op), str(BY_NAME[op].baseline_recipe)
     best = comparisons.best_by_regime(speedups, op)
@@ -135,7 +140,7 @@ def verdict(analysis: Analysis) -> str:
         return f"{none} {alone}".rstrip()
     ends = best[best["regime"].isin(("decode", "large"))]
     fastest = comparisons.best_text(ends if len(ends) else best, baseline)
-    return f"Fastest products, in speeds of {baseline}: {fastest}. {alone}".rstrip()
+    return f"{fastest} (medians, casts not counted). {alone}".rstrip()
 
 
 def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
@@ -153,7 +158,7 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
         if line[key] is not None
     ]
     gain, error = line["gain"], line["mape"]
-    best = f"{gain}, median over large products" if gain else "none is compared"
+    best = f"{gain}, median over large products" if gain else "no recipe was compared"
     predicted = f"{percent(error)} off on {line['judged']}" if error else "none"
     return [
         f"{line['device']}. {next(_measured(analysis))}",
@@ -170,13 +175,13 @@ def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def judged_products(error: "pd.Series[Any]") -> str:
-    """Which products an error of `_library_error` is over; other errors are over other sets."""
+    """Words for the products that an error of `_library_error` is a mean over."""
     by = "" if error["provider"] == prediction_errors.ALL else f" by {error['provider']}"
     return f"{count_of(int(error['count']), 'product')}{by} that no fit has seen"
 
 
 def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
-    """The error of the op's library, of all providers where they are not told apart."""
+    """The error on the op's library, or on all providers where the table does not separate them."""
     if analysis.errors.empty:
         return None
     providers = prediction_errors.providers_in(analysis.errors, op)
@@ -263,7 +268,7 @@ def _measured(analysis: Analysis) -> Iterator[str]:
     took = f" in {duration(seconds)}" if seconds else ""
     device = f", the device busy {percent(busy, 0)} of it" if busy is not None else ""
     accuracy_only = analysis.ok - analysis.timed
-    untimed = f", {accuracy_only:,} an accuracy without one" if accuracy_only else ""
+    untimed = f", {accuracy_only:,} only an accuracy" if accuracy_only else ""
     yield (
         f"{origin}: {count_of(analysis.points, 'point')} of {count_of(len(ops), 'op')} "
         f"({', '.join(ops)}){took}{device}. {analysis.timed:,} have a time{untimed}."

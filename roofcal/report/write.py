@@ -48,8 +48,8 @@ def write_report(
 
     GPUs come first, and of each device the newest environment. Returns the headlines of the first
     run that was measured here, or else of the first run; a line before them says what disturbed it.
-    The first lines are about runs that have constants of another equation than this roofcal: what
-    was left out, and the commands that make it again.
+    The first lines name what was left out because the constants of a run belong to another equation
+    than this roofcal has, and the commands that make it again.
 
     Args:
         runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
@@ -84,7 +84,7 @@ def write_report(
         chapters.append(Chapter(analysis, anchor))
         lines.append(device_line(analysis))
         reasons = " ".join(chapters[-1].disturbances)
-        note = f"note: these numbers answer nothing, measure again: {reasons}"
+        note = f"note: too noisy to use, measure again: {reasons}"
         answers.setdefault(
             run.origin, [*([note] if reasons else []), *headlines(analysis, lines[-1])]
         )
@@ -149,9 +149,9 @@ def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
 
 
 def in_page_order(runs: Iterable[Run]) -> list[Run]:
-    """GPUs before CPUs, by device, of each the newest versions first; a run before its publication.
+    """The order of the chapters: GPUs before CPUs, then by device, then the newest versions first.
 
-    Of equal versions the run that was measured last comes first.
+    A run stands before its publication. Of equal versions, the run measured last comes first.
     """
 
     def age(run: Run) -> tuple[Any, bool, str]:

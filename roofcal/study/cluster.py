@@ -32,7 +32,7 @@ _LOST: Final = ("down", "drain", "drng", "fail", "unk", "inval")
 
 
 class ClusterError(ValueError):
-    """A profile, a cluster, nodes or results of jobs that are of no use; the message says why."""
+    """A profile, a cluster, nodes or results of jobs that cannot be used; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def fleet_nodes(entries: Sequence[str]) -> list[str]:
-    """The nodes that `fleet_nodes` of config/config.yaml names, each once; this machine for none.
+    """The distinct nodes that `fleet_nodes` of config/config.yaml names, by default this machine.
 
     SLURM itself expands n[01-16], because its rules are its own. Raises ClusterError where it is
     not here, refuses an entry, or where a node has no name that a folder can have.

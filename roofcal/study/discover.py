@@ -74,7 +74,7 @@ def left_out() -> list[str]:
 
 
 def _check_torch_build(gpu: Gpu, software: "Software") -> None:
-    """Raise DiscoverError where torch is built for no NVIDIA GPU, or for a newer driver's CUDA."""
+    """Raise DiscoverError where torch lacks CUDA, or has a newer CUDA than the driver runs."""
     needs = int(software.cuda.partition(".")[0]) if software.cuda else None
     if needs is not None and (gpu.cuda is None or gpu.cuda[0] >= needs):
         return  # torch itself finds out what a driver runs that does not say it

@@ -38,7 +38,7 @@ class RunsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run(RunFolder):
+class StudyRun(RunFolder):
     """A run folder, and what Snakemake does with it. Files are strings, as its rules want them.
 
     ops      ops with a plan: those of the study, or those measured in an old run
@@ -213,7 +213,7 @@ class Run(RunFolder):
         return [str(path)] if path.is_file() else []
 
 
-def study_runs(study: Study) -> tuple[list[Run], list[str]]:
+def study_runs(study: Study) -> tuple[list[StudyRun], list[str]]:
     """(all runs of a study, one sentence on each that is left out of the report, and why).
 
     Current runs come first, then earlier ones that were measured to their end, then publications
@@ -239,7 +239,7 @@ def study_runs(study: Study) -> tuple[list[Run], list[str]]:
                 "the folder to silence this."
             )
         else:
-            runs.append(Run(folder=run.folder, derived=run.derived, ops=measured))
+            runs.append(StudyRun(folder=run.folder, derived=run.derived, ops=measured))
     again = study.published == "again"
     for run in run_folders(PUBLISHED) if study.published else ():
         if problems := manifest_problems(run.folder, records_only=again):
@@ -252,13 +252,13 @@ def study_runs(study: Study) -> tuple[list[Run], list[str]]:
         else:
             derived = REPLAY / run.name if again else run.folder
             ops = measured_ops(run)
-            runs.append(Run(folder=run.folder, derived=derived, ops=ops, is_frozen=not again))
+            runs.append(StudyRun(folder=run.folder, derived=derived, ops=ops, is_frozen=not again))
     if not runs:
         raise RunsError("config/config.yaml: devices is empty and no publication can be shown")
     return runs, left_out
 
 
-def other_calibrations(run: Run, runs: Iterable[Run]) -> list[str]:
+def other_calibrations(run: StudyRun, runs: Iterable[StudyRun]) -> list[str]:
     """Calibration files of the device of `run` in its other environments, sorted by environment.
 
     Of several runs of one environment the first of `runs` counts.
@@ -271,7 +271,7 @@ def other_calibrations(run: Run, runs: Iterable[Run]) -> list[str]:
     ]
 
 
-def with_run_before(run: Run, runs: Iterable[Run]) -> list[Run]:
+def with_run_before(run: StudyRun, runs: Iterable[StudyRun]) -> list[StudyRun]:
     """The two runs that "What moved" compares: of the environment before that of `run`, and `run`.
 
     Before: by the versions of driver, torch and triton in the ids of the device's environments; []
@@ -286,16 +286,16 @@ def with_run_before(run: Run, runs: Iterable[Run]) -> list[Run]:
     return [by_environment[max(earlier, key=version_key)], run] if earlier else []
 
 
-def _by_environment(device: str, runs: Iterable[Run]) -> dict[str, Run]:
+def _by_environment(device: str, runs: Iterable[StudyRun]) -> dict[str, StudyRun]:
     """Environment id -> the first of `runs` of a device in it."""
-    first: dict[str, Run] = {}
+    first: dict[str, StudyRun] = {}
     for run in runs:
         if run.device == device:
             first.setdefault(run.environment_id, run)
     return first
 
 
-def current_runs(study: Study) -> list[Run]:
+def current_runs(study: Study) -> list[StudyRun]:
     """The runs to measure: of the devices of this machine, or of those the study lists."""
     if study.devices == "auto":
         from roofcal.core.machine.nvml import visible_gpus  # noqa: PLC0415 (as discover)
@@ -346,7 +346,7 @@ def _listed_environments(names: list[str]) -> dict[Path, Environment]:
     return listed
 
 
-def planned_run(study: Study, folder: Path, environment: Environment, cards: int) -> Run:
+def planned_run(study: Study, folder: Path, environment: Environment, cards: int) -> StudyRun:
     """The run of a device, of which this machine has `cards`; 0: a CPU, or a listed device."""
     backend: Literal["cuda", "cpu"] = "cpu" if environment.vendor == "cpu" else "cuda"
     names = {*study.ops, *needed_probes(study.ops)}
@@ -356,7 +356,7 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
     if environment.cpu_quota_cores and study.devices == "auto":
         # The quota counts all threads of the container: the whole machine is reserved.
         cores = allowed_cores()
-    return Run(
+    return StudyRun(
         folder=folder,
         derived=folder,
         ops=tuple(slices),

@@ -42,7 +42,7 @@ _SOURCES: Final = RESULTS / "sources"
 _PACKAGES: Final = ("roofcal", "kernels")
 _DATA: Final = {"report": ("reports/templates", "reports/captions")}
 
-# Imported while one op is planned or measured, yet without a say in its numbers.
+# Imported while one op is planned or measured, but without influence on its numbers.
 NOT_DECIDING: Final = {
     "roofcal/__init__.py": "names the package",
     "roofcal/ops/__init__.py": "lists the ops: a new op must not measure the others again",

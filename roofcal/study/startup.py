@@ -23,11 +23,11 @@ from roofcal.ops.spec import Backend
 from roofcal.ops.visit_times import SESSION_S, plan_seconds
 from roofcal.study.config import Study
 from roofcal.study.plan import plan_op
-from roofcal.study.runs import Run
+from roofcal.study.runs import StudyRun
 
 
 def study_notes(
-    study: Study, runs: Collection[Run], runs_left_out: Iterable[str], *, is_dry_run: bool
+    study: Study, runs: Collection[StudyRun], runs_left_out: Iterable[str], *, is_dry_run: bool
 ) -> list[str]:
     """What to say before Snakemake starts: locks that were left, runs left out, and what comes.
 
@@ -49,7 +49,7 @@ def study_notes(
     return [*notes, *announcement(runs)]
 
 
-def announcement(runs: Iterable[Run]) -> Iterator[str]:
+def announcement(runs: Iterable[StudyRun]) -> Iterator[str]:
     """One sentence per run with something to measure, and one per op that cannot be planned.
 
     Ops with a file of measurements count as measured, although an edited source may say otherwise.
@@ -81,7 +81,9 @@ def announcement(runs: Iterable[Run]) -> Iterator[str]:
             )
 
 
-def measuring_minutes(run: Run, backend: Backend, plans: Collection[Sequence[PlanPoint]]) -> int:
+def measuring_minutes(
+    run: StudyRun, backend: Backend, plans: Collection[Sequence[PlanPoint]]
+) -> int:
     """About how long a run takes to measure the plans of its ops, in whole minutes."""
     visits = int(run.timing["visits"])
     seconds = sum(plan_seconds(plan, backend, run.most_devices, visits) for plan in plans)
@@ -118,7 +120,7 @@ def hold_study_lock() -> str | None:
             raise
         has_locks = any(_LOCKS.glob("*"))
         return f"{_LOCKS}: if no other study runs here, {_UNLOCK}" if has_locks else None
-    # Only who starts holds it alone, and not for long. Whoever comes between has made no locks yet.
+    # Only a study that starts holds it exclusively, and briefly; others have made no locks by then.
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return message
 

@@ -155,7 +155,7 @@ class CalibratedOperators(OperatorTimes):
         if cast_recipe and calibrated.cast_providers(self.calibration, cast_recipe):
             lines.append("casts by the fastest provider that was calibrated")
         elif cast_recipe:
-            lines.append("casts: not calibrated, their least bytes at the copy bandwidth")
+            lines.append("casts: not calibrated, timed as their least bytes at the copy bandwidth")
         lines.append(
             f"attention: assumed {share.value:g} ({share.low:g} to {share.high:g}) of the "
             "datasheet's bf16 rate; KV cache in bf16 at the calibrated read bandwidth"

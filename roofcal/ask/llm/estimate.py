@@ -360,8 +360,8 @@ def _extrapolated_notes(answers: Sequence[Estimate]) -> Iterator[str]:
             yield (
                 f"extrapolated: {', '.join(dict.fromkeys(o.name for _, o in beyond))} of {name}, "
                 f"{' to '.join(ends)} of its time; {farthest.name} lies {farthest.doublings:.1f} "
-                f"doublings beyond every probe{_whose([farthest_of], answers)}; their intervals "
-                "are wider"
+                f"doublings outside the probed range{_whose([farthest_of], answers)}; intervals "
+                "there are wider"
             )
         unprobed = [
             (answer, o) for answer, phase in phases for o in phase.operators if o.is_unprobed
@@ -370,7 +370,7 @@ def _extrapolated_notes(answers: Sequence[Estimate]) -> Iterator[str]:
             own = list({id(answer): answer for answer, _ in unprobed}.values())
             yield (
                 f"no probe is like {', '.join(dict.fromkeys(o.name for _, o in unprobed))} of "
-                f"{name}; intervals there are the widest that such shapes have with any provider"
+                f"{name}; the intervals shown are the widest that any provider has for such shapes"
                 f"{_whose(own, answers)}"
             )
 

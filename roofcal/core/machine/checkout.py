@@ -32,7 +32,7 @@ def checkout_commit() -> str | None:
 
 
 def checkout_is_dirty() -> bool | None:
-    """Whether the code that measures differs from its commit; None where git does not know it."""
+    """Whether the measuring code has uncommitted changes; None where git cannot tell."""
     commit = checkout_commit()
     try:
         if commit is None:

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 _ROOT: Final = Path("/")
 _STAT: Final = Path("/proc/stat")
 _IDLE: Final = (3, 4)  # columns idle and iowait, proc(5)
-BUSY_CPU: Final = 0.25  # above this share of its cores a CPU measures others too
-BUSY_HOST: Final = 0.9  # above this the host of a GPU may come too late with its launches
+BUSY_CPU: Final = 0.25  # busy share of cores above which other work disturbs the times of a CPU
+BUSY_HOST: Final = 0.9  # busy share above which the host of a GPU may launch too late
 
 
 class Periods(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Final
 
 # What flock says on a file system that has no locks, such as Lustre mounted without -o flock.
 NO_FILE_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-HOST_CLOCK: Final = "host-clock"  # who holds this lock times something by the clock of the host
+HOST_CLOCK: Final = "host-clock"  # lock of whoever times something by the clock of the host
 _POLL_S = 0.1  # an attempt takes microseconds, and the device idles until the next one
 
 

@@ -44,7 +44,7 @@ Reading = tuple[float, float, float, float, tuple[str, ...]]
 class Gpu:
     """One visible NVIDIA GPU as NVML describes it; SI units, None where NVML does not say.
 
-    mig   True for a slice: name, multiprocessors and memory are its own then
+    mig   True for a slice: name, multiprocessors and memory are then those of the slice
     cuda  the newest CUDA that the driver runs, (13, 0)
     """
 

@@ -1,13 +1,14 @@
 """Is B slower than A? The statistics of every comparison of times. See docs/method.md.
 
-A difference of two times is the logarithm of their ratio, above 0 where B is slower. What a room
-compares decides how its error is known, and so which of three rules calls it slower:
+A difference of two times is the logarithm of their ratio, above 0 where B is slower. Three rules
+decide whether it is slower, depending on what is compared and how its error is known:
 
 - one number with its 95 % interval (a kind of work of a card against its publication, what most
   points of a group share, a winner over the other one): `TimeRatio.is_slower`, the whole interval
   lies beyond a threshold;
-- hundreds of points at once, each by a few visits: `verdicts`, a discovery at a limited rate of
-  false ones. Whole intervals beyond the threshold would miss most changes near it;
+- hundreds of points at once, each measured in a few visits: `verdicts`, which limits the false
+  discovery rate. Asking for the whole interval beyond the threshold would miss most changes near
+  it;
 - a card among others (roofcal/health/comparison.py): the scatter between the others decides,
   because no interval of its own times tells how much healthy cards differ.
 """
@@ -26,8 +27,8 @@ from roofcal.core.visits.intervals import RESOLUTION
 
 Array = NDArray[np.float64]
 
-FALSE_DISCOVERIES: Final = 0.05  # of the points that `verdicts` calls
-FALSE_ALARMS: Final = 0.01  # fleets of healthy cards in which any card is called slower
+FALSE_DISCOVERIES: Final = 0.05  # share of the points called changed by `verdicts` that did not
+FALSE_ALARMS: Final = 0.01  # share of healthy fleets in which any card is called slower
 _LARGEST: Final = 1.0  # of a variance between runs or visits: times that differ by factors of e
 
 
@@ -39,11 +40,11 @@ class TimeRatio(NamedTuple):
     high: Array
 
     def is_slower(self, threshold: float) -> bool:
-        """Whether B takes longer by more than a threshold, wherever in the interval it is."""
+        """Whether the whole interval says that B takes longer by more than a threshold."""
         return bool(self.low > 1 + threshold)
 
     def is_within(self, threshold: float) -> bool:
-        """Whether B takes at most so much longer, wherever in the interval it is."""
+        """Whether the whole interval says that B takes at most so much longer."""
         return bool(self.high <= 1 + threshold)
 
 
@@ -81,7 +82,7 @@ def is_of_clock(change: float, clock: float, threshold: float) -> bool:
 
 
 def weighted_median(values: Array, weights: Array) -> float:
-    """The value that half of the weight lies below; weights need not add up to 1."""
+    """The weighted median: half of the weight lies below it. Weights need not add up to 1."""
     order = np.argsort(values, kind="stable")
     cumulated = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(cumulated, cumulated[-1] / 2)])
@@ -112,7 +113,7 @@ def common_shift(
         between_degrees: degrees of freedom of the variance between the runs.
     """
     between, shift = 0.0, 0.0
-    for _ in range(4):  # each depends on the other; they stand still after three rounds
+    for _ in range(4):  # each depends on the other; both converge in three rounds
         shift = weighted_median(changes, 1 / (variances + between + RESOLUTION))
         between = between_variance(changes - shift, variances, degrees, between_degrees)
     return CommonShift(shift, error_of_shift(variances, between), between)
@@ -130,7 +131,7 @@ def between_variance(
     between_degrees: float = np.inf,
     target: float = 1.0,
 ) -> float:
-    """The variance that, added to all, puts half of the residuals within Student's quartiles.
+    """The variance to add so that half of the residuals lie within Student's quartiles.
 
     Zero where the variances alone explain the residuals. target: what `quartile_ratio` is brought
     to, if half should be within other multiples of the quartiles.
@@ -141,7 +142,7 @@ def between_variance(
 
 
 def least_variance(is_too_small: Callable[[float], bool], rounds: int = 40) -> float:
-    """The least variance that is not too small, by so many rounds of bisection."""
+    """The smallest variance that is large enough, found by bisection."""
     if not is_too_small(0.0):
         return 0.0
     low, high = 0.0, _LARGEST
@@ -215,13 +216,14 @@ def half_widths(errors: Array, degrees: Array) -> Array:
 
 
 def adjusted(p: Array, p_at_edge: Array) -> Array:
-    """The false discovery rate where a point and all with smaller p values are called.
+    """The false discovery rate (Benjamini and Hochberg) at each point, as adjusted p values.
 
     Benjamini and Hochberg expect count * t of unchanged points to have p values of at most t. Here
     a change below the threshold is never called, so such a point is called with the probability
-    t or, if that is smaller, the one of a change as large as the threshold by chance. Sums of that
-    take the place of count * t (Heyse, in Recent Advances in Biostatistics, 2011; Doehler, Durand
-    and Roquain, Electron. J. Statist. 12, 2018). Points that are known well add nothing to it.
+    t or, if that is smaller, the one of a change as large as the threshold by chance. The sum of
+    these probabilities takes the place of count * t (Heyse, in Recent Advances in Biostatistics,
+    2011; Doehler, Durand and Roquain, Electron. J. Statist. 12, 2018). Points that are known well
+    add nothing to it.
 
     Args:
         p: of each point.
@@ -244,7 +246,7 @@ def verdicts(changes: Array, half: Array, q: Array, threshold: float) -> list[st
     """SLOWER, FASTER, SAME or AMBIGUOUS of every change (a logarithm; above 0 is slower).
 
     SLOWER, FASTER: a discovery, and by more than `threshold`, a fraction of the time. SAME: the
-    whole interval is within the threshold. AMBIGUOUS: the samples do not decide.
+    whole interval is within the threshold. AMBIGUOUS: too uncertain to tell.
     """
     edge = np.log1p(threshold)
     moved = (q <= FALSE_DISCOVERIES) & (np.abs(changes) >= edge)

@@ -8,7 +8,7 @@ from roofcal.core.records import Measurement, Session
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.rows import split_visits
 
-# Of a sentinel within a session, and of half an interval: nothing is known to better than that.
+# Most that a sentinel may drift in a session, and that half an interval may be.
 DISTURBED: Final = 0.1
 
 
@@ -22,7 +22,7 @@ def drift_texts(op: str, drift: float) -> list[str]:
 
 
 def width_texts(op: str, half_width: float) -> list[str]:
-    """A sentence where the times of an op are uncertain, as where a clock never settles.
+    """A sentence where the times of an op are too uncertain to use, else none.
 
     half_width: median over points of half the 95 % interval over the median.
     """

@@ -9,16 +9,15 @@ Of 700 pairs of visits to one product of a published H200, 27 % have a differenc
 intervals of samples alone, and 94 % within these.
 
 A row of several has Student's interval of the mean over its units: cards, sessions of one card, or
-visits of one session, whichever is the widest level that it has several of. What one unit has in
-common with all points of its kind (a card that clocks lower, a warmer session) is told apart from
-what a point does by itself: the first is known from as many values as there are units, however many
-the points. Two or three units say little of the variance of one point, so the points of an op
-moderate each other there: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior
-d0 and s0 matched to the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in
-genomics). Each of the two has Student's half-width, and their squares add (Zou and Donner,
-Statistics in Medicine 27, 2008). One or two points of a kind cannot tell the two apart and keep
-Student's interval, each by itself. No interval is narrower than the scatter of samples within
-visits allows.
+visits of one session, whichever is the widest level that it has several of. The effect of a unit on
+all points of its kind (a card that clocks lower, a warmer session) is separated from the scatter of
+each point: however many points there are, only as many values as units tell of the first. Two or
+three units say little of the variance of one point, so the points of an op moderate each other
+there: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior d0 and s0 matched to
+the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in genomics). Each of
+the two has Student's half-width, and their squares add (Zou and Donner, Statistics in Medicine 27,
+2008). One or two points of a kind cannot tell the two apart and keep Student's interval, each by
+itself. No interval is narrower than the scatter of samples within visits allows.
 """
 
 import math
@@ -43,7 +42,8 @@ Array = NDArray[np.float64]
 Basis = Literal["samples", "visits", "sessions", "cards"]
 
 RESOLUTION: Final = 1e-10  # variance of a point whose turns were all equal: 0.001 % of its time
-# What an interval holds by what it is taken from, the narrowest first; tables have these words.
+# How far an interval can be trusted, by what it is taken from, the narrowest first: the words of
+# the column `interval_holds`.
 HOLDS: Final[dict[Basis, str]] = {
     "samples": "this visit",
     "visits": "this session",
@@ -51,8 +51,8 @@ HOLDS: Final[dict[Basis, str]] = {
     "cards": "another card",
 }
 MEANINGS: Final[dict[str, str]] = {
-    HOLDS["samples"]: "one visit: of its samples and how they wander",
-    HOLDS["visits"]: "several visits of one session on one card",
+    HOLDS["samples"]: "the samples of one visit",
+    HOLDS["visits"]: "repeated visits in one session",
     HOLDS["sessions"]: "several sessions on one card",
     HOLDS["cards"]: "several cards of one model",
 }
@@ -60,10 +60,10 @@ _WINDOW_S: Final = 0.1
 _SWITCH_S: Final = 0.1  # of a turn: its clock is still that of the contender before
 _TWO_SIDED: Final = 1.959964
 _MOST_DEGREES: Final = 1e6  # as good as infinitely many
-_LEAST_POINTS: Final = 3  # fewer tell neither what they share nor how variances are distributed
+_LEAST_POINTS: Final = 3  # fewer show neither a shared effect nor the distribution of variances
 _ALIKE: Final = 1e-3  # below this variance of log(variance) points scatter alike
 _SHARED_DEGREES: Final = 2000.0  # degrees of freedom of the prior of points that scatter alike
-# Functions of scipy end in other bits on other processors; results are cut to so many digits.
+# The last bits of scipy's functions differ between processors, so results keep only so many digits.
 _DIGITS: Final = 9
 
 
@@ -85,14 +85,14 @@ class PointInterval(Summary):
     """The time of a point with its 95 % interval, in s; `count` is of settled samples.
 
     median   of the samples of one visit, or the geometric mean of the medians of several units
-    basis    what it is taken from, and so what it holds: see HOLDS
+    basis    what the interval is taken from, and so how far it can be trusted: see HOLDS
     """
 
     basis: Basis
 
     @property
     def holds(self) -> str:
-        """What it holds, in the words of HOLDS."""
+        """How far it can be trusted, in the words of HOLDS."""
         return HOLDS[self.basis]
 
     @property
@@ -103,7 +103,7 @@ class PointInterval(Summary):
 
 @dataclass(frozen=True, slots=True)
 class _Units:
-    """What the mean of a point is taken over: its names, and the logarithm of the time of each.
+    """The units that a mean is taken over: their names, and the logarithm of the time of each.
 
     own: variance of one of them as the samples of the visits show it.
     """
@@ -145,8 +145,8 @@ def visit_times(row: Measurement, turns: SettledTurns | None = None) -> tuple[Vi
 def _windows_of_only_visit(row: Measurement) -> tuple[tuple[float, ...], float]:
     """(medians of the windows of its settled turns, how many windows the counted samples fill).
 
-    Windows end with their turn. What a turn recorded and did not count is as good for saying how
-    the clock wanders, but for the first _SWITCH_S.
+    Windows end with their turn. What a turn recorded and did not count shows how the clock wanders
+    as well, except for the first _SWITCH_S.
     """
     medians: list[float] = []
     counted_s = 0.0
@@ -304,8 +304,8 @@ def _half_widths_of_means(
             is_moderated[inside] = True
         alone[inside] = (rest**2).sum(axis=1) / degrees
     degrees_alone = counts - 1
-    # The variance of a point of a smaller group holds what its units share. Moderated towards the
-    # variances of points without that, 95 % intervals held 57 to 73 % of such points.
+    # In a smaller group, the variance of a point includes the shared effect of its units. Moderated
+    # towards variances without that effect, 95 % intervals covered 57 to 73 % of such points.
     if is_moderated.any():
         alone[is_moderated], degrees_alone[is_moderated] = moderated(
             alone[is_moderated], degrees_alone[is_moderated]
@@ -331,7 +331,7 @@ def _intervals_of_means(
 
 
 def narrowest_hold(*holds: str | None) -> str | None:
-    """What an interval holds that was made of several: what the one that holds least does."""
+    """How far an interval made of several can be trusted: as far as the least trusted of them."""
     order = list(HOLDS.values())
     known = [hold for hold in holds if hold in order]
     return min(known, key=order.index) if len(known) == len(holds) else None

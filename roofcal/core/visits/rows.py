@@ -93,7 +93,7 @@ def reusable_visits(
 
 
 def _basis(session: Session) -> tuple[str, str, Mapping[str, Any]]:
-    """What a measurement depends on. After a longer point_timeout_s, --retry repeats timeouts."""
+    """What a measurement depends on; point_timeout_s is not part of it, see --retry."""
     timing = {key: value for key, value in session.timing.items() if key not in _OF_SESSIONS}
     return session.environment_id, session.code_hash, timing
 
@@ -103,9 +103,9 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
 
     A point that was visited once, and one of which no visit is ok, has its first line as its row.
     A visit that failed after others were ok, one that launched other kernels, and visits that lie
-    more than 5 % apart are named in the reason of the row. What is one number for all visits is
-    that of the first, but the largest error of the output, and the median over visits of each
-    rank's median.
+    more than 5 % apart are named in the reason of the row. Fields with one number for all visits
+    have that of the first visit, except the error of the output (the largest) and the medians of
+    ranks (their median over visits).
 
     Args:
         visits: lines of a journal of one point, in the order of their numbers; at least one.
@@ -185,7 +185,7 @@ def _remarks(visits: Sequence[Measurement], first: Measurement) -> Sequence[str]
 def split_visits(row: Measurement) -> list[Measurement]:
     """The visits of a row one by one, each as a row without visits; [row] where it holds none.
 
-    Windows of energy do not say of which visit they are, so they stay with the row.
+    Energy windows do not record their visit, so they stay with the row.
     """
     if not row.visits:
         return [row]

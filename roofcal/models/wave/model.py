@@ -22,7 +22,7 @@ from roofcal.core.times import Array, Times
 from roofcal.models.wave.gemm import narrow_product_times
 from roofcal.models.wave.gemm import product_times as gemm_times
 from roofcal.models.wave.operators import used_bytes_per_s
-from roofcal.ops.predictions import Answer, least_bytes_of, predict_by_recipe, sizes_of
+from roofcal.ops.predictions import TimesAndParts, least_bytes_of, predict_by_recipe, sizes_of
 from roofcal.ops.probe_link.model import Fabric, Fabrics, Line
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
@@ -80,13 +80,13 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     if device is None:
         return []
 
-    def answer(op: OpSpec, recipe: str, members: Sequence[PlanPoint]) -> Answer | None:
+    def answer(op: OpSpec, recipe: str, members: Sequence[PlanPoint]) -> TimesAndParts | None:
         if op.computes == "cast":
             dram = least_bytes_of(op, recipe, members) / device.stream_bytes_per_s
             launch = np.full_like(dram, device.launch_s)
             bound_by = np.where(dram > launch, "dram", "launch").tolist()
             times = Times(total=launch + dram, bound_by=bound_by)
-            return Answer(times, {"dram_s": dram, "launch_s": launch})
+            return TimesAndParts(times, {"dram_s": dram, "launch_s": launch})
         sizes = sizes_of(members, op.axes)
         if op.computes == "product" and recipe in known:
             told = gemm_times(device, GEMM_RECIPES[recipe], *sizes)
@@ -95,6 +95,8 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
         else:
             return None
         times = Times(total=told.total, bound_by=told.bound_by)
-        return Answer(times, {"math_s": told.tiles, "dram_s": told.dram, "launch_s": told.launch})
+        return TimesAndParts(
+            times, {"math_s": told.tiles, "dram_s": told.dram, "launch_s": told.launch}
+        )
 
     return predict_by_recipe(points, MODEL, answer)

@@ -42,7 +42,7 @@ from roofcal.core.times import Array, Times
 from roofcal.ops.all_gather_matmul import spec
 from roofcal.ops.declarations import OpPage
 from roofcal.ops.gemm import model as gemm
-from roofcal.ops.predictions import Answer, predictions_of, sizes_of
+from roofcal.ops.predictions import TimesAndParts, predictions_of, sizes_of
 from roofcal.ops.probe_link.model import NO_LINK, Fabric, calibrated_world_sizes
 from roofcal.ops.time_models import Model, Sources, fabrics_of, product_times
 
@@ -201,7 +201,9 @@ def _predict_group(
         for by_link, by_product in zip(gather_decides, product.bound_by, strict=True)
     ]
     times = Times(total=likely.total, low=low, high=high, bound_by=bound_by)
-    return predictions_of(points, model.MODEL, Answer(times=times, parts={"link_s": likely.gather}))
+    return predictions_of(
+        points, model.MODEL, TimesAndParts(times=times, parts={"link_s": likely.gather})
+    )
 
 
 def _product_times(

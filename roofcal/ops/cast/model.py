@@ -9,11 +9,11 @@ fixed      start of its first kernel, however small the matrix
 fill       what it takes longer to start many programs than one; x = elements / 20,000
 launches   further kernels of its way (roofcal.ops.cast.launches), where the family has a rule
 cached     share of the bytes that a later pass finds in the cache: min(1, 3/4 cache / bytes);
-           0 where small and large casts have one bandwidth (`Family.cached`), as by Inductor
+           0 where small and large casts have one bandwidth (`CastFamily.cached`), as by Inductor
 bandwidth  least bytes per second that a matrix far beyond the cache reaches; passes and waits that
            a better kernel would not need keep it below the copy bandwidth
-slower     `misaligned` where the sizes are none that loads of 16 bytes take, see `Family.loads`,
-           times `uneven` where rows of the output do not start on `Family.line` elements. Where our
+slower     `misaligned` where the sizes are none that loads of 16 bytes take, see `loads` there,
+           times `uneven` where rows of the output do not start on `line` elements. Where our
            kernels pad such rows to a power of two, sqrt(1 + (padded_loads * padded / columns)^2)
            stands for `misaligned`: loads of narrow vectors and memory add as squares
 narrow     1 + extra_columns / columns: a pass along the columns has a program per some columns, and
@@ -72,7 +72,7 @@ from roofcal.ops.declarations import (
     neutral_values,
 )
 from roofcal.ops.kernel_rules import cast as ours
-from roofcal.ops.predictions import Answer, predict_fastest, with_interval
+from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
 from roofcal.ops.time_models import scaled_times
 
 # The constants of one provider and recipe; `rate`: most elements per second of a probe. Casts of
@@ -120,10 +120,11 @@ Loads = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class CastFamily:
     """How kernels cut a cast, and which sizes slow them.
 
-    block     columns that a kernel takes at once, idle on the rest (reductions of Inductor: 1024)
+    block     columns that a kernel takes at once; others are idle lanes
+              (reductions of Inductor: 1024)
     loads     which sizes are `misaligned`:
               multiples_of_16  others of rows or columns
               long_columns     the same of long columns alone (kernels/cast/rule.py)
@@ -151,31 +152,33 @@ class Family:
 
 # Calibrations of an older roofcal may have `short_columns`; no new one gets it. Other pairs of
 # loads and lines gained nothing on probes left out of their fit.
-FAMILIES: Final[dict[str, Family]] = {
-    "plain": Family(),
-    "padded_1024": Family(block=1024),
-    "short_columns": Family(loads="long_columns"),
-    "divisor": Family(loads="by_divisor"),
-    "inductor": Family(line=16, launches="inductor", cached=False),
-    "inductor_divisor": Family(loads="by_divisor", line=16, launches="inductor", cached=False),
-    "inductor_divisor_256": Family(loads="by_divisor", line=256, launches="inductor", cached=False),
-    "inductor_of_4": Family(loads="multiples_of_4", line=16, launches="inductor", cached=False),
-    "inductor_lines_of_1024": Family(
+FAMILIES: Final[dict[str, CastFamily]] = {
+    "plain": CastFamily(),
+    "padded_1024": CastFamily(block=1024),
+    "short_columns": CastFamily(loads="long_columns"),
+    "divisor": CastFamily(loads="by_divisor"),
+    "inductor": CastFamily(line=16, launches="inductor", cached=False),
+    "inductor_divisor": CastFamily(loads="by_divisor", line=16, launches="inductor", cached=False),
+    "inductor_divisor_256": CastFamily(
+        loads="by_divisor", line=256, launches="inductor", cached=False
+    ),
+    "inductor_of_4": CastFamily(loads="multiples_of_4", line=16, launches="inductor", cached=False),
+    "inductor_lines_of_1024": CastFamily(
         loads="multiples_of_4", line=1024, launches="inductor", cached=False
     ),
-    "inductor_rows": Family(loads="rows", launches="inductor", cached=False),
-    "inductor_parts": Family(loads="parts", launches="inductor", cached=False),
-    "ours": Family(line=16, launches="ours"),
-    "ours_divisor": Family(loads="by_divisor", line=16, launches="ours"),
-    "ours_short": Family(loads="short_columns", line=16, launches="ours"),
-    "ours_padded": Family(loads="padded_rows", line=16, launches="ours"),
-    "ours_256": Family(line=256, launches="ours"),
-    "ours_streams": Family(line=16, launches="ours", cached=False),
-    "ours_divisor_streams": Family(loads="by_divisor", line=16, launches="ours", cached=False),
-    "ours_short_streams": Family(loads="short_columns", line=16, launches="ours", cached=False),
-    "ours_padded_streams": Family(loads="padded_rows", line=16, launches="ours", cached=False),
-    "ours_256_streams": Family(line=256, launches="ours", cached=False),
-    "threads": Family(grain=1 << 15),
+    "inductor_rows": CastFamily(loads="rows", launches="inductor", cached=False),
+    "inductor_parts": CastFamily(loads="parts", launches="inductor", cached=False),
+    "ours": CastFamily(line=16, launches="ours"),
+    "ours_divisor": CastFamily(loads="by_divisor", line=16, launches="ours"),
+    "ours_short": CastFamily(loads="short_columns", line=16, launches="ours"),
+    "ours_padded": CastFamily(loads="padded_rows", line=16, launches="ours"),
+    "ours_256": CastFamily(line=256, launches="ours"),
+    "ours_streams": CastFamily(line=16, launches="ours", cached=False),
+    "ours_divisor_streams": CastFamily(loads="by_divisor", line=16, launches="ours", cached=False),
+    "ours_short_streams": CastFamily(loads="short_columns", line=16, launches="ours", cached=False),
+    "ours_padded_streams": CastFamily(loads="padded_rows", line=16, launches="ours", cached=False),
+    "ours_256_streams": CastFamily(line=256, launches="ours", cached=False),
+    "threads": CastFamily(grain=1 << 15),
 }
 # Whose kernels each provider runs on a GPU; any other has a family without a rule.
 RULES: Final[dict[str, Rule]] = {"torch_compile": "inductor", "triton": "ours"}
@@ -295,7 +298,7 @@ def _threaded_parts(
 
 def _slower(
     constants: Mapping[str, Value],
-    how: Family,
+    how: CastFamily,
     recipe: str,
     sizes: tuple[Array, Array],
     compute_units: int,
@@ -327,7 +330,7 @@ def _slower(
 
 
 def _slow_down(loads: Loads, misaligned: Value, rows: Array, cols: Array) -> Array:
-    """How much longer loads take that cross rows, see Family.loads."""
+    """How much longer loads take that cross rows, see CastFamily.loads."""
     is_ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
     if loads == "multiples_of_16":
         return np.where(is_ragged, misaligned, 1.0)
@@ -373,7 +376,9 @@ def moving_times(
     return replace(moving, bound_by=["dram"] * len(rows))
 
 
-def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+def _answer(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> TimesAndParts:
     constants = calibration.constants
     values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
     cache = constants.get("cache_bytes")
@@ -383,7 +388,7 @@ def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequenc
     bound_by = np.where(parts.moving >= parts.fixed, "dram", "launch").tolist()
     times = Times(total=parts.total, bound_by=bound_by)
     pair, groups = (provider, recipe), groups_of(recipe, sizes)
-    return Answer(
+    return TimesAndParts(
         times=with_interval(times, calibration, OP, pair, sizes, groups),
         parts={"dram_s": parts.moving, "launch_s": parts.fixed},
     )

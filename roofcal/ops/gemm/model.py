@@ -16,7 +16,7 @@
 
 waves       ceil(tiles * split / compute units); a split divides K over `split` tiles
 o           1 where a unit ends one tile before it begins the next, 2 where a family overlaps them
-rows, columns  of a tile that hold something: the others are not loaded
+rows, columns of a tile that lie inside C: others are not loaded
 empty       share of a tile without rows of A, or without columns, whichever is more
 sums        fp32 sums of all parts of K: of C, which a second kernel adds (libraries); of one tile,
             which its last program adds (our kernels)
@@ -69,7 +69,7 @@ from roofcal.ops.gemm.tiles import (
     describe,
     row_alignment_bytes,
 )
-from roofcal.ops.predictions import Answer, half_widths, predict_fastest, with_interval
+from roofcal.ops.predictions import TimesAndParts, half_widths, predict_fastest, with_interval
 from roofcal.ops.regimes import (
     DECODE_TOKENS,
     MID_SIDE,
@@ -447,11 +447,11 @@ def parts_of_family(
 def fastest_times(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> Array:
-    """The low end of the interval where a card may rest between products, s.
+    """The low end of the interval, s, for cards that may rest between products.
 
-    It then runs below its power limit, which the probes of products were held to. How far it rests
-    and how far the model is off are independent, so their logarithms add as squares (Zou and
-    Donner, Statistics in Medicine 27, 2008).
+    Such a card stays below the power limit that bounded the probes. How much it rests is
+    independent of the error of the model, so their logarithms add as squares (Zou and Donner,
+    Statistics in Medicine 27, 2008).
     """
     parts = product_parts(calibration, provider, recipe, sizes)
     unlimited = joined(
@@ -470,11 +470,13 @@ def fastest_times(
     return fastest
 
 
-def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+def _answer(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> TimesAndParts:
     parts = product_parts(calibration, provider, recipe, sizes)
     times = Times(total=parts.total, bound_by=parts.bound_by)
     pair, groups = (provider, recipe), groups_of(recipe, sizes)
-    return Answer(
+    return TimesAndParts(
         times=with_interval(times, calibration, OP, pair, sizes, groups),
         parts={
             "math_s": np.maximum(parts.tiles, parts.power),

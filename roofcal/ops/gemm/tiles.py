@@ -30,7 +30,7 @@ _MEDIUM: Final = tuple(tile for tile in _ALL if tile[0] * tile[1] <= 128 * 160)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class TileFamily:
     """Tiles (rows, columns of C) a library chooses from, and whether it may split K.
 
     overlaps: whether a unit overlaps its tiles, the exponent o = 2 of the equation
@@ -51,7 +51,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackedFamily(Family):
+class PackedFamily(TileFamily):
     """Of a processor, see `packed_parts` of the model; constants: those of its equation."""
 
     constants: tuple[str, ...]
@@ -67,18 +67,18 @@ _PACKED: Final = (
 _APART: Final = (*_PACKED, "pack_a_bytes_per_s", "pack_b_bytes_per_s")
 _FAR: Final = ("near_bytes", "far")
 
-FAMILIES: Final[dict[str, Family]] = {
-    "plain": Family(),
-    "any_tile_split_k": Family(tiles=_ALL, splits=_SPLITS),
-    "any_tile": Family(tiles=_ALL, splits=(1,)),
-    "medium_tile_split_k": Family(tiles=_MEDIUM, splits=_SPLITS),
-    "medium_tile": Family(tiles=_MEDIUM, splits=(1,)),
-    "tile_128x128": Family(tiles=((128, 128),), splits=(1,), crowds=True),
-    "tile_128x128_overlapped": Family(tiles=((128, 128),), splits=(1,), overlaps=True),
-    "tile_128x128_split_k": Family(tiles=((128, 128),), splits=_SPLITS, crowds=True),
-    "ours_fast": Family(rule="fast"),
-    "ours_slow": Family(rule="slow"),
-    "ours_blocks": Family(rule="blocks"),
+FAMILIES: Final[dict[str, TileFamily]] = {
+    "plain": TileFamily(),
+    "any_tile_split_k": TileFamily(tiles=_ALL, splits=_SPLITS),
+    "any_tile": TileFamily(tiles=_ALL, splits=(1,)),
+    "medium_tile_split_k": TileFamily(tiles=_MEDIUM, splits=_SPLITS),
+    "medium_tile": TileFamily(tiles=_MEDIUM, splits=(1,)),
+    "tile_128x128": TileFamily(tiles=((128, 128),), splits=(1,), crowds=True),
+    "tile_128x128_overlapped": TileFamily(tiles=((128, 128),), splits=(1,), overlaps=True),
+    "tile_128x128_split_k": TileFamily(tiles=((128, 128),), splits=_SPLITS, crowds=True),
+    "ours_fast": TileFamily(rule="fast"),
+    "ours_slow": TileFamily(rule="slow"),
+    "ours_blocks": TileFamily(rule="blocks"),
     "packed_alike": PackedFamily(constants=(*_PACKED, "pack_bytes_per_s")),
     "packed": PackedFamily(constants=_APART),
     "packed_far": PackedFamily(constants=(*_APART, *_FAR)),

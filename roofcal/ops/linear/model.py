@@ -1,4 +1,4 @@
-"""What a linear layer consists of: its matrix products, and the casts of its tensors.
+"""The parts of a linear layer: its matrix products and the casts of its tensors.
 
 y[M,N] = x[M,K] @ w[N,K].T has up to three products, every one C[m,n] = A[m,k] @ B[n,k].T:
 
@@ -36,7 +36,7 @@ from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.ops.declarations import OpPage
 from roofcal.ops.linear import spec
-from roofcal.ops.predictions import Answer, predictions_of, sizes_of
+from roofcal.ops.predictions import TimesAndParts, predictions_of, sizes_of
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import (
     Model,
@@ -110,7 +110,7 @@ _TORCHAO_CASTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """What of a linear is timed.
+    """Which parts of a linear are timed.
 
     recipe    of op gemm, or BF16_GRAD_WEIGHT
     casts     the provider of op cast that casts; none: the products alone; FASTEST: whoever is
@@ -147,7 +147,7 @@ def is_made_of_linears(op: OpSpec) -> bool:
 
 
 def usual_weights(passes: Passes) -> Weights:
-    """Weights change between the steps of training, and never in inference."""
+    """cast for training, where weights change in every step; cached for inference."""
     return "cast" if passes == "forward_backward" else "cached"
 
 
@@ -160,7 +160,7 @@ def has_casts(recipe: str) -> bool:
 def serves_linears(recipe: str) -> bool:
     """Whether a linear can be made of products of a recipe: without casts, or with known ones.
 
-    No recipe but these is called the fastest: of int8, the products alone are known.
+    Only these recipes can be called the fastest: of int8, only the products are known.
     """
     return recipe in UNCAST or recipe in WEIGHT_ONLY_RECIPES or has_casts(recipe)
 
@@ -390,7 +390,7 @@ def _predict_group(
             times = replace(both, bound_by=bound_by)
     except KeyError:  # a product or cast that the model does not know
         return []
-    return predictions_of(points, model.MODEL, Answer(times=times))
+    return predictions_of(points, model.MODEL, TimesAndParts(times=times))
 
 
 PAGE = OpPage(

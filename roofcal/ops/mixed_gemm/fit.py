@@ -92,7 +92,7 @@ class NarrowProducts(Problem):
         return cuts
 
     def fold_numbers(self, subset: Array, folds: int) -> Index:
-        """A shape is left out in all recipes at once: else one recipe would tell of another."""
+        """A shape is left out in all recipes at once, because one recipe would reveal another."""
         _, shape = np.unique(self.sizes, axis=1, return_inverse=True)
         numbers: Index = shape.ravel() % folds
         return numbers

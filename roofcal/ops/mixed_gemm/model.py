@@ -14,7 +14,8 @@ Memory is read while the multiprocessors work, so the larger of the two decides;
 they are in each other's way, which the fourth powers say (1.19 of the larger where two are equal).
 Weights and tokens are the work of the same warps, so slots and math add.
 
-How a provider cuts a product is its `Family`: `blocks` of tokens, `tokens` of whole blocks, and
+How a provider cuts a product is its `BlockFamily`: `blocks` of tokens, `tokens` in whole blocks,
+and
 
     work = N K                                                  without tiles of rows
     work = units * 64 / blocks * min over split of waves * (K / split + block_columns * block / 64)
@@ -65,7 +66,7 @@ from roofcal.ops.declarations import Constant, OpPage, Search, by_name
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
-from roofcal.ops.predictions import Answer, predict_fastest, with_interval
+from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
 
 _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
@@ -74,7 +75,7 @@ _DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's regist
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class BlockFamily:
     """How a provider's kernels cut a product.
 
     blocks: tokens of a block, smallest first; () where there are none: weights are turned once
@@ -89,14 +90,14 @@ class Family:
     chained: bool = False
 
 
-FAMILIES: Final[dict[str, Family]] = {
-    "no_blocks": Family(blocks=()),
-    "tiles": Family(blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
+FAMILIES: Final[dict[str, BlockFamily]] = {
+    "no_blocks": BlockFamily(blocks=()),
+    "tiles": BlockFamily(blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
     # tinygemm of a processor (ATen, int4mm_kernel.cpp): weights are turned once per four rows
-    "blocks_of_4": Family(blocks=(1, 2, 3, 4)),
-    "ours": Family(rule=int4.PLAIN_LAUNCHES),
-    "ours_chained": Family(rule=int4.CHAINED_LAUNCHES, chained=True),
-    "ours_specialised": Family(rule=int4.SPECIALISED),
+    "blocks_of_4": BlockFamily(blocks=(1, 2, 3, 4)),
+    "ours": BlockFamily(rule=int4.PLAIN_LAUNCHES),
+    "ours_chained": BlockFamily(rule=int4.CHAINED_LAUNCHES, chained=True),
+    "ours_specialised": BlockFamily(rule=int4.SPECIALISED),
 }
 OF_PROCESSORS: Final = ("no_blocks", "blocks_of_4")
 FAMILY: Final = "narrow_family"  # the constant that holds the choice, see roofcal.ops.constants
@@ -142,7 +143,7 @@ GROUPS: Final[dict[str, str]] = {
 }
 
 
-def _names_of(how: Family) -> tuple[str, ...]:
+def _names_of(how: BlockFamily) -> tuple[str, ...]:
     """Names of the constants of a family with a rule."""
     own = _OF_SPECIALISED if how.rule == int4.SPECIALISED else _OF_OURS
     return ("bytes_per_s", "weights_per_s", "flops_per_s", *own)
@@ -262,7 +263,7 @@ def evaluate(
 
 def _ours(
     constants: Mapping[str, Value],
-    how: Family,
+    how: BlockFamily,
     compute_units: int,
     recipe: str,
     sizes: tuple[Array, Array, Array],
@@ -300,7 +301,7 @@ def _ours(
     )
 
 
-def _token_blocks(family: Family, m: Array) -> tuple[Array, Array]:
+def _token_blocks(family: BlockFamily, m: Array) -> tuple[Array, Array]:
     """(tokens of a block, blocks) of the smallest that holds all tokens, else the largest."""
     if not family.blocks:
         return m, np.ones_like(m)
@@ -352,11 +353,13 @@ def predict_calibrated(
     ]
 
 
-def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+def _answer(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> TimesAndParts:
     parts = narrow_parts(calibration, provider, recipe, sizes)
     times = Times(total=parts.total, bound_by=parts.bound_by)
     pair, groups = (provider, recipe), groups_of(recipe, sizes)
-    return Answer(
+    return TimesAndParts(
         times=with_interval(times, calibration, OP, pair, sizes, groups),
         parts={"math_s": parts.math + parts.slots, "dram_s": parts.dram, "launch_s": parts.fixed},
     )

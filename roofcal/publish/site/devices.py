@@ -32,7 +32,7 @@ _LINKS: Final = {
 }
 _SETTLED: Final = "rate of the fastest product under load, clocks settled"
 _HOLDS_COLUMN: Final = text(
-    "holds", "times hold", "what the intervals of most of its measured times hold"
+    "holds", "intervals cover", "how far the intervals of most of its times can be trusted"
 )
 _NAME: Final = Column(key="name", label="device", link="page")
 _REPORT: Final = Column(key="report", label="report", link="report_address")

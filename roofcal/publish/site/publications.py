@@ -71,8 +71,7 @@ class Publication:
             return ""
         count, timed = times_by_hold(self.analysis.frames)[self.holds], self.analysis.timed
         return (
-            f"Of its {timed:,} times, {count:,} have intervals that hold {self.holds} "
-            f"({MEANINGS[self.holds]})."
+            f"{count:,} of its {timed:,} times have an interval that covers {MEANINGS[self.holds]}."
         )
 
     @cached_property

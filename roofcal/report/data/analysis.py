@@ -1,4 +1,4 @@
-"""One run in tables: what several sections show of it. Each table is computed once, when used."""
+"""The tables of one run that several sections use; each is computed once, on first use."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Analysis:
 
     @property
     def environment_name(self) -> str:
-        """Short name of the environment, unlike that of any other of the device in the report."""
+        """Short name of the environment, unique among those of the device in the report."""
         ids = [peer.environment.environment_id for peer in self._same_device]
         return short_names([*ids, self.environment_id])[self.environment_id]
 

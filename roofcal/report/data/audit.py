@@ -1,4 +1,4 @@
-"""What should not be: points faster than a roof above them, and points that have no time.
+"""What should not be: points faster than a roof allows, and points without a time.
 
 A point below the time of its roof has one of three causes: the roof is wrong (datasheet of another
 card, a ceiling fitted on too few probes), the data never came from memory (warm cache), or the
@@ -19,7 +19,7 @@ _TIMER_FACTOR: Final = 1.5  # further beyond a datasheet than any rounding or bo
 
 
 def violations(frame: pd.DataFrame, cache_bytes: float | None = None) -> pd.DataFrame:
-    """Points whose whole interval lies below the least time of a roof, worst first.
+    """Points whose whole interval is faster than a roof allows, worst first.
 
     bound   datasheet or calibrated (the upper ends of the intervals of its ceilings)
     factor  bound_s / median_s, above 1

@@ -19,6 +19,7 @@ from roofcal.core.visits.differences import time_ratio
 from roofcal.core.visits.intervals import narrowest_hold
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.linear.model import serves_linears
+from roofcal.ops.regimes import DECODE_TOKENS
 from roofcal.points.columns import INTERVAL_HOLDS, PEAK_BYTES
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.prediction_errors import regime_rank
@@ -45,7 +46,7 @@ def ratio_of_times(over: Any, under: Any) -> tuple[Array, Array, Array]:
 
 
 def holds_of_ratios(over: pd.DataFrame, under: pd.DataFrame) -> list[str | None]:
-    """What the intervals of `ratio_of_times` hold, row by row: what the time holds that is less."""
+    """How far intervals of ratios can be trusted: as far as the less trusted time."""
     pairs = zip(over[INTERVAL_HOLDS], under[INTERVAL_HOLDS], strict=True)
     return [narrowest_hold(*pair) for pair in pairs]
 
@@ -95,8 +96,8 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
 def narrower_recipes(op: str) -> list[str]:
     """Recipes of an op whose weights have fewer bits than those of its baseline.
 
-    Those alone that serve linears, which are what `advise` ranks. None of a linear: its recipes
-    name three products and casts, which have no one format.
+    Only those that serve linears, as `advise` ranks them. [] for op linear, whose recipes name
+    three products and casts in formats of their own.
     """
     return [recipe for recipe in _narrower(op) if serves_linears(recipe)]
 
@@ -113,8 +114,8 @@ def _narrower(op: str) -> list[str]:
 def fastest_pair(speedups: pd.DataFrame) -> tuple[str, str, float]:
     """(recipe, provider, median speed-up) of the pair with the highest median.
 
-    A pair has to be measured on at least half as many shapes as the pair with most of them: one on
-    few shapes is compared at shapes that were chosen for it.
+    A pair counts if it was measured on at least half as many shapes as the pair with most: the few
+    shapes of other pairs may have been chosen for them.
     """
     pairs = speedups.groupby(["recipe", "provider"])["speedup"]
     medians = pairs.median()[2 * pairs.count() >= pairs.count().max()]
@@ -150,20 +151,25 @@ def best_by_regime(
 
 
 def best_text(best: pd.DataFrame, baseline: str) -> str:
-    """The rows of best_by_regime in words: 'fp8_tensorwise at decode (1.87x), mid (1.75x); ...'.
+    """The rows of best_by_regime in words, with a phrase for each recipe.
 
-    Where no narrow recipe is faster than the baseline, the baseline is the fastest.
+    'fp8_tensorwise products are 1.87x as fast as bf16 at decode (m or n up to 64), 1.75x at mid'
     """
     several = best["provider"].nunique() > 1
-    parts: dict[str, list[str]] = {}
+    faster: dict[str, list[str]] = {}
+    slower = []
     columns = ("recipe", "provider", "regime", "speedup")
     for recipe, provider, regime, speedup in best[[*columns]].itertuples(index=False):
         name = f"{recipe}{f' by {provider}' if several else ''}"
+        where = f"decode (m or n up to {DECODE_TOKENS})" if regime == "decode" else regime
         if speedup > 1:
-            parts.setdefault(name, []).append(f"{regime} ({times(speedup)})")
+            verb = "" if name in faster else f" as fast as {baseline}"
+            faster.setdefault(name, []).append(f"{times(speedup)}{verb} at {where}")
         else:
-            parts.setdefault(baseline, []).append(f"{regime} ({name}: {times(speedup)})")
-    return "; ".join(f"{name} at {', '.join(regimes)}" for name, regimes in parts.items())
+            slower.append(f"at {where}, where {name} reaches {times(speedup)}")
+    parts = [f"{name} products are {', '.join(ratios)}" for name, ratios in faster.items()]
+    parts += [f"{baseline} is the fastest {' and '.join(slower)}"] if slower else []
+    return "; ".join(parts)
 
 
 def products_alone_text(speedups: pd.DataFrame | None, op: str) -> str:
@@ -173,7 +179,7 @@ def products_alone_text(speedups: pd.DataFrame | None, op: str) -> str:
     if best.empty:
         return ""
     return (
-        f"Products alone, which serve no linear here because nobody measured the casts: "
+        f"Not usable in a linear here, because their casts were not measured: "
         f"{best_text(best, str(BY_NAME[op].baseline_recipe))}."
     )
 

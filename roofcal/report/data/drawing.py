@@ -1,4 +1,4 @@
-"""What figures and charts draw alike: colours, markers, levels of roofs, and what a point says.
+"""What charts have in common: colours, markers, level lines of roofs, the hover text of points.
 
 Colours and markers are those of the pages of the ops. A recipe has one colour throughout the
 report, whichever op it is drawn for.
@@ -35,7 +35,7 @@ _OP_COLOURS: Final = ("blue", "vermillion", "green", "orange", "purple", "sky", 
 
 @cache
 def recipe_colour(recipe: str) -> str:
-    """The colour of a recipe; a recipe that no op gives one always gets the same spare one."""
+    """The colour of a recipe; a spare colour, always the same, where no op declares one."""
     names = [page_of(op).colours.get(recipe) for op in FOLDERS]
     name = next(filter(None, reversed(names)), None)
     return styles.COLOURS[name] if name else styles.spare_choice(recipe, styles.SPARE_COLOURS)
@@ -43,7 +43,7 @@ def recipe_colour(recipe: str) -> str:
 
 @cache
 def provider_marker(provider: str) -> str:
-    """The marker of a provider; one that no op gives a marker always gets the same spare one."""
+    """The marker of a provider; a spare marker, always the same, where no op declares one."""
     markers = [page_of(op).markers.get(provider) for op in FOLDERS]
     spare = styles.spare_choice(provider, styles.SPARE_MARKERS)
     return next(filter(None, reversed(markers)), None) or spare
@@ -105,7 +105,7 @@ def chart_points(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
-    """What charts say of measured points, with their shape in words, their colour and marker."""
+    """Rows of measured points for a chart: hover texts, shape in words, colour and marker."""
     names = dict.fromkeys([*_POINT_COLUMNS, *(column.name for column in _HOVERED)])
     shown = rows[[name for name in names if name in rows]].assign(shape=shape_texts(rows))
     return shown.assign(

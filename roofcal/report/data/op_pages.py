@@ -27,7 +27,7 @@ def title_of(op: str) -> str:
 
 
 def caption_words(op: str) -> dict[str, str]:
-    """What the captions of figures say of an op, by the names that stand in them."""
+    """Name in the captions of figures -> what stands there for an op."""
     return {"title": title_of(op), "time_includes": page_of(op).time_includes}
 
 
@@ -63,5 +63,5 @@ def constant_ranks() -> dict[str, int]:
 
 
 def glossary_ops() -> dict[str, str]:
-    """Op -> what it computes, of the ops that have a word for it."""
+    """Op -> what it computes, for ops that say so."""
     return {op: page_of(op).meaning for op in FOLDERS if page_of(op).meaning}

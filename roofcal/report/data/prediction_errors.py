@@ -27,7 +27,7 @@ _STATISTICS: Final = (
 )
 _KEYS: Final = ["op", "model", "regime", "recipe", "provider"]
 COLUMNS: Final = (*_KEYS, *_STATISTICS)
-# The keys of the rows of error_by_regime; every other key of a row sums up.
+# The keys of the rows of error_by_regime; a row is a sum over its other keys.
 _SUMMED_UP: Final = tuple(
     ("op", "model", *keys) for size in range(4) for keys in combinations(_KEYS[2:], size)
 )
@@ -50,8 +50,8 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
              times the distance of a median outside; NaN for a model that states no interval
     inside   1.0 if the median lies in the interval of the prediction, else 0.0; NaN for a model
              that states no interval
-    faster   whether the whole interval of the measurement lies below the prediction and its
-             interval
+    faster   whether the whole interval of the measurement lies below the prediction, interval and
+             all
     """
     rows = judged(frame)
     parts = [_residuals_of(rows, model, column) for model, column in models_in(frame).items()]
@@ -162,7 +162,7 @@ def _statistics(
 
 
 def coverage_interval(inside: int, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share of `inside` in `count` (Clopper and Pearson); NaN of none."""
+    """The 95 % interval of a share of `count` points (Clopper and Pearson); NaN without points."""
     if not count:
         return np.nan, np.nan
     low = betaincinv(inside, count - inside + 1, _MISSED / 2) if inside else 0.0

@@ -1,4 +1,4 @@
-"""Where the numbers come from and how to get them again: environment, folders, commands."""
+"""The source of the numbers and how to reproduce them: environment, folders, commands."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -134,12 +134,12 @@ def commands_anew(run: Run, place: str, derived: str, also: Sequence[str]) -> li
 
 
 def is_outdated(run: Run, name: str) -> bool:
-    """Whether a derived file follows as a whole from constants of an outdated op."""
+    """Whether all of a derived file depends on constants of an outdated op."""
     return not set(_MADE_WITH.get(name, ())).isdisjoint(run.outdated)
 
 
 def outdated_text(run: Run) -> str:
-    """What is left out of the report of a run with outdated ops, and that commands follow."""
+    """Sentence: what the report of a run with outdated ops leaves out, and that commands follow."""
     dependent = [op for op in run.ops if op in predicted_with(run.outdated)]
     parts = ["errors on probes"]
     parts += [f"calibrated predictions of {', '.join(dependent)}"] if dependent else []

@@ -1,7 +1,7 @@
 """How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling.
 
-Which points have visits in several states, which their one time hides. And on one scale: how
-sessions and cards differ, by the sentinels that they share.
+Also which points have visits in several states, which their one time hides, and how sessions and
+cards differ by the sentinels that they share.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full
 
 
 def times_by_hold(frames: Mapping[str, pd.DataFrame]) -> Counter[str]:
-    """How many times of all ops have intervals that hold what: see core.visits.intervals."""
+    """How far intervals can be trusted -> number of times: see core.visits.intervals.HOLDS."""
     return Counter(hold for frame in frames.values() for hold in frame[INTERVAL_HOLDS].dropna())
 
 
@@ -140,8 +140,8 @@ def on_panel_scale(frame: pd.DataFrame, factors: Sequence[PanelFactor]) -> pd.Da
     panel_factor  how much longer work of that kind took in the session of the point
     panel_s       median_s over panel_factor
 
-    Both are empty where the session shares no sentinel with another, and for times that are made
-    of several sessions. A frame without any factor is returned as it is.
+    Both are empty where the session shares no sentinel with another, and for times that combine
+    several sessions. A frame without any factor is returned as it is.
     """
     known = {(f.session, f.kind): f.factor for f in factors if f.session}
     if frame.empty or not known:
@@ -161,7 +161,7 @@ def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, A
     half_width_fraction  median over points of half the 95 % interval over the median; of an op
                          with points by the device's clock, over these: other work on the host
                          changes a launch by the host's clock from 17 to 25 us
-    narrow_fraction      of the same points, those whose half interval is within 1 % of their median
+    narrow_fraction      share of these points whose half interval is at most 1 % of the median
     throttled_fraction   points during which the card named a reason to run slower
     """
     rows = ok_rows(frame)
@@ -192,7 +192,7 @@ def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
     busy_fraction       the device was timed
     starting_fraction   workers created a CUDA context and warmed the card
     compiling_fraction  no group of points was compiled yet; 0 where an op begins with all compiled
-    preparing_fraction  the rest: inputs were made, outputs checked, graphs captured
+    preparing_fraction  the rest: making inputs, checking outputs, capturing graphs
     between_s           idle between the end of the session before on the same card and this one,
                         as where its kernels were still compiled
     """

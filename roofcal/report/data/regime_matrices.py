@@ -1,4 +1,4 @@
-"""Two small tables that say most: speed-up by recipe and regime, error by model and regime."""
+"""Two summary tables: speed-up by recipe and regime, error by model and regime."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Reading a table of points, or a table that was made of one: rows, shapes and words of it."""
+"""Selecting rows of a table of points, and its shapes and protocols in words."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""What a section is made of: prose, tables, figures and commands. The templates lay them out."""
+"""The blocks of a section: prose, tables, figures and commands. The templates lay them out."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class Column:
     unit      unit of the shown number, printed behind the label
     about     what the column means, where the label does not say it
     sort_key  column of the frame that holds the number to sort by, where `key` holds a text
-    factor    of the shown number over the value: 1e6 of seconds that are shown in microseconds
+    factor    shown number / value: 1e6 for seconds that are shown in microseconds
     signs     for verdicts: word -> class of the style sheet that gives it a sign and a colour
     link      column of the frame that holds the address to which the cell leads, if any
     """
@@ -48,8 +48,8 @@ class Table:
     """A table ready for the page.
 
     body    the rows of a short table as HTML
-    packed  a long table as packed JSON, which a browser draws when it is opened; see _packed_table
-    shown   rows in the page; `total` counts those that were left out as well
+    packed  a long table as packed JSON, which the browser draws on opening it; see _packed_table
+    shown   rows in the page; `total` includes those left out
     """
 
     id: str
@@ -163,9 +163,9 @@ Cell = tuple[str, str, str, str]
 def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) -> str:
     """{"columns": [...], "texts": [[...] by column], "numbers": {place of a column: [...]}}.
 
-    `texts` are what people read, null for a missing value. `numbers` holds those of columns that
-    are sorted by another one, `values` the numbers, in the shown unit, of columns whose texts are
-    rounded: a browser sorts and filters by them.
+    `texts` are what people read, null for a missing value. The browser sorts and filters by
+    `numbers`, the sort keys of text columns, and by `values`, the exact numbers behind rounded
+    texts, in the shown unit.
     """
     return packed_json(
         {
@@ -200,7 +200,7 @@ def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) ->
 
 
 def _rounded_values(column: Column, cells: Sequence[Cell]) -> list[float | None]:
-    """The values of a column in the shown unit, to six digits; [] where the texts say them all."""
+    """The values of a column in the shown unit, to six digits; [] where its texts are exact."""
     values = [
         float(f"{column.factor * float(mark):.6g}") if mark else None for _, _, mark, _ in cells
     ]

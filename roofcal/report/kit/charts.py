@@ -1,7 +1,6 @@
-"""What a section declares of a chart: rows of named tables, axes, layers of marks, panels, hover.
+"""How a section declares a chart: rows of named tables, axes, layers of marks, panels, hover.
 
-vega.py draws it, on the page, where it answers when touched, and as an SVG file for print and for
-Snakemake's own report.
+vega.py draws it: interactive on the page, and as an SVG file for print and for Snakemake's report.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -89,10 +88,10 @@ class Axis:
 
     scale   log: ticks with SI prefixes of `unit`; linear: the same, from zero; plain: numbers with
             `unit` behind them; bytes, count: powers of two, '1 MiB' or '1,024'; ratio: logarithmic
-            from the first of `ticks` to the last, rows beyond sit on its ends; percent: of
+            from the first of `ticks` to the last, rows outside are drawn at its ends; percent: of
             fractions, with their sign; names: of cells and lines of dots, in `order` or else sorted
             numbers; rows: names in the order of their rows
-    offset  of names: column of numbers that set the rows of one name apart, least first
+    offset  of names: column of numbers that spread the rows of one name sideways, smallest first
     """
 
     key: str
@@ -210,17 +209,17 @@ def in_order(rows: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
 
 
 def swatches(field: str, colours: Mapping[str, str], marker: str = "swatch") -> list[LegendEntry]:
-    """Entries of the values of a field, by their colours."""
+    """Legend entries of the values of a field, by their colours."""
     return [LegendEntry(field, value, colour, marker) for value, colour in colours.items()]
 
 
 def marked(field: str, marks: Mapping[str, tuple[str, str]]) -> list[LegendEntry]:
-    """Entries of the values of a field, by (colour, marker)."""
+    """Legend entries of the values of a field, by (colour, marker)."""
     return [LegendEntry(field, value, *mark) for value, mark in marks.items()]
 
 
 def text_tips(**labels: str) -> tuple[Tip, ...]:
-    """Words of a row under their labels, in order."""
+    """Hover lines: the texts of a row under their labels, in order."""
     return tuple(Tip(key, label) for key, label in labels.items())
 
 
@@ -244,7 +243,7 @@ def cell_colours(numbers: Iterable[float], stops: Mapping[float, str]) -> dict[s
 
 
 def ticks_around(values: Iterable[float], ticks: Sequence[float]) -> list[float]:
-    """Those of some rising ticks that values lie between; the ends where they lie beyond."""
+    """The ticks from the last one below the values to the first one above them."""
     numbers = list(values)
     low, high = min(numbers), max(numbers)
     first = max((tick for tick in ticks if tick <= low), default=ticks[0])

@@ -1,4 +1,4 @@
-"""Kinds of columns that many tables have: how their values are shown, and in which unit."""
+"""Column kinds shared by many tables: how values are shown, and in which unit."""
 
 import math
 from typing import Any, Final
@@ -99,9 +99,9 @@ TFLOPS: Final = number("achieved_flops_per_s", "achieved", "TFLOP/s", 1e-12)
 TBPS: Final = number("achieved_bytes_per_s", "achieved", "TB/s", 1e-12, about="least bytes / time")
 HOLDS_COLUMN: Final = text(
     "interval_holds",
-    "interval holds",
-    "this visit: of its samples and how they wander; this session: of visits; another session; "
-    "another card",
+    "interval covers",
+    "how far it can be trusted: in this visit, in later visits of this session, in another session "
+    "on this card, on another card of this model",
 )
 STATES_COLUMN: Final = Column(
     key="states",

@@ -274,7 +274,7 @@ def _without_blanks(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def page_charts(charts: Iterable[tuple[str, str, str, Chart]]) -> tuple[str, str]:
-    """(Vega, the charts of a page and their tables), both packed; two "" for a page without charts.
+    """(the Vega library, the charts of a page with their tables), both packed; "" without charts.
 
     Args:
         charts: (id of the figure, name of its shared table, id of the table that has the record of
@@ -343,7 +343,7 @@ _LINES: Final = {False: "M-2,-.25H2V.25H-2Z", True: "M-2,-.25H-.6V.25H-2ZM.6,-.2
 def chart_svg(chart: Chart, description: str) -> str:
     """A chart as an SVG file: all its panels, in a grid below its legend.
 
-    Call it in the process that goes on alone: once Vega ran, it hangs in forked ones.
+    Call it in the main process only: after Vega has run, forked processes hang.
     """
     datasets: dict[str, Any] = {}
     widest = max(panel.width for panel in chart.panels)

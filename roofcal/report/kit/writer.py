@@ -1,4 +1,4 @@
-"""Tables and figures of one section as blocks: their ids, their captions, and their sources."""
+"""Makes blocks of the tables and figures of a section: with ids, captions and sources."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ class Picture:
 
 
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most so many rows, evenly spaced in the order of measuring; more dots hide each other."""
+    """At most so many rows, evenly spaced in the order of measuring: more would hide each other."""
     if len(rows) <= most:
         return rows
     return rows.iloc[[index * len(rows) // most for index in range(most)]]

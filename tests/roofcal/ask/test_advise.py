@@ -99,7 +99,7 @@ def test_an_option_far_outside_of_its_probes_is_not_ranked() -> None:
     answer = advice(4096)
     assert "fp8_weight_only" not in answer.best_by_recipe
     why = answer.refused["fp8_weight_only by torch_compile"]
-    assert why.endswith("doublings beyond every probe")
+    assert why.endswith("doublings outside the probed range")
     # where all are far outside, the nearest are
     assert advice(1 << 20).options[0].extrapolated_doublings > 2
 
@@ -134,8 +134,8 @@ def test_a_single_stretch_of_another_recipe_than_the_first_is_named() -> None:
     answer = recommended(question(300), ADVISER)
     first, other = list(dict.fromkeys(option.recipe for option in answer.options))[:2]
     for recipe, says in (
-        (first, "by prediction, no other M up to 131072 changes the recipe"),
-        (other, f"by prediction, the fastest recipe by M (and the least probability that it is): "
+        (first, "predicted: this recipe is the fastest at every M up to 131072"),
+        (other, f"predicted fastest recipe by M (and the lowest probability that it is): "
          f"{other} 1 to 131072 (0.50)"),
     ):  # fmt: skip
         alone = {"recipe": recipe, "equals": [], "first_m": 1, "last_m": 1 << 17}
@@ -164,7 +164,7 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
     for part in (
         "dB",
         "P(fastest)",
-        "by prediction, the fastest recipe by M (and the least probability that it is): int4",
+        "predicted fastest recipe by M (and the lowest probability that it is): int4",
         "measured at this shape: the product 16 x ",
     ):
         assert part in text
@@ -321,7 +321,7 @@ def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
         "int4_groupwise_g128, int4_groupwise_g64_asymmetric (138.9 us)"
     ) in text
     assert (
-        "the fastest recipe by M: int4_groupwise_g128 1 to 96, fp8_axiswise = "
+        "predicted fastest recipe by M: int4_groupwise_g128 1 to 96, fp8_axiswise = "
         "fp8_axiswise_slow_accum 128 to 131072"
     ) in text
     assert ["fp8_axiswise", "fp8_axiswise_slow_accum"] in record["equal_recipes"]

@@ -311,13 +311,13 @@ def first_line(**changes: Any) -> str:
 def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert list(sentences(ANSWER)) == [
         "fp8_axiswise is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
-        "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by whoever is "
-        "fastest, weights cast each time",
+        "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by the fastest "
+        "provider, weights cast each time",
         "at best 1.50x (95 %: 1.25x to 1.80x), at M = 8192",
-        "products by whoever is fastest at each M, as advise predicts: cublaslt, casts by triton "
-        "(M = 1008); triton, casts by triton (M = 8192)",
+        "products by the fastest provider at each M, as advise ranks them: cublaslt, casts by "
+        "triton (M = 1008); triton, casts by triton (M = 8192)",
         "model calibrated, made-up, e1",
-        "M from 16 to 16384 is within the probes; what lies beyond is not counted",
+        "the probes cover M from 16 to 16384; larger M are not considered",
     ]
     nobody_knows = {"probed_m": None, "extrapolated_doublings": None}
     assert len(list(sentences(ANSWER | nobody_knows))) == 5
@@ -331,30 +331,32 @@ def test_advise_is_named_where_it_ranks_the_fastest_casts() -> None:
         ({"extrapolated_doublings": FAR}, True),
         ({"extrapolated_doublings": FAR + 0.1}, False),
     ):
-        assert ("as advise predicts" in " ".join(sentences(ANSWER | changes))) == is_named
+        assert ("as advise ranks them" in " ".join(sentences(ANSWER | changes))) == is_named
 
 
 def test_a_person_reads_where_the_probes_end() -> None:
     outside = {"extrapolated": True, "best_extrapolated_doublings": 1.5}
     assert list(sentences(ANSWER | outside))[5] == (
-        "extrapolated: doublings beyond every probe: 1.5 at M = 8192 (M from 16 to 16384 is "
-        "within); intervals are wider there"
+        "extrapolated: doublings outside the probed range: 1.5 at M = 8192 (the probes cover M "
+        "from 16 to 16384); intervals are wider there"
     )
     *_, end = sentences(ANSWER | {"m_high": 32768, "m_high_extrapolated_doublings": 1.0})
-    assert "beyond every probe: 1.0 at M = 32768 (" in end
+    assert "outside the probed range: 1.0 at M = 32768 (" in end
     far = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
     lines = list(sentences(ANSWER | outside | far))[5:]
-    assert lines[0].endswith("no M is within); intervals are wider there, so far outside a guess")
-    assert lines[1].startswith("no probe is like a product or a cast in it")
+    assert "(the probes cover no M of these weights)" in lines[0]
+    assert lines[0].endswith("intervals are wider there; treat the answer as a guess")
+    assert lines[1].startswith("one of its products or casts is unlike any probe")
 
 
 def test_never_perhaps_and_without_interval_are_said() -> None:
+    assert first_line(m_low=1008, m_high=1008).endswith("from M = 1008 on (95 %: the same M)")
     assert first_line(m_high=None).endswith("(95 %: 720 to beyond 131072)")
     assert first_line(m=None, m_high=None).endswith(
-        "is at no M up to 131072 faster than bf16 from there on (95 %: perhaps from M = 720 on)"
+        "fp8_axiswise does not become faster than bf16 for good (95 %: perhaps from M = 720 on)"
     )
     assert first_line(m=None, m_low=None, m_high=None) == (
-        "fp8_axiswise is at no M up to 131072 faster than bf16 from there on"
+        "up to M = 131072, fp8_axiswise does not become faster than bf16 for good"
     )
     silent = first_line(m_low=None, m_high=None, best_speedup_low=None, best_speedup_high=None)
     assert silent.endswith("from M = 1008 on (no interval: this model states none)")

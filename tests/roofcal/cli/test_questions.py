@@ -72,7 +72,7 @@ def test_breakeven_answers_programs_a_datasheet_and_the_rule_of_a_run(shell: She
     for words in (
         "no interval",
         "weights cast beforehand",
-        "products and casts by any provider: this model knows none",
+        "this model does not tell providers apart",
         "model torchao, nvidia-b200, its datasheet",
     ):
         assert words in said

@@ -87,7 +87,7 @@ def test_a_run_that_is_not_calibrated_has_headlines_that_say_so(analysis: Analys
     bare = dict.fromkeys(device_line(analysis)) | {"device": "Test"}
     assert headlines(analysis, bare)[1:] == [
         "Rates: not calibrated.",
-        "Best recipe over its baseline: none is compared.",
+        "Best recipe over its baseline: no recipe was compared.",
         "Predictions of gemm: none.",
     ]
 
@@ -170,7 +170,7 @@ def test_a_recipe_that_serves_no_linear_is_not_called_the_fastest(bare: Path) ->
     assert said.startswith(
         "No narrow recipe that serves a linear was measured beside its baseline."
     )
-    assert "Products alone, which serve no linear here because nobody measured the casts: " in said
+    assert "Not usable in a linear here, because their casts were not measured: " in said
     assert "int8" in said
 
 
@@ -252,7 +252,7 @@ WIDE = samples_around(true_seconds(SMALL), spread=0.2)
         (
             timed(SMALL, samples=WIDE),
             "note",
-            "Of gemm, 100 % of the medians are uncertain by more than 1 %.",
+            "100 % of the medians of gemm are uncertain by more than 1 %.",
         ),
     ],
 )
@@ -314,7 +314,7 @@ def test_casts_are_held_against_the_memory_roof(analysis: Analysis) -> None:
 def test_points_of_accuracy_are_counted_apart_from_times(tmp_path: Path) -> None:
     analysis = look(tmp_path, linear_run())
     assert analysis.timed == 10
-    assert f"10 have a time, {analysis.ok - 10} an accuracy without one." in summary_text(analysis)
+    assert f"10 have a time, {analysis.ok - 10} only an accuracy." in summary_text(analysis)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_what_disturbs_all_answers_is_named(
 def test_headlines_of_a_disturbed_run_begin_with_what_disturbed_it(tmp_path: Path) -> None:
     pairs = [(drifting(0.2).write(tmp_path / "run"), None)]
     first, *_ = write_report(pairs, tmp_path / "report.html", DEVICES)
-    assert first.startswith("note: these numbers answer nothing, measure again: The repeated")
+    assert first.startswith("note: too noisy to use, measure again: The repeated")
 
 
 def test_headline_numbers_of_a_steady_run_are_in_view(tmp_path: Path) -> None:
@@ -360,11 +360,11 @@ def test_what_disturbs_stands_above_the_answers_which_are_closed(tmp_path: Path)
     page = tmp_path / "report.html"
     write_report([(drifting(0.2).write(tmp_path / "run"), None)], page, DEVICES)
     text = page.read_text()
-    strip = text[text.index("These numbers answer nothing") : text.index("</article>")]
+    strip = text[text.index("Too noisy to use") : text.index("</article>")]
     assert strip.index("<details>") < strip.index('<dl class="numbers">')
     assert strip.index("</dl>") < strip.index("</details>")
-    assert text.index("These numbers answer nothing") < text.index("What the records would answer")
-    assert text.index("What the records would answer") < text.index('class="answer"')
+    assert text.index("Too noisy to use") < text.index("Answers, from records")
+    assert text.index("Answers, from records") < text.index('class="answer"')
 
 
 def test_the_line_of_a_whole_run(analysis: Analysis) -> None:

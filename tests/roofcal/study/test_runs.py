@@ -15,8 +15,8 @@ from roofcal.core.records import Environment
 from roofcal.study import discover
 from roofcal.study.config import Study, load_study
 from roofcal.study.runs import (
-    Run,
     RunsError,
+    StudyRun,
     measuring_cores,
     other_calibrations,
     study_runs,
@@ -59,7 +59,7 @@ def make_run(folder: Path, plan: tuple[str, ...], measured: tuple[str, ...], end
             write_records(folder / kind / f"{op}.jsonl{end}", [])
 
 
-def only_run(**overrides: object) -> Run:
+def only_run(**overrides: object) -> StudyRun:
     """The only run of a study."""
     ((run,), _) = study_runs(study(**overrides))
     return run
@@ -84,7 +84,7 @@ def test_a_found_device_is_a_current_run_with_its_environment_written_once(
 def test_the_files_of_a_run_are_those_of_the_layout() -> None:
     slices = {"gemm": {"sweeps": {"a": {"csv": "my.csv"}, "b": {"cubes": [1]}}}}
     ops = ("probe_copy", "gemm")
-    run = Run(folder=Path("r/d/e"), derived=Path("x/d/e"), ops=ops, slices=slices)
+    run = StudyRun(folder=Path("r/d/e"), derived=Path("x/d/e"), ops=ops, slices=slices)
     assert run.plans(["gemm"]) == ["r/d/e/plan/gemm.jsonl"]
     assert run.measurements(run.probes) == ["r/d/e/measurements/probe_copy.jsonl"]
     names = ("calibration.jsonl", "predictions/gemm.jsonl", "breakeven.csv", "llm.csv")
@@ -97,9 +97,9 @@ def test_the_files_of_a_run_are_those_of_the_layout() -> None:
     assert run.datasheet() == ["config/devices/d.yaml"]
 
 
-def replayed(device: str, environment: str, below: str = "results") -> Run:
+def replayed(device: str, environment: str, below: str = "results") -> StudyRun:
     folder = Path(below) / device / environment
-    return Run(folder=folder, derived=folder, ops=())
+    return StudyRun(folder=folder, derived=folder, ops=())
 
 
 def test_a_device_has_the_calibrations_of_its_other_environments() -> None:
@@ -164,7 +164,7 @@ def test_a_finished_earlier_run_is_replayed_in_its_place(monkeypatch: pytest.Mon
     found(monkeypatch, environment())
     (new, earlier), left_out = study_runs(study())
     assert new.backend == "cpu"
-    assert earlier == Run(folder=OLD, derived=OLD, ops=(*PROBES, "gemm"))
+    assert earlier == StudyRun(folder=OLD, derived=OLD, ops=(*PROBES, "gemm"))
     assert left_out == []
 
 
@@ -205,7 +205,7 @@ def publication(monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def shown(published: bool | str) -> tuple[list[Run], list[str]]:
+def shown(published: bool | str) -> tuple[list[StudyRun], list[str]]:
     """Publications that a study shows, and what it says of the others."""
     runs, left_out = study_runs(study(published=published))
     return [run for run in runs if run.backend is None], left_out
@@ -252,7 +252,7 @@ def test_a_publication_that_was_edited_is_named_and_left_out(
 
 
 def test_cores_and_memory_grow_with_the_gpus_and_a_cpu_is_measured_on_all_of_its_cores() -> None:
-    run = Run(folder=RESULTS, derived=RESULTS, ops=(), backend="cuda", measuring_cores=3)
+    run = StudyRun(folder=RESULTS, derived=RESULTS, ops=(), backend="cuda", measuring_cores=3)
     assert [run.cores(gpus) for gpus in (0, 1, 8)] == [3, 3, 24]
     assert [run.memory_mb(gpus) for gpus in (0, 1, 8)] == [32_000, 32_000, 256_000]
     cpu = replace(environment(), threads=None)
@@ -263,7 +263,7 @@ def test_cores_and_memory_grow_with_the_gpus_and_a_cpu_is_measured_on_all_of_its
 
 def test_what_needs_no_compiler_is_measured_first_and_what_is_composed_last() -> None:
     ops = ("probe_launch", "probe_math", "linear", "gemm", "cast")
-    run = Run(folder=RESULTS, derived=RESULTS, ops=ops, backend="cuda")
+    run = StudyRun(folder=RESULTS, derived=RESULTS, ops=ops, backend="cuda")
     in_turn = sorted(ops, key=run.priority, reverse=True)
     assert in_turn == ["gemm", "probe_math", "cast", "probe_launch", "linear"]
 
@@ -275,7 +275,9 @@ def test_on_this_machines_gpu_an_op_with_kernels_of_no_library_is_compiled_by_a_
         "gemm": {"contenders": contenders, "sweeps": {"a": every, "b": library}},
         "probe_math": {"contenders": contenders, "sweeps": {"b": library, "c": shared}},
     }
-    run = Run(folder=RESULTS, derived=RESULTS, ops=tuple(slices), slices=slices, backend="cuda")
+    run = StudyRun(
+        folder=RESULTS, derived=RESULTS, ops=tuple(slices), slices=slices, backend="cuda"
+    )
     assert run.compiled("gemm") == [str(RESULTS / "compiled/gemm.jsonl")]
     assert run.compiled("probe_math") == []
     assert replace(run, backend="cpu").compiled("gemm") == []
@@ -283,7 +285,7 @@ def test_on_this_machines_gpu_an_op_with_kernels_of_no_library_is_compiled_by_a_
     assert [run.compiling_cores(cores) for cores in (2, 8, 16, 32, 128)] == [4, 4, 4, 12, 16]
 
 
-def run_with_world_sizes(backend: Literal["cuda", "cpu"], *, is_cluster: bool) -> Run:
+def run_with_world_sizes(backend: Literal["cuda", "cpu"], *, is_cluster: bool) -> StudyRun:
     """A run of an op of one GPU and of one that is swept, and watched, on several."""
     slices: dict[str, dict[str, Any]] = {
         "gemm": {"sweeps": {"s": {}}, "sentinel": [{"world_size": 1}]},
@@ -292,7 +294,7 @@ def run_with_world_sizes(backend: Literal["cuda", "cpu"], *, is_cluster: bool) -
             "sentinel": [{"world_size": 4}],
         },
     }
-    return Run(
+    return StudyRun(
         folder=Path("r"),
         derived=Path("r"),
         ops=tuple(slices),

@@ -19,7 +19,7 @@ from roofcal.ops import visit_times
 from roofcal.study import startup
 from roofcal.study.config import load_study
 from roofcal.study.plan import plan_op
-from roofcal.study.runs import Run, current_runs
+from roofcal.study.runs import StudyRun, current_runs
 from roofcal.study.startup import (
     JobLines,
     announcement,
@@ -34,7 +34,7 @@ CPU = environment_of("cpu-test")
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyRun:
     study = load_study(ROOT / "config")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("roofcal.study.discover.discover", lambda _folder: [CPU])
@@ -42,7 +42,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def test_points_ops_and_minutes_are_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_points_ops_and_minutes_are_said(run: StudyRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visit_times, "CPU_VISIT_S", 1.0)
     monkeypatch.setattr(startup, "SESSION_S", {"cpu": 0.0})
     once = replace(run, timing={**run.timing, "visits": 1, "more_visits": 0})
@@ -57,7 +57,7 @@ def test_points_ops_and_minutes_are_said(run: Run, monkeypatch: pytest.MonkeyPat
     assert f"about {round(minutes)} min" in next(announcement([twice]))
 
 
-def test_points_that_need_more_devices_are_counted_apart_and_take_no_time(run: Run) -> None:
+def test_points_that_need_more_devices_are_counted_apart_and_take_no_time(run: StudyRun) -> None:
     shared = {
         "op": "probe_link",
         "seed": 0,
@@ -91,7 +91,7 @@ def test_probes_that_are_measured_beside_the_ops_named_are_said(
     assert "calibrates" not in study_notes(whole, current_runs(whole), [], is_dry_run=True)[0]
 
 
-def test_what_is_measured_is_not_announced_again(run: Run) -> None:
+def test_what_is_measured_is_not_announced_again(run: StudyRun) -> None:
     for op in run.ops[1:]:
         write_records(run.measurements_file(op), [])
     (sentence,) = announcement([run])

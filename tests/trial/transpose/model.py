@@ -13,7 +13,7 @@ from roofcal.core.records import Calibration
 from roofcal.core.times import Array, Times, Value
 from roofcal.ops.constants import decode_family, values_of_pair
 from roofcal.ops.declarations import Constant, OpPage, by_name
-from roofcal.ops.predictions import Answer, predict_fastest, with_interval
+from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
 from roofcal.ops.transpose.spec import OP
 
 FAMILIES: Final = {"streamed": 1, "padded_64": 64}
@@ -39,14 +39,18 @@ def evaluate(constants: Mapping[str, Value], rows: Array, cols: Array, family: s
     return seconds
 
 
-def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+def _answer(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> TimesAndParts:
     name = f"transpose.{provider}.{recipe}"
     values = values_of_pair(calibration.constants, name, (FAMILY, *CONSTANTS))
     rows, cols = sizes
     total = evaluate(values, rows, cols, decode_family(FAMILIES, values[FAMILY]))
     times = Times(total=total, bound_by=["dram"] * len(total))
     groups, pair = ["all"] * len(total), (provider, recipe)
-    return Answer(with_interval(times, calibration, OP, pair, sizes, groups), {"dram_s": total})
+    return TimesAndParts(
+        with_interval(times, calibration, OP, pair, sizes, groups), {"dram_s": total}
+    )
 
 
 predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)

@@ -106,7 +106,7 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
         for name in ("faster", "uncertain", "slower")
     ]
     best = row_of_largest(rows, "speedup")
-    casting = {"none": "without casts", FASTEST: "with casts by whoever is fastest"}.get(
+    casting = {"none": "without casts", FASTEST: "with casts by the fastest provider"}.get(
         casts, f"with casts by {casts}"
     )
     return Picture(

@@ -44,7 +44,9 @@ POINTS: Final = (
     seconds("median_s", "median"),
     CLOCK,
     number("board_w", "board", "W", 1, about=_LABEL),
-    number("idle_w", "at rest", "W", 1, about="of the board just before, by its energy counter"),
+    number(
+        "idle_w", "at rest", "W", 1, about="power of the board just before, by its energy counter"
+    ),
     number("energy_j", "a call", "mJ", 1e3, 4),
     number("energy_low_j", "from", "mJ", 1e3, 4, about="lowest power times lower end of the time"),
     number("energy_high_j", "to", "mJ", 1e3, 4, about="highest power times upper end of the time"),
@@ -96,7 +98,7 @@ def _blocks(energy: Energy, writer: SectionWriter) -> Iterator[Block]:
         return
     yield Prose(text=_explanation(points, recipes))
     yield from writer.filled_table(
-        "energy-recipes", "Energy by recipe, the least first", recipes, RECIPES, FILE
+        "energy-recipes", "Energy by recipe, lowest first", recipes, RECIPES, FILE
     )
     yield writer.table("energy-points", "Energy by point", points, POINTS, FILE)
 
@@ -110,16 +112,16 @@ def _explanation(points: pd.DataFrame, recipes: pd.DataFrame) -> str:
         picojoules = significant(float(best["energy_j_per_flop"]) * 1e12)
         clock = ""
         if pd.notna(best["sm_clock_hz"]):
-            clock = f" at {best['sm_clock_hz'] / 1e6:,.0f} MHz, the clock the card chose"
+            clock = f" at {best['sm_clock_hz'] / 1e6:,.0f} MHz"
         sentences.append(
-            f"The least energy is that of {best['recipe']} in {best['op']}: {picojoules} pJ per "
-            f"FLOP{clock}, {times(float(best['over_bf16']))} that of bf16 by equal shapes."
+            f"{best['recipe']} in {best['op']} takes the least energy: {picojoules} pJ per "
+            f"FLOP{clock}, {times(float(best['over_bf16']))} that of bf16 on the same shapes."
         )
     sentences.append(
         f"Power is that of the board by NVML, not at the wall, at "
         f"{count_of(len(points), 'point')}: those that ran alone for a second, those of "
         "groups at the power limit, and those whose energy counter was read. Other readings mix "
-        "contenders. No clock was set, so the best clock is the best of those that the card chose."
+        "contenders. No clock was set: the card chose it, and another may take less energy."
     )
     both = points["counter_over_power"].dropna()
     if len(both):

@@ -66,7 +66,7 @@ OVERLAP: Final = (
     col.text("provider", "provider"),
     col.seconds("median_s", "time", "slowest rank"),
     col.seconds("sequence_s", "in sequence", "the library's all-gather, then its product"),
-    col.seconds("product_s", "product", "alone, all rows there before"),
+    col.seconds("product_s", "product", "alone, with all rows gathered beforehand"),
     col.seconds("gather_s", "gather", "alone"),
     col.ratio("speedup", "speed-up"),
     col.ratio("speedup_low", "low"),
@@ -427,7 +427,7 @@ def _contents(analysis: Analysis) -> _Contents:
 
 
 def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
-    """A CPU without such rows says nothing of them; a GPU says how to measure them."""
+    """Without such rows, a CPU shows nothing and a GPU says how to measure them."""
     analysis = contents.analysis
     if contents.frame is not None:
         yield from _gathers(contents, contents.frame, writer)

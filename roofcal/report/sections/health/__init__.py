@@ -1,8 +1,8 @@
 """Is this card healthy? Its times over those published of the same device, point by point.
 
 Compared are points of the same identity (op, provider, recipe, shape, protocol), timed by graph
-replay on random data: probes, products, and the sentinel, which the publication has many times, so
-that it shows how far healthy sessions scatter by themselves.
+replay on random data: probes, products, and the sentinel, whose many published repetitions show how
+much healthy sessions scatter.
 """
 
 import math
@@ -40,10 +40,10 @@ State = Literal["healthy", "slower", "fails points", "cannot be told"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What the published distribution says of a run.
+    """How a run compares with the published distribution.
 
     state             cannot be told: no publication, too few shared points, or an interval that is
-                      too wide; fails points: some with a published time have none here
+                      too wide; fails points: points with a published time have none here
     answer            the same in one sentence, with the reason
     against           short name of the environment of the publication, None without one
     same_environment  whether that is the environment of the run
@@ -173,7 +173,7 @@ def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sentinels(ours: pd.DataFrame, published: pd.DataFrame) -> list[pd.DataFrame]:
-    """The repetitions of each sentinel over the published middle one; none if either has none."""
+    """The repetitions of each sentinel over the published median one; empty if either has none."""
     here, there = sentinel_drift(ours), sentinel_drift(published)
     if here.empty or there.empty:
         return []
@@ -195,9 +195,10 @@ def summarise_kinds(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kind_row(rows: pd.DataFrame) -> dict[str, Any]:
-    """The interval is that of a median over points: a study has six of most kinds, or hundreds.
+    """The row of a kind, with the interval of the median over its points.
 
-    `roofcal.health` has one to four, and takes the interval of one of them.
+    A study has six points or more of most kinds. `roofcal.health` has one to four, and takes the
+    interval of the middle one.
     """
     ratios = rows["ratio"].to_numpy(dtype=float)
     middle = summarise(ratios.tolist())

@@ -173,7 +173,7 @@ def data_kinds(rows: pd.DataFrame) -> list[str]:
 
 
 def answer_sentences(rows: pd.DataFrame, pairs: pd.DataFrame) -> list[str]:
-    """What data cost which recipe, and what fast accumulation costs which products.
+    """Sentences: the accuracy of recipes by kind of data, and the cost of fast accumulation.
 
     Args:
         rows: those of `accuracy_rows`.

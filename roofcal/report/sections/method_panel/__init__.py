@@ -45,7 +45,7 @@ _TICKS: Final = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16
 _MOST_ROWS: Final = 40
 _DRAWN: Final = ("point", "protocol", "median_s", *_RATIOS, "point_id", "colour", "marker")
 _ALONE: Final = "alone, cold"
-_AIMS: Final = {0.5: 0.01, 0.95: 0.04}  # share of points -> most that turns may change of them
+_AIMS: Final = {0.5: 0.01, 0.95: 0.04}  # quantile -> most that turns may change times
 
 
 def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
@@ -67,14 +67,14 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     rows = rows.assign(**dict(zip(_RATIOS, ratio_of_times(rows, by_graph), strict=True)))
     rows[INTERVAL_HOLDS] = pd.Series(holds_of_ratios(rows, by_graph), dtype=object)
     is_graph = rows["point_id"] == rows["point_id_graph"]
-    rows.loc[is_graph, [*_RATIOS]] = 1.0  # of a point over itself nothing is uncertain
+    rows.loc[is_graph, [*_RATIOS]] = 1.0  # the ratio of a point to itself is exact
     columns = ["op", "provider", "recipe", *axes, *PROTOCOL, "median_s", *_RATIOS, INTERVAL_HOLDS]
     columns += ["sm_clock_hz", "power_w", "throttle_reasons", "point_id"]
     return rows[columns].sort_values([*axes, "recipe", *PROTOCOL]).reset_index(drop=True)
 
 
 def _contents(analysis: Analysis) -> tuple[pd.DataFrame, str]:
-    """The panel of the op that has the longest one, and how its sessions timed bursts."""
+    """The longest method panel of any op, and how its sessions timed bursts."""
     frames = [frame for frame in analysis.frames.values() if not frame.empty]
     panels = [(method_panel(frame), _burst_text(analysis, frame)) for frame in frames]
     return max(panels, key=lambda panel: len(panel[0]), default=(pd.DataFrame(), ""))
@@ -173,8 +173,8 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
             for share, aim in _AIMS.items()
         )
         yield (
-            f"Between in turns and alone lies a difference of {half} in the median of "
-            f"{count_of(len(alone), 'point')}, and of {most} in the 95th percentile."
+            f"Times in turns and alone differ by {half} in the median over "
+            f"{count_of(len(alone), 'point')}, and by {most} in the 95th percentile."
         )
 
 

@@ -1,4 +1,4 @@
-"""What moved since the environment before: what `compare` wrote of it, as sentences and tables."""
+"""What moved since the environment before: the result of `compare` as sentences and tables."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,7 +112,7 @@ def summary_sentences(comparison: Comparison) -> Iterator[str]:
         f"Of {sum(counted.values()):,} points with times in both, {counted['SLOWER']:,} are slower "
         f"and {counted['FASTER']:,} faster by more than {comparison['threshold']:.0%} after the "
         f"shift that most points of their kind share; {counted['SAME']:,} are the same within "
-        f"that, and the samples of {counted['AMBIGUOUS']:,} do not decide."
+        f"that, and {counted['AMBIGUOUS']:,} are too uncertain to tell."
     )
 
 

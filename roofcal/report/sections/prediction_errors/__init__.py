@@ -257,7 +257,7 @@ def _answer(analysis: Analysis) -> Answer:
         return Answer(f"Cannot be told here: {reason}", is_open=True)
     return Answer(
         f"Times of {op} are off by {percent(row['mape'])} on average over "
-        f"{count_of(int(row['count']), 'point')} that were not fitted on; "
+        f"{count_of(int(row['count']), 'point')} that no fit has seen; "
         f"{percent(row['coverage'], 0)} of them lie inside their 95 % intervals."
     )
 

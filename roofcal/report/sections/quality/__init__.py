@@ -64,7 +64,7 @@ POINTS_WITH_STATES: Final = (
     col.HOLDS_COLUMN,
 )
 _MOST_STATES: Final = 20  # points with several states that are shown
-_MOSTLY_EMPTY: Final = 0.3  # of the axis of time is covered: a figure would be mostly empty
+_MOSTLY_EMPTY: Final = 0.3  # covered share of the time axis below which none is drawn
 COLUMNS: Final = (
     col.text("op", "op"),
     col.count("points", "points"),
@@ -237,7 +237,7 @@ def _answer(analysis: Analysis) -> Answer:
         else ""
     )
     if spread and set(times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
-        spread += ", which holds for the one visit of each point"
+        spread += ", and covers only the one visit of each point"
     if len(analysis.points_with_states):
         count = count_of(len(analysis.points_with_states), "point has", "points have")
         spread += f"; {count} several states"
@@ -269,15 +269,15 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
 
 
 def _blocks_of_states(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
-    """The points whose visits disagree most, and what their one time is made of."""
+    """The points whose visits disagree most, and how their one time is made."""
     table = analysis.points_with_states
     if table.empty:
         return
     yield Prose(
         text=f"Visits of a point more than {percent(STATE_FACTOR - 1, 0)} apart are in different "
-        "states. The published time is made of all visits, so it lies between the states; the "
-        "repetitions of a sentinel that is the same point are states, too, and no part of that "
-        "time. The number of visits in each state stands in brackets."
+        "states. The published time combines all visits, so it lies between the states. Where a "
+        "sentinel is the same point, its repetitions count as visits here, but not in that time. "
+        "The number of visits in each state stands in brackets."
     )
     shown = with_protocol(table.head(_MOST_STATES))
     rest = len(table) - len(shown)
@@ -299,8 +299,8 @@ def panel_sentence(analysis: Analysis) -> str:
     cards = {card for session in analysis.all_sessions for card in session.cards}
     if not analysis.panel_factors:
         return (
-            "No two sessions share a sentinel, so nothing says how sessions and cards of this run "
-            f"differ ({count_of(len(analysis.all_sessions), 'session')}, "
+            "No two sessions share a sentinel, so how sessions and cards of this run differ is "
+            f"unknown ({count_of(len(analysis.all_sessions), 'session')}, "
             f"{count_of(len(cards), 'card')})."
         )
     spreads = [
@@ -310,9 +310,9 @@ def panel_sentence(analysis: Analysis) -> str:
     ]
     between = f" Standard deviation between cards: {'; '.join(spreads)}." if spreads else ""
     return (
-        "Sessions that share sentinels are put on one scale by them: around the mean of the cards, "
-        "kind of work by kind. Tidy tables have the factor of the session of each point and its "
-        f"time on that scale beside the time as measured.{between}"
+        "Shared sentinels put sessions on one scale, on which the mean of the cards is 1, for each "
+        "kind of work. Beside its time as measured, a point in a tidy table has the factor of its "
+        f"session and its time on that scale.{between}"
     )
 
 

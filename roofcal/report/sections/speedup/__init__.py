@@ -43,8 +43,8 @@ FILE: Final = "speedups.csv"
 def draw_speedups(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> list[Picture]:
     """Maps of `comparisons.speedups` of products, up to four.
 
-    Cubes; weights measured at many m; layers, measured at few m; and shape by shape what fits no
-    grid. None of ops on several devices: a cell has no room for a ratio per world size.
+    Cubes; weights measured at many m; layers, measured at few m; and single shapes that fit no
+    grid. No map for ops on several devices: a cell has no room for a ratio per world size.
 
     frame: tidy frame of the op, whose points the cells lead to.
     """
@@ -222,10 +222,7 @@ def _answer(analysis: Analysis) -> Answer:
     speedups, baseline = analysis.speedups.get(op), str(BY_NAME[op].baseline_recipe)
     best, alone = best_by_regime(speedups, op), products_alone_text(speedups, op)
     if not best.empty:
-        text = (
-            f"It depends on the shape. Fastest, in speeds of {baseline}: "
-            f"{best_text(best, baseline)} (medians, casts not counted)."
-        )
+        text = f"It depends on the shape: {best_text(best, baseline)} (medians, casts not counted)."
     elif alone:
         text = f"{baseline}: no narrow recipe that serves a linear was measured beside it."
     else:

@@ -70,7 +70,7 @@ def test_assumptions_are_listed() -> None:
 
 def test_casts_are_called_calibrated_where_they_were() -> None:
     assert (
-        "casts: not calibrated, their least bytes at the copy bandwidth"
+        "casts: not calibrated, timed as their least bytes at the copy bandwidth"
         in estimate(deployment("llama3-8b", "fp8_tensorwise"), SOURCES).notes()
     )
     times = CalibratedOperators(calibration=calibrated(), spec=LINKED)
@@ -120,7 +120,7 @@ def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase
     names = stated[0].removeprefix("extrapolated: ").partition(" of ")[0]
     assert set(names.split(", ")) == of_any
     assert re.search(
-        r"\d+% to \d+% of its time; .* probe \(tp x pp: 1 x 2, batch \d+\);", stated[0]
+        r"\d+% to \d+% of its time; .* range \(tp x pp: 1 x 2, batch \d+\);", stated[0]
     )
 
 
@@ -133,7 +133,7 @@ def test_operators_beyond_the_probes_are_named() -> None:
     answer = estimate(deployment(), probed)
     (prefill,) = (line for line in answer.notes() if "of prefill" in line)
     assert prefill.startswith("extrapolated: qkv, attention_out, gate_up, down, head of prefill, ")
-    assert "head lies 4.0 doublings beyond every probe" in prefill
+    assert "head lies 4.0 doublings outside the probed range" in prefill
     assert answer.decode.total.high_s > estimate(deployment(), SOURCES).decode.total.high_s
     assert not any("extrapolated" in line for line in estimate(deployment(), SOURCES).notes())
 

@@ -35,7 +35,7 @@ def test_recipes_stand_by_their_energy_and_over_bf16_of_equal_shapes() -> None:
     assert recipes["over_bf16"].tolist() == pytest.approx([0.65, 1.0])
     assert recipes["energy_j_per_flop"].iloc[0] == 1.0 / 1024
     text = _explanation(points, recipes)
-    assert text.startswith("The least energy is that of fp8_axiswise in gemm")
+    assert text.startswith("fp8_axiswise in gemm takes the least energy")
     assert "not at the wall" in text
 
 

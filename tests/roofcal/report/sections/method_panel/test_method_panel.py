@@ -74,8 +74,8 @@ def test_time_alone_is_told_apart_at_the_power_limit_and_below_it(tmp_path: Path
     facts = facts_of_turns(tmp_path, full_clock, at_limit)
     assert "alone, cold at the power limit 1.03x; alone, cold below it 1.00x; burst" in facts
     assert (
-        "Between in turns and alone lies a difference of 1.6 % (aim: at most 1 %) in the median of "
-        "2 points, and of 2.9 % (aim: at most 4 %) in the 95th percentile."
+        "Times in turns and alone differ by 1.6 % (aim: at most 1 %) in the median over "
+        "2 points, and by 2.9 % (aim: at most 4 %) in the 95th percentile."
     ) in facts
 
 

@@ -103,14 +103,16 @@ def test_a_run_whose_sessions_share_nothing_says_that_nothing_is_known(analysis:
 
 def test_times_of_one_visit_are_named_as_that(analysis: Analysis) -> None:
     texts = [check.text for check in all_checks(analysis)]
-    assert any("are of one visit: of its samples and how they wander" in text for text in texts)
+    assert any(
+        "have an interval that covers the samples of one visit only" in text for text in texts
+    )
 
 
 def test_the_answer_says_that_intervals_of_one_visit_hold_no_other(analysis: Analysis) -> None:
     assert SECTION.answer is not None
     answer = SECTION.answer(analysis)
     assert answer is not None
-    assert answer.text.endswith("(middle op), which holds for the one visit of each point.")
+    assert answer.text.endswith("(middle op), and covers only the one visit of each point.")
 
     frames = {op: frame.copy() for op, frame in analysis.frames.items()}
     frames["gemm"].loc[frames["gemm"][INTERVAL_HOLDS].notna(), INTERVAL_HOLDS] = "this session"
@@ -181,7 +183,7 @@ def test_a_check_counts_the_points_by_op_and_leads_to_the_table(states: Analysis
     assert check.state == "look"
     assert check.text.replace("\N{NO-BREAK SPACE}", " ") == (
         "24 points have several states, which are visits more than 5 % apart: 23 of gemm, 1 of "
-        f"cast. Of their 95 % intervals, {held} hold all states of the point."
+        f"cast. {held} of their 95 % intervals include all states of the point."
     )
     assert check.target == "quality-states"
 
