@@ -1,4 +1,4 @@
-"""How sessions, cards and cards of one model differ, by sentinels that they share.
+"""How sessions and cards differ, and cards of one model, by sentinels that they share.
 
 The logarithm of the time of a sentinel in a session is what it takes, plus what the session (and
 its card) adds to all sentinels of that kind of work, plus what only this sentinel did in it. The
@@ -6,61 +6,32 @@ first two come from least squares over the sentinels that sessions share; the th
 A sentinel of one session alone says nothing of how sessions differ, and is left out. Factors are
 around the mean of the cards, so they multiply to 1 over cards. Sessions that share no sentinel,
 also not by way of others, cannot be compared and are in no group.
+
+`readings` has a row for each repetition of a sentinel: the columns READINGS, times in `seconds`.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from roofcal.core import portable_math
 from roofcal.core.times import Array
 from roofcal.core.visits.intervals import HOLDS, chi_square_ends, quantile
 from roofcal.fitting.batched_least_squares import cholesky_solve
 
+READINGS: Final = ("kind", "sentinel", "session", "card", "seconds")
+FACTORS: Final = (
+    *("kind", "card", "session_id", "factor", "low", "high", "interval_holds", "sentinels"),
+)
 _FEWEST: Final = 2  # sessions or cards that can differ
 
-Cell = tuple[str, str]  # sentinel, session
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelReading:
-    """One repetition of a sentinel: its time in s, in which session, on which card."""
-
-    kind: str
-    sentinel: str
-    session: str
-    card: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelFactor:
-    """How much longer work of a kind takes in a session, or on a card, than on the mean card.
-
-    session    '' for the factor of a card, over its sessions
-    factor     1.02: 2 % longer; low, high: ends of its 95 % interval, not a number where nothing
-               was repeated. Sessions that no more sentinels join than must (two with one) have
-               that of repetitions alone: nothing shows how another sentinel would differ
-    holds      how far that can be trusted, see roofcal.core.visits.intervals.HOLDS
-    sentinels  how many it comes from: those that another session has too
-    """
-
-    kind: str
-    card: str
-    session: str
-    factor: float
-    low: float
-    high: float
-    holds: str
-    sentinels: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardSpread:
+class CardSpread(NamedTuple):
     """Standard deviation between cards of one model, a fraction of the time, for a kind of work.
 
     It includes the error of measuring the cards. low, high: of its 95 % interval.
@@ -77,63 +48,73 @@ class CardSpread:
 class _Fit:
     """Sessions of one kind that share sentinels: their factors, logarithms, around the mean card.
 
-    cells       sentinels in sessions that were timed
-    variance    of a cell, with its degrees of freedom
+    sessions    session -> its factor
+    cards       card -> its sessions
+    timed       [sentinels, sessions], 1 where a sentinel was timed
+    variance    of the mean of a sentinel in a session, with its degrees of freedom
     covariance  [sessions, sessions] of the factors of sessions where a cell has variance 1; only
                 differences of factors have variances, so an addend to all of it is free
     """
 
     kind: str
-    by_session: Mapping[str, float]
-    card_of: Mapping[str, str]
-    cells: Collection[Cell]
+    sessions: dict[str, float]
+    cards: dict[str, list[str]]
+    timed: Array
     variance: float
     degrees: float
     covariance: Array
 
-    @property
-    def sessions_of(self) -> dict[str, list[str]]:
-        """Card -> its sessions."""
-        sessions: dict[str, list[str]] = {}
-        for session in self.by_session:
-            sessions.setdefault(self.card_of[session], []).append(session)
-        return sessions
-
-    def sentinels_in(self, sessions: Iterable[str]) -> int:
-        """Sentinels that were timed in any of these sessions."""
-        chosen = set(sessions)
-        return len({sentinel for sentinel, session in self.cells if session in chosen})
-
     def squared_error(self, sessions: Collection[str]) -> float:
         """Variance of the mean factor of sessions, around the mean card that they may belong to."""
-        weights = dict.fromkeys(self.by_session, 0.0)
-        for of_card in self.sessions_of.values():
+        weights = dict.fromkeys(self.sessions, 0.0)
+        for of_card in self.cards.values():
             for session in of_card:
-                weights[session] -= 1 / len(self.sessions_of) / len(of_card)
+                weights[session] -= 1 / len(self.cards) / len(of_card)
         for session in sessions:
             weights[session] += 1 / len(sessions)
         weight = np.array(list(weights.values()))
         products = weight[:, None] * weight * self.covariance
         return self.variance * float(np.add.reduce(products.ravel()))
 
+    def row(self, card: str, session: str, factor: float, half: float, holds: str) -> list[Any]:
+        """A row of `panel_factors`, of a factor and half of its interval as logarithms."""
+        ends = [factor, factor - half, factor + half]
+        limits = np.clip([factor if math.isnan(end) else end for end in ends], -700, 700)
+        value, low, high = portable_math.exp(limits).tolist()
+        ends = [math.nan] * 2 if math.isnan(half) else [low, high]
+        own = [session] if session else self.cards[card]
+        columns = [place for place, name in enumerate(self.sessions) if name in own]
+        sentinels = int(self.timed[:, columns].any(axis=1).sum())
+        return [self.kind, card, session, value, *ends, holds, sentinels]
 
-def panel_factors(readings: Sequence[PanelReading]) -> list[PanelFactor]:
-    """The factors of sessions, then those of cards, kind by kind; [] where none can be compared."""
-    fits = _fits(readings)
-    sessions = [factor for fit in fits for factor in _session_factors(fit)]
-    return sessions + [factor for fit in fits for factor in _card_factors(fit)]
+
+def panel_factors(readings: pd.DataFrame) -> pd.DataFrame:
+    """How much longer work of a kind takes in a session, or on a card, than on the mean card.
+
+    Rows of sessions, then those of cards, kind by kind; none where nothing can be compared.
+
+    session_id      '' for the factor of a card, over its sessions
+    factor          1.02: 2 % longer; low, high: ends of its 95 % interval, not a number where
+                    nothing was repeated. Two sessions linked by a single sentinel have that of
+                    repetitions alone: nothing shows how another sentinel would differ
+    interval_holds  how far that can be trusted, see roofcal.core.visits.intervals.HOLDS
+    sentinels       how many it comes from: those that another session has too
+    """
+    fits = list(_fits(readings))
+    rows = [row for of_fit in (_session_rows, _card_rows) for fit in fits for row in of_fit(fit)]
+    return pd.DataFrame(rows, columns=list(FACTORS))
 
 
-def card_spreads(readings: Sequence[PanelReading]) -> list[CardSpread]:
+def card_spreads(readings: pd.DataFrame) -> list[CardSpread]:
     """The spread between cards of each kind of work that two cards or more share."""
-    spreads = []
-    for fit in _fits(readings):
-        values = [
-            fmean(fit.by_session[s] for s in sessions) for sessions in fit.sessions_of.values()
-        ]
-        if len(values) >= _FEWEST:
-            spreads.append(spread_between_cards(fit.kind, values))
-    return spreads
+    return [
+        spread_between_cards(
+            fit.kind,
+            [fmean(fit.sessions[session] for session in own) for own in fit.cards.values()],
+        )
+        for fit in _fits(readings)
+        if len(fit.cards) >= _FEWEST
+    ]
 
 
 def spread_between_cards(kind: str, values: Sequence[float]) -> CardSpread:
@@ -146,47 +127,24 @@ def spread_between_cards(kind: str, values: Sequence[float]) -> CardSpread:
     variance = sum((value - centre) ** 2 for value in values) / degrees
     lower, upper = chi_square_ends(degrees)
     variances = (variance, variance * degrees / upper, variance * degrees / lower)
-    spread, low, high = (float(np.sqrt(part)) for part in variances)
-    return CardSpread(kind=kind, cards=len(values), spread=spread, low=low, high=high)
+    return CardSpread(kind, len(values), *(float(np.sqrt(part)) for part in variances))
 
 
-def _fits(readings: Sequence[PanelReading]) -> list[_Fit]:
-    """One fit of each group of sessions that share sentinels of a kind; two sessions at least."""
-    fits = []
-    for kind in dict.fromkeys(reading.kind for reading in readings):
-        of_kind = _of_shared_sentinels([reading for reading in readings if reading.kind == kind])
-        fits += [
-            _fit(kind, [reading for reading in of_kind if reading.session in sessions])
-            for sessions in _connected(of_kind)
-            if len(sessions) >= _FEWEST
-        ]
-    return fits
+def _fits(readings: pd.DataFrame) -> Iterator[_Fit]:
+    """One fit of each group of sessions that are joined by sentinels of a kind in common."""
+    for kind, of_kind in readings.groupby("kind", sort=False):
+        several = of_kind.groupby("sentinel")["session"].transform("nunique") >= _FEWEST
+        shared = of_kind[several]
+        groups: list[set[str]] = []
+        for _, of_sentinel in shared.groupby("sentinel", sort=False)["session"]:
+            apart = [group for group in groups if group.isdisjoint(of_sentinel)]
+            joined = [group for group in groups if group not in apart]
+            groups = [*apart, set(of_sentinel).union(*joined)]
+        for sessions in groups:
+            yield _fit(str(kind), shared[shared["session"].isin(sessions)])
 
 
-def _of_shared_sentinels(readings: Sequence[PanelReading]) -> list[PanelReading]:
-    """The readings of sentinels that two sessions have at least."""
-    sessions: dict[str, set[str]] = {}
-    for reading in readings:
-        sessions.setdefault(reading.sentinel, set()).add(reading.session)
-    return [reading for reading in readings if len(sessions[reading.sentinel]) >= _FEWEST]
-
-
-def _connected(readings: Sequence[PanelReading]) -> list[set[str]]:
-    """Sets of sessions that are joined by sentinels in common."""
-    groups: list[tuple[set[str], set[str]]] = []  # sessions, sentinels
-    for reading in readings:
-        sessions, sentinels = {reading.session}, {reading.sentinel}
-        apart = []
-        for group in groups:
-            if group[0] & sessions or group[1] & sentinels:
-                sessions, sentinels = sessions | group[0], sentinels | group[1]
-            else:
-                apart.append(group)
-        groups = [*apart, (sessions, sentinels)]
-    return [sessions for sessions, _ in groups]
-
-
-def _fit(kind: str, readings: Sequence[PanelReading]) -> _Fit:
+def _fit(kind: str, readings: pd.DataFrame) -> _Fit:
     """Least squares of cells on sentinels and sessions, by the normal equations of sessions.
 
     Without the sentinels these are L x = b: L is the Laplacian of the graph of sessions in which
@@ -194,12 +152,10 @@ def _fit(kind: str, readings: Sequence[PanelReading]) -> _Fit:
     cells lie above the means of their sentinels. L has rank sessions - 1; with 1/sessions added to
     each of its elements it has an inverse, which is the pseudo-inverse of L but for an addend.
     """
-    logs = portable_math.log(np.array([reading.seconds for reading in readings])).tolist()
-    repetitions: dict[Cell, list[float]] = {}
-    for reading, log in zip(readings, logs, strict=True):
-        repetitions.setdefault((reading.sentinel, reading.session), []).append(log)
-    sentinels = list(dict.fromkeys(sentinel for sentinel, _ in repetitions))
-    sessions = list(dict.fromkeys(session for _, session in repetitions))
+    logs = readings.assign(log=portable_math.log(readings["seconds"].to_numpy()))
+    of_cells = logs.groupby(["sentinel", "session"], sort=False)["log"]
+    repetitions = {key: values.tolist() for key, values in of_cells}
+    sentinels, sessions = (list(readings[name].unique()) for name in ("sentinel", "session"))
     timed, cells = (np.zeros((len(sentinels), len(sessions))) for _ in range(2))
     for (sentinel, session), values in repetitions.items():
         cell = sentinels.index(sentinel), sessions.index(session)
@@ -216,93 +172,53 @@ def _fit(kind: str, readings: Sequence[PanelReading]) -> _Fit:
     residuals = (cells - timed * (factors - means)).ravel().tolist()
 
     by_session = dict(zip(sessions, factors.tolist(), strict=True))
-    card_of = {reading.session: reading.card for reading in readings}
-    cards = {card: [s for s in sessions if card_of[s] == card] for card in card_of.values()}
+    cards: dict[str, list[str]] = {}
+    for session, card in readings.groupby("session", sort=False)["card"].last().items():
+        cards.setdefault(str(card), []).append(str(session))
     centre = fmean(fmean(by_session[session] for session in own) for own in cards.values())
     by_session = {name: value - centre for name, value in by_session.items()}
-    degrees = len(repetitions) - len(sentinels) - len(sessions) + 1
-    variance, degrees_of_it = _variance_of_a_cell(residuals, degrees, list(repetitions.values()))
-    return _Fit(kind, by_session, card_of, list(repetitions), variance, degrees_of_it, covariance)
-
-
-def _variance_of_a_cell(
-    residuals: Sequence[float], degrees: int, repetitions: Sequence[Sequence[float]]
-) -> tuple[float, float]:
-    """(variance, degrees of freedom) of the mean of a sentinel in a session.
-
-    From what sentinels did against the others of their kind, or from their own repetitions,
-    whichever is larger: with one sentinel, only its repetitions say anything. Not a number without
-    either.
-    """
-    candidates = []
-    if degrees > 0:
-        candidates.append((sum(value**2 for value in residuals) / degrees, float(degrees)))
-    repeated = [values for values in repetitions if len(values) > 1]
-    within = float(sum(len(values) - 1 for values in repeated))
-    if within:
+    # The variance of a cell comes from what sentinels did against the others of their kind, or
+    # from their own repetitions, whichever is larger; it is not a number without either.
+    variances = []
+    if degrees := len(repetitions) - len(sentinels) - len(sessions) + 1:
+        variances.append((sum(value**2 for value in residuals) / degrees, float(degrees)))
+    repeated = [values for values in repetitions.values() if len(values) > 1]
+    if within := float(sum(len(values) - 1 for values in repeated)):
         squares = sum(sum((v - fmean(values)) ** 2 for v in values) for values in repeated)
-        count = fmean(len(values) for values in repetitions)
-        candidates.append((squares / within / count, within))
-    return max(candidates, default=(math.nan, 1.0))
+        count = fmean(len(values) for values in repetitions.values())
+        variances.append((squares / within / count, within))
+    return _Fit(
+        kind, by_session, cards, timed, *max(variances, default=(math.nan, 1.0)), covariance
+    )
 
 
-def _session_factors(fit: _Fit) -> list[PanelFactor]:
+def _session_rows(fit: _Fit) -> Iterator[list[Any]]:
     t = float(quantile(np.array([fit.degrees]))[0])
-    return [
-        _factor(
-            fit,
-            card=fit.card_of[session],
-            session=session,
-            value=value,
-            half=t * float(np.sqrt(fit.squared_error([session]))),
-            holds=HOLDS["visits"],
-        )
-        for session, value in fit.by_session.items()
-    ]
+    card_of = {session: card for card, own in fit.cards.items() for session in own}
+    for session, factor in fit.sessions.items():
+        half = t * float(np.sqrt(fit.squared_error([session])))
+        yield fit.row(card_of[session], session, factor, half, HOLDS["visits"])
 
 
-def _card_factors(fit: _Fit) -> list[PanelFactor]:
+def _card_rows(fit: _Fit) -> Iterator[list[Any]]:
     """Of fits with several cards. Between sessions of a card, cards are taken to scatter alike."""
-    sessions_of = fit.sessions_of
-    if len(sessions_of) < _FEWEST:
-        return []
-    means = {card: fmean(fit.by_session[s] for s in own) for card, own in sessions_of.items()}
-    degrees = len(fit.by_session) - len(sessions_of)
+    if len(fit.cards) < _FEWEST:
+        return
+    means = {card: fmean(fit.sessions[s] for s in own) for card, own in fit.cards.items()}
+    degrees = len(fit.sessions) - len(fit.cards)
     squares = sum(
-        (fit.by_session[session] - means[card]) ** 2
-        for card, own in sessions_of.items()
+        (fit.sessions[session] - means[card]) ** 2
+        for card, own in fit.cards.items()
         for session in own
     )
     between = squares / degrees if degrees else 0.0
     t_own, t_between = quantile(np.array([fit.degrees, float(max(degrees, 1))])).tolist()
     # Squares of standard errors of the mean of a card's sessions, and of the mean card.
-    errors = {card: between / len(own) for card, own in sessions_of.items()}
+    errors = {card: between / len(own) for card, own in fit.cards.items()}
     mean_error = sum(errors.values()) / len(errors) ** 2
-    factors = []
-    for card, value in means.items():
-        of_sentinels = fit.squared_error(sessions_of[card])
+    holds = HOLDS["sessions" if degrees else "visits"]
+    for card, factor in means.items():
+        of_sentinels = fit.squared_error(fit.cards[card])
         of_sessions = errors[card] * (1 - 2 / len(errors)) + mean_error
         half = float(np.sqrt(t_own**2 * of_sentinels + t_between**2 * of_sessions))
-        holds = HOLDS["sessions" if degrees else "visits"]
-        factors.append(_factor(fit, card=card, session="", value=value, half=half, holds=holds))
-    return factors
-
-
-def _factor(
-    fit: _Fit, *, card: str, session: str, value: float, half: float, holds: str
-) -> PanelFactor:
-    half_known = 0.0 if math.isnan(half) else half
-    logs = np.clip([value, value - half_known, value + half_known], -700, 700)
-    ends = portable_math.exp(logs).tolist()
-    low, high = (math.nan, math.nan) if math.isnan(half) else ends[1:]
-    own = [session] if session else fit.sessions_of[card]
-    return PanelFactor(
-        kind=fit.kind,
-        card=card,
-        session=session,
-        factor=ends[0],
-        low=low,
-        high=high,
-        holds=holds,
-        sentinels=fit.sentinels_in(own),
-    )
+        yield fit.row(card, "", factor, half, holds)

@@ -10,13 +10,7 @@ from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import short_names
 from roofcal.core.records import Session
-from roofcal.fitting.panel_factors import (
-    CardSpread,
-    PanelFactor,
-    PanelReading,
-    card_spreads,
-    panel_factors,
-)
+from roofcal.fitting.panel_factors import READINGS, CardSpread, card_spreads, panel_factors
 from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
@@ -54,7 +48,7 @@ class Analysis:
     peers: Sequence[Run] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
     claims: Sequence[Verdict] = ()
-    panel: Sequence[PanelReading] = ()
+    panel: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(READINGS)))
 
     @property
     def device(self) -> str:
@@ -173,7 +167,7 @@ class Analysis:
         return pd.DataFrame(rows)
 
     @cached_property
-    def panel_factors(self) -> list[PanelFactor]:
+    def panel_factors(self) -> pd.DataFrame:
         """How sessions and cards differ, by the sentinels that they share."""
         return panel_factors(self.panel)
 

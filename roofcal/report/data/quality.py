@@ -6,7 +6,6 @@ sessions and cards differ, by the sentinels that they share.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import pandas as pd
 
 from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS, cards_by_session
-from roofcal.fitting.panel_factors import PanelFactor, PanelReading
+from roofcal.fitting.panel_factors import READINGS
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL, STATES, read_states
 from roofcal.report.data.tidy import axes_of, ok_rows
@@ -108,33 +107,26 @@ def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
 
 def panel_readings(
     frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
-) -> list[PanelReading]:
+) -> pd.DataFrame:
     """Every repetition of every sentinel of a run; an op and its probe share sentinels.
 
     A sentinel is of the kind of work that most of its repetitions are of.
     """
+    kinds: dict[str, str] = {}
     readings = []
     for op, frame in frames.items():
         drift = sentinel_drift(frame)
         cards = cards_by_session(sessions[op])
         for names, rows in by_sentinel(drift) if len(drift) else ():
             sentinel = " ".join(map(str, (BY_NAME[op].folder, *names[1:])))
-            kind = str(kinds_of_work(rows).mode().iloc[0])
-            readings += [
-                PanelReading(
-                    kind=kind,
-                    sentinel=sentinel,
-                    session=str(session),
-                    card=cards.get(str(session), ""),
-                    seconds=float(seconds),
-                )
-                for session, seconds in zip(rows["session_id"], rows["median_s"], strict=True)
-            ]
-    kinds = {reading.sentinel: reading.kind for reading in readings}  # op and probe agree
-    return [replace(reading, kind=kinds[reading.sentinel]) for reading in readings]
+            kinds[sentinel] = str(kinds_of_work(rows).mode().iloc[0])
+            for session, seconds in zip(rows["session_id"], rows["median_s"], strict=True):
+                readings.append((sentinel, str(session), cards.get(str(session), ""), seconds))
+    table = pd.DataFrame(readings, columns=list(READINGS[1:]))
+    return table.assign(kind=table["sentinel"].map(kinds))  # op and probe agree
 
 
-def on_panel_scale(frame: pd.DataFrame, factors: Sequence[PanelFactor]) -> pd.DataFrame:
+def on_panel_scale(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:
     """A tidy frame with its times on the scale of the mean card, beside those as measured.
 
     panel_factor  how much longer work of that kind took in the session of the point
@@ -143,13 +135,12 @@ def on_panel_scale(frame: pd.DataFrame, factors: Sequence[PanelFactor]) -> pd.Da
     Both are empty where the session shares no sentinel with another, and for times that are made
     of several sessions. A frame without any factor is returned as it is.
     """
-    known = {(f.session, f.kind): f.factor for f in factors if f.session}
-    if frame.empty or not known:
+    known = factors[factors["session_id"] != ""].set_index(["session_id", "kind"])["factor"]
+    if frame.empty or known.empty:
         return frame
-    keys = zip(frame["session_id"], kinds_of_work(frame), strict=True)
+    keys = pd.MultiIndex.from_arrays([frame["session_id"], kinds_of_work(frame)])
     of_one_session = frame[INTERVAL_HOLDS].isin([HOLDS["samples"], HOLDS["visits"]])
-    values = pd.Series([known.get(key, np.nan) for key in keys], index=frame.index, dtype=float)
-    values = values.where(of_one_session)
+    values = pd.Series(known.reindex(keys).to_numpy(), index=frame.index).where(of_one_session)
     if values.isna().all():
         return frame
     return frame.assign(panel_factor=values, panel_s=frame["median_s"] / values)

@@ -1,7 +1,6 @@
 """How well each op was measured: pace, intervals, drift, and what settling does to a time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Final
 
 import pandas as pd
@@ -9,8 +8,7 @@ import pandas as pd
 from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS
 from roofcal.core.visits.rows import STATE_FACTOR
-from roofcal.fitting.panel_factors import PanelFactor
-from roofcal.points.columns import INTERVAL_HOLDS, STATES
+from roofcal.points.columns import STATES
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import (
@@ -255,7 +253,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         name = "What the device waited for, in the order of measuring"
         yield writer.table("quality-waiting", name, waiting, WAITING, WAITING_FILE)
     yield Prose(text=panel_sentence(analysis))
-    factors, title = panel_table(analysis.panel_factors), "Sessions and cards by their sentinels"
+    factors, title = analysis.panel_factors, "Sessions and cards by their sentinels"
     yield from writer.filled_table("quality-panel", title, factors, PANEL, PANEL_FILE)
     picture = draw_session(analysis.frames, analysis.sessions)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
@@ -287,17 +285,10 @@ def _blocks_of_states(analysis: Analysis, writer: SectionWriter) -> Iterator[Blo
     yield writer.table(STATES_TABLE, title, shown, POINTS_WITH_STATES)
 
 
-def panel_table(factors: Iterable[PanelFactor]) -> pd.DataFrame:
-    """The factors of sessions and cards as rows."""
-    names = {"session": "session_id", "holds": INTERVAL_HOLDS}
-    rows = pd.DataFrame([asdict(factor) for factor in factors])
-    return rows.rename(columns=names)[[column.key for column in PANEL]] if len(rows) else rows
-
-
 def panel_sentence(analysis: Analysis) -> str:
     """What the panel of sentinels says of sessions and cards."""
     cards = {card for session in analysis.all_sessions for card in session.cards}
-    if not analysis.panel_factors:
+    if analysis.panel_factors.empty:
         return (
             "No two sessions share a sentinel, so nothing says how sessions and cards of this run "
             f"differ ({count_of(len(analysis.all_sessions), 'session')}, "
@@ -319,7 +310,7 @@ def panel_sentence(analysis: Analysis) -> str:
 def _tables(analysis: Analysis) -> Iterable[CsvTable]:
     return [
         CsvTable(FILE, analysis.quality),
-        *filled_table(PANEL_FILE, panel_table(analysis.panel_factors)),
+        *filled_table(PANEL_FILE, analysis.panel_factors),
         *filled_table(WAITING_FILE, waiting_rows(analysis.sessions)),
     ]
 

@@ -68,12 +68,12 @@ def test_launches_are_no_work_of_the_memory() -> None:
 def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analysis) -> None:
     frame, sessions = two_cards(analysis, 1.1)
     factors = panel_factors(panel_readings({"gemm": frame}, {"gemm": sessions}))
-    by_card = {factor.card: factor.factor for factor in factors if not factor.session}
+    by_card = factors[factors["session_id"] == ""].set_index("card")["factor"]
     assert by_card["GPU-2"] / by_card["GPU-1"] == pytest.approx(1.1, rel=0.02)
 
     scaled = on_panel_scale(frame, factors)
     is_other = scaled["session_id"] == "other"
-    kind = kinds_of_work(scaled) == factors[0].kind
+    kind = kinds_of_work(scaled) == factors["kind"][0]
     known = scaled["panel_factor"].notna()
     assert (known & is_other).any()
     assert (known == (kind & scaled["median_s"].notna())).all()
@@ -86,9 +86,9 @@ def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analy
 
 def test_a_run_of_one_session_has_no_panel_scale(analysis: Analysis) -> None:
     frame = analysis.frames["gemm"]
-    assert analysis.panel
-    assert analysis.panel_factors == []
-    assert on_panel_scale(frame, []) is frame
+    assert len(analysis.panel)
+    assert analysis.panel_factors.empty
+    assert on_panel_scale(frame, analysis.panel_factors) is frame
 
 
 def test_an_op_without_a_sentinel_has_no_drift(analysis: Analysis) -> None:

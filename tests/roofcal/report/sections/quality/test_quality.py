@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from roofcal.fitting.panel_factors import PanelReading
+from roofcal.fitting.panel_factors import READINGS
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks
@@ -20,7 +21,6 @@ from roofcal.report.sections.quality import (
     draw_burst,
     draw_session,
     panel_sentence,
-    panel_table,
 )
 from roofcal.report.write import write_report
 from tests.roofcal.report.chapters import ANCHOR, blocks_of
@@ -61,17 +61,11 @@ def test_without_a_warm_up_there_is_no_burst(bare: Path) -> None:
 def two_cards(analysis: Analysis) -> Analysis:
     """The made-up run as if a second card had measured its sentinel, 4 % slower."""
     panel = [
-        PanelReading(
-            kind="memory",
-            sentinel="copy",
-            session=card,
-            card=card,
-            seconds=seconds * (1 + 0.001 * repetition),
-        )
+        ("memory", "copy", card, card, seconds * (1 + 0.001 * repetition))
         for card, seconds in (("GPU-1", 1.0), ("GPU-2", 1.04))
         for repetition in range(3)
     ]
-    return replace(analysis, panel=panel)
+    return replace(analysis, panel=pd.DataFrame(panel, columns=list(READINGS)))
 
 
 def files_of(analysis: Analysis) -> list[str]:
@@ -88,14 +82,13 @@ def test_the_page_has_a_row_for_each_session_and_card_and_says_the_spread(
     assert "memory, 2 cards" in panel_sentence(two_cards)
 
     assert "panel.csv" in files_of(two_cards)
-    written = panel_table(two_cards.panel_factors)
-    assert list(written.columns) == [column.key for column in PANEL]
-    factors = panel_table(two_cards.panel_factors).set_index("card")["factor"]
+    assert list(two_cards.panel_factors) == [column.key for column in PANEL]
+    factors = two_cards.panel_factors.set_index("card")["factor"]
     assert set((factors["GPU-2"] / factors["GPU-1"].to_numpy()).round(6)) == {1.04}
 
 
 def test_a_run_whose_sessions_share_nothing_says_that_nothing_is_known(analysis: Analysis) -> None:
-    assert panel_table(analysis.panel_factors).empty
+    assert analysis.panel_factors.empty
     prose = [block.text for block in blocks_of(analysis, "quality") if isinstance(block, Prose)]
     assert any(text.startswith("No two sessions share a sentinel") for text in prose)
     assert "panel.csv" not in files_of(analysis)
