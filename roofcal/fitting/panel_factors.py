@@ -135,13 +135,15 @@ def _fits(readings: pd.DataFrame) -> Iterator[_Fit]:
     for kind, of_kind in readings.groupby("kind", sort=False):
         several = of_kind.groupby("sentinel")["session"].transform("nunique") >= _FEWEST
         shared = of_kind[several]
-        groups: list[set[str]] = []
-        for _, of_sentinel in shared.groupby("sentinel", sort=False)["session"]:
-            apart = [group for group in groups if group.isdisjoint(of_sentinel)]
-            joined = [group for group in groups if group not in apart]
-            groups = [*apart, set(of_sentinel).union(*joined)]
-        for sessions in groups:
-            yield _fit(str(kind), shared[shared["session"].isin(sessions)])
+        groups: list[set[tuple[str, str]]] = []
+        for session, sentinel in shared[["session", "sentinel"]].itertuples(index=False):
+            names = {("session", session), ("sentinel", sentinel)}
+            apart = [group for group in groups if group.isdisjoint(names)]
+            joined = [group for group in groups if not group.isdisjoint(names)]
+            groups = [*apart, names.union(*joined)]
+        for group in groups:
+            in_group = [("session", session) in group for session in shared["session"]]
+            yield _fit(str(kind), shared[in_group])
 
 
 def _fit(kind: str, readings: pd.DataFrame) -> _Fit:

@@ -21,9 +21,8 @@ from roofcal.points.run import load_run
 from roofcal.report.data import prediction_errors
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import energy, gathered, linear_accuracy, llm_sweep, quality
+from roofcal.report.sections import energy, gathered, linear_accuracy, llm_sweep, mixed, quality
 from roofcal.report.sections.claims import claims_table
-from roofcal.report.sections.mixed import tables as mixed
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import csv_tables
 from tests.roofcal.report.narrow import narrow_run

@@ -11,9 +11,13 @@ from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.kit.numbers import scaled
-from roofcal.report.sections.mixed import answer_sentences
-from roofcal.report.sections.mixed import tables as section
-from roofcal.report.sections.mixed.figures import draw_bandwidth, draw_crossover, draw_roofs
+from roofcal.report.sections import mixed as section
+from roofcal.report.sections.mixed import (
+    answer_sentences,
+    draw_bandwidth,
+    draw_crossover,
+    draw_roofs,
+)
 from tests.roofcal.report.chapters import blocks_of, csv_tables
 from tests.roofcal.report.drawn import charted, drawn
 from tests.roofcal.report.narrow import G64, G128, SIZES, TOKENS, narrow, narrow_run, true_time
