@@ -12,7 +12,7 @@ from roofcal.points.roofs import COPY
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.blocks import Column, Table, make_table
-from roofcal.report.kit.columns import code, fraction, number, text, wide
+from roofcal.report.kit.columns import code, fraction, named, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.styles import COLOURS
 from roofcal.report.kit.vega import marker_path
@@ -40,7 +40,7 @@ _PEAK: Final = "what the datasheet prints"
 _ERROR: Final = "mean error of predictions on products by the library that no fit has seen"
 MEASURED_COLUMNS: Final = (
     _NAME,
-    text("environment", "environment"),
+    *named("environment"),
     number("bf16_peak", "bf16 peak", "TFLOP/s", 1e-12, 4, _PEAK),
     number("bf16_settled", "settled", "TFLOP/s", 1e-12, 3, _SETTLED),
     fraction("bf16_share", "share", digits=0, about="settled / datasheet"),
@@ -70,7 +70,7 @@ DATASHEET_COLUMNS: Final = (
     text("models", "predicted by"),
 )
 _HISTORY_COLUMNS: Final = (
-    text("environment", "environment"),
+    *named("environment"),
     *(text(key, key) for key in ("driver", "torch", "triton", "cublas")),
     number("bf16_settled", "bf16 settled", "TFLOP/s", 1e-12),
     number("fp8_settled", "fp8 settled", "TFLOP/s", 1e-12),
@@ -87,7 +87,7 @@ _RATE_COLUMNS: Final = (
     text("by", "reached by"),
     text("value", "measured"),
     text("interval", "95 % interval"),
-    text("datasheet", "datasheet"),
+    *named("datasheet"),
     fraction("share", "share", digits=0),
 )
 _SOURCE_COLUMNS: Final = (

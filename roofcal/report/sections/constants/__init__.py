@@ -10,17 +10,17 @@ from roofcal.core.records import Calibration
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import outdated_commands, outdated_text
 from roofcal.report.kit.blocks import Block, Commands, Prose, absence
-from roofcal.report.kit.columns import code, count, fraction, text, texts, wide, written_number
+from roofcal.report.kit.columns import code, count, fraction, named, text, wide, written_number
 from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table, whole_run
 
 FILE: Final = "constants.csv"
 HEADLINE: Final = (
-    text("of", "of"),
+    *named("of"),
     text("label", "constant"),
     written_number("value", "calibrated", "value_si"),
-    text("unit", "unit"),
+    *named("unit"),
     text("interval", "95 % interval"),
     written_number("datasheet", "datasheet", "datasheet_si"),
     fraction("fraction", "of datasheet"),
@@ -28,7 +28,7 @@ HEADLINE: Final = (
 )
 FULL: Final = (*HEADLINE[:-1], code("name", "name"), text("evidence", "fitted on"))
 PROBE_ERRORS: Final = (
-    *texts("op", "provider", "recipe"),
+    *named("op", "provider", "recipe"),
     count("count", "probes"),
     fraction("mape", "MAPE"),
     fraction("median", "median"),

@@ -298,11 +298,11 @@ KINDS: Final = (
 )
 POINTS: Final = (
     col.text("kind", "kind of work"),
-    *col.texts("provider", "recipe", "shape"),
+    *col.named("provider", "recipe", "shape"),
     _TIME,
     col.ratio("ratio_low", "95 % from", digits=3),
     col.ratio("ratio_high", "to", digits=3),
-    col.HOLDS_COLUMN,
+    *col.named("interval_holds"),
     col.seconds("median_s", "here"),
     col.seconds("median_s_published", "published"),
     col.ratio("clock", "SM clock"),

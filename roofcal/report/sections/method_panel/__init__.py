@@ -12,22 +12,19 @@ from roofcal.report.data.comparisons import TIME_COLUMNS, holds_of_ratios, ratio
 from roofcal.report.data.drawing import TIME_TIP
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, POWER, ratio, seconds, text, texts
+from roofcal.report.kit.columns import named, ratio, seconds
 from roofcal.report.kit.numbers import count_of, percent, times
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, filled_table
 
 FILE: Final = "method_panel.csv"
 COLUMNS: Final = (
-    *texts("recipe", "shape"),
-    text("protocol", "timed by"),
+    *named("recipe", "shape", "protocol"),
     seconds("median_s", "median"),
     ratio("ratio", "to graph, cold"),
     ratio("ratio_low", "low"),
     ratio("ratio_high", "high"),
-    HOLDS_COLUMN,
-    CLOCK,
-    POWER,
+    *named("interval_holds", "sm_clock_hz", "power_w"),
 )
 _RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
 _MARKS: Final = {

@@ -28,7 +28,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import row_of_largest, standard_rows
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, Prose, absence, paragraphs
-from roofcal.report.kit.columns import count, counts, fraction, ratio, seconds, text, texts
+from roofcal.report.kit.columns import count, fraction, named, ratio, seconds, text
 from roofcal.report.kit.numbers import TIMES, count_of, percent, scaled, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Answer, CsvTable, Section
@@ -58,10 +58,10 @@ _TIMES: Final = {
 WINNERS: Final = (
     text("kind", "by"),
     text("mode", "launches", about="chained: those of int4 kernels, with dependent launch"),
-    *counts("n", "k", "m"),
+    *named("n", "k", "m"),
     text("format", "fastest"),
     text("class", "certainty", about="uncertain: its 95 % interval overlaps another's"),
-    *texts("recipe", "provider"),
+    *named("recipe", "provider"),
     seconds("seconds", "time"),
     text("next_recipe", "fastest of the other formats"),
     text("next_provider", "by"),
@@ -69,15 +69,13 @@ WINNERS: Final = (
     ratio("ratio", "ratio"),
 )
 ROOF_COLUMNS: Final = (
-    *texts("provider", "recipe"),
-    *counts("n", "k"),
+    *named("provider", "recipe", "n", "k"),
     count("m_from", "from m"),
     count("m_to", "to m"),
     text("bound_by", "bound by", about="largest part of the calibrated model's time"),
 )
 ERRORS: Final = (
-    *texts("recipe", "provider"),
-    count("points", "points"),
+    *named("recipe", "provider", "points"),
     fraction(
         "kernel_median", "kernel, median", digits=2, about="against float64 of the stored weights"
     ),

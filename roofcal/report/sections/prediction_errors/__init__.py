@@ -14,7 +14,7 @@ from roofcal.report.data.regime_matrices import error_table
 from roofcal.report.data.tidy import models_in, shape_texts, with_shape
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
+from roofcal.report.kit.columns import code, count, fraction, named, ratio, seconds
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
@@ -32,7 +32,7 @@ _TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)  # ratios beyond sit on th
 FILE: Final = "error_by_regime.csv"
 _MOST_WORST: Final = 20
 ERRORS: Final = (
-    *texts("model", "regime", "recipe", "provider"),
+    *named("model", "regime", "recipe", "provider"),
     count("count", "points"),
     fraction("mape", "MAPE"),
     fraction("median_abs_error", "median"),
@@ -46,11 +46,11 @@ ERRORS: Final = (
     count("violations", "faster than it says"),
 )
 WORST: Final = (
-    *texts("recipe", "provider", "shape", "regime"),
+    *named("recipe", "provider", "shape", "regime"),
     seconds("median_s", "measured"),
     seconds("predicted_s", "predicted"),
     fraction("relative_error", "error", signed=True),
-    text("bound_by", "bound by"),
+    *named("bound_by"),
     code("kernel_names", "kernel"),
 )
 

@@ -48,24 +48,20 @@ PANEL: Final = (
     col.ratio("factor", "time over the mean card", digits=3),
     col.ratio("low", "95 % from", digits=3),
     col.ratio("high", "to", digits=3),
-    col.HOLDS_COLUMN,
-    col.count("sentinels", "sentinels"),
+    *col.named("interval_holds", "sentinels"),
 )
 POINTS_WITH_STATES: Final = (
-    *col.texts("op", "provider", "recipe", "shape"),
-    col.text("protocol", "timed by"),
-    col.STATES_COLUMN,
+    *col.named("op", "provider", "recipe", "shape", "protocol", "states"),
     col.seconds("median_s", "published"),
     col.seconds("ci95_low_s", "95 % from"),
     col.seconds("ci95_high_s", "to"),
     col.fraction("spread", "apart", about="slowest over fastest state, minus 1"),
-    col.HOLDS_COLUMN,
+    *col.named("interval_holds"),
 )
 _MOST_STATES: Final = 20  # points with several states that are shown
 _MOSTLY_EMPTY: Final = 0.3  # of the axis of time is covered: a figure would be mostly empty
 COLUMNS: Final = (
-    col.text("op", "op"),
-    col.count("points", "points"),
+    *col.named("op", "points"),
     col.count("ok", "with a time"),
     col.number("wall_s", "wall time", "s", 1),
     col.fraction("busy_fraction", "busy", digits=0),
@@ -78,7 +74,7 @@ COLUMNS: Final = (
 )
 WAITING_FILE: Final = "waiting.csv"
 WAITING: Final = (
-    col.text("op", "op"),
+    *col.named("op"),
     col.number("wall_s", "wall time", "s", 1),
     col.fraction("busy_fraction", "busy", digits=0),
     col.fraction("starting_fraction", "starting", digits=0),
