@@ -16,7 +16,7 @@ from roofcal.report.sections.breakeven import (
     smallest_m,
 )
 from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
-from tests.roofcal.report.drawn import drawn
+from tests.roofcal.report.drawn import drawn, plain
 
 TOKENS = (16, 64, 256)
 
@@ -96,7 +96,7 @@ def picture() -> Picture:
 
 
 def test_facts_count_the_classes(picture: Picture) -> None:
-    assert "33 % faster, 33 % uncertain, 33 % slower" in picture.facts.replace("\xa0", " ")
+    assert "33 % faster, 33 % uncertain, 33 % slower" in plain(picture.facts)
     assert "24 linears with casts by torch_compile" in picture.facts
     assert "highest 1.60" in picture.facts
 

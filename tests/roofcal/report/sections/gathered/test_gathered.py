@@ -36,7 +36,7 @@ FEW = NINE[0]
 @pytest.fixture(scope="module")
 def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
     """The made-up run of gathers."""
-    return analyse(load_run(gathered_run().write(tmp_path_factory.mktemp("gathers"))), h200)
+    return gathered_run().analysed(tmp_path_factory.mktemp("gathers"), h200)
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,7 @@ def test_a_gpu_without_rows_says_what_to_run(analysis: Analysis) -> None:
 
 
 def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> None:
-    shown = blocks(analyse(load_run(gloo_run().write(tmp_path)), None))
+    shown = blocks(gloo_run().analysed(tmp_path))
     quiet = [b.text for b in shown if isinstance(b, Prose) and b.quiet]
     assert quiet[0] == section.NOT_FUSED
     assert quiet[1].startswith("Not predicted on 4 devices")

@@ -8,8 +8,7 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
-from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections import linear_accuracy as section
 from tests.roofcal.report.chapters import blocks_of, csv_tables
@@ -31,7 +30,7 @@ from tests.roofcal.report.linears import (
 @pytest.fixture(scope="module")
 def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
     """The made-up run of linears."""
-    return analyse(load_run(linear_run().write(tmp_path_factory.mktemp("linears"))), h200)
+    return linear_run().analysed(tmp_path_factory.mktemp("linears"), h200)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +147,7 @@ def test_the_section_has_answer_figures_and_tables(linears: Analysis) -> None:
 
 
 def test_without_times_the_section_says_what_takes_them(tmp_path: Path, h200: DeviceSpec) -> None:
-    untimed = analyse(load_run(linear_run(timed=False).write(tmp_path)), h200)
+    untimed = linear_run(timed=False).analysed(tmp_path, h200)
     shown = blocks(untimed)
     assert [b.text for b in shown if isinstance(b, Prose) and b.quiet] == [section.NO_SPEED]
     assert "linear_speed_and_accuracy.csv" not in dict(csv_tables(untimed))

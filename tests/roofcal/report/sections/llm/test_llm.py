@@ -12,7 +12,7 @@ from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.writer import Picture
 from roofcal.report.sections.llm import COLUMNS, draw_llm, one_row_per_cut
 from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
-from tests.roofcal.report.drawn import charted, drawn
+from tests.roofcal.report.drawn import charted, drawn, plain
 
 
 def made_up_estimates() -> pd.DataFrame:
@@ -129,7 +129,7 @@ def test_every_recipe_is_in_the_legend_once(picture: Picture) -> None:
 
 
 def test_facts_name_the_fastest(picture: Picture) -> None:
-    facts = picture.facts.replace("\N{NO-BREAK SPACE}", " ")
+    facts = plain(picture.facts)
     most = "2 models. Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)"
     assert most in facts
     least = "least time per token: 525 us (small in int4 on 1 GPU)"

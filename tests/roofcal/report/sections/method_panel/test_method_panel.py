@@ -37,7 +37,7 @@ def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) ->
     made_up.measure(product(64, 64, 64, protocol=Protocol(method="wall"), sweeps=("panel_cpu",)))
     made_up.fail(product(64, 64, 64, sweeps=("panel_cpu",)), "failed", "x")
 
-    panel = method_panel(load_run(made_up.write(tmp_path)).points("gemm").table)
+    panel = method_panel(made_up.table(tmp_path))
 
     assert len(panel) == 1
     assert panel["ratio"].isna().all()
@@ -65,7 +65,7 @@ def facts_of_turns(folder: Path, full_clock: Telemetry, at_limit: Telemetry) -> 
         for method, factor in factors.items():
             point = product(*(size,) * 3, protocol=Protocol(method=method), sweeps=("panel_turns",))
             run.measure(point, seconds=1e-4 * factor, telemetry=readings)
-    picture = draw_panel(*SECTION.contents(analyse(load_run(run.write(folder)), None)))
+    picture = draw_panel(*SECTION.contents(run.analysed(folder)))
     return drawn(picture).facts.replace(TIMES, "x").replace("\N{NO-BREAK SPACE}", " ")
 
 

@@ -26,7 +26,7 @@ from tests.roofcal.report.narrow import G64, G128, SIZES, TOKENS, narrow, narrow
 @pytest.fixture(scope="module")
 def narrowed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
     """The made-up run with narrow weights."""
-    return analyse(load_run(narrow_run().write(tmp_path_factory.mktemp("narrow"))), h200)
+    return narrow_run().analysed(tmp_path_factory.mktemp("narrow"), h200)
 
 
 def test_formats_are_those_of_the_weights() -> None:
@@ -186,7 +186,7 @@ def test_roofs_and_bandwidth_are_drawn_only_of_what_is_there(narrowed: Analysis)
 
 
 def answered(folder: Path, spec: DeviceSpec, *without: str, roofs: bool = True) -> list[str]:
-    analysis: Analysis = analyse(load_run(narrow_run(without, roofs=roofs).write(folder)), spec)
+    analysis: Analysis = narrow_run(without, roofs=roofs).analysed(folder, spec)
     return answer_sentences(analysis.frames["mixed_gemm"], analysis.run.calibration)
 
 
