@@ -96,13 +96,6 @@ def test_what_fast_accumulation_costs_depends_on_the_product_alone(linears: Anal
     assert shapes == {(name, *sizes) for name, sizes in zip(OUTPUTS, LONG, strict=True)}
 
 
-def test_emulated_sums_are_left_out_of_accumulation_and_speed(linears: Analysis) -> None:
-    frame = linears.frames["linear"].assign(provider=section.EMULATED)
-    assert section.accumulation_table(frame).empty
-    speedups = linears.speedups["linear"].assign(provider=section.EMULATED)
-    assert section.speed_and_accuracy(frame, speedups).empty
-
-
 def test_speed_stands_beside_accuracy_of_the_same_shape(linears: Analysis) -> None:
     table = section.speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
     assert {column.key for column in section.SPEED} <= set(table.columns)
@@ -163,7 +156,11 @@ def test_where_nothing_was_measured_one_sentence_says_what_to_run(analysis: Anal
     assert not any(name.startswith("linear_") for name, _ in csv_tables(analysis))
 
 
-def test_records_of_linears_from_before_have_no_such_columns(linears: Analysis) -> None:
+def test_emulated_sums_and_records_from_before_have_no_such_rows(linears: Analysis) -> None:
+    emulated = linears.frames["linear"].assign(provider=section.EMULATED)
+    assert section.accumulation_table(emulated).empty
+    speedups = linears.speedups["linear"].assign(provider=section.EMULATED)
+    assert section.speed_and_accuracy(emulated, speedups).empty
     frame = linears.frames["linear"].drop(columns=list(section.SQNR))
     assert section.accuracy_rows(frame).empty
     assert section.accumulation_table(frame).empty

@@ -1,7 +1,6 @@
 """Narrow weights in the report: who wins and how surely, which roof binds, the two errors."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -29,11 +28,6 @@ def narrowed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Anal
     return narrow_run().analysed(tmp_path_factory.mktemp("narrow"), h200)
 
 
-def test_formats_are_those_of_the_weights() -> None:
-    formats = [section.weight_format(r) for r in ("bf16", "fp8_weight_only", "fp8_axiswise", G64)]
-    assert formats == ["bf16", "fp8", "fp8", "int4"]
-
-
 def test_each_shape_has_its_fastest_format_and_uncertain_ones_are_marked(
     narrowed: Analysis,
 ) -> None:
@@ -41,6 +35,7 @@ def test_each_shape_has_its_fastest_format_and_uncertain_ones_are_marked(
     assert [column.key for column in section.WINNERS] == [
         c for c in table if c not in ("low_s", "high_s")
     ]
+    assert all(column.label.strip() for column in section.WINNERS), "a button sorts by it"
     measured = table[(table["kind"] == "measured") & (table["n"] == 3584)]
     plain = measured[measured["mode"] == "plain"].set_index("m")
     assert plain["format"].to_dict() == {1: "int4", 16: "int4", 64: "fp8", 256: "fp8"}
@@ -132,11 +127,6 @@ def test_points_without_a_time_win_nothing(narrowed: Analysis) -> None:
     assert isinstance(section.roofs_table(hot, None), pd.DataFrame)
 
 
-def test_every_column_has_a_name_for_the_button_that_sorts_it() -> None:
-    every = (*section.WINNERS, *section.ROOF_COLUMNS, *section.ERRORS)
-    assert [column.key for column in every if not column.label.strip()] == []
-
-
 def test_roofs_begin_with_the_tokens_that_a_provider_takes() -> None:
     recipe = "int4_groupwise_g128"
     begins = [section.tokens_of_pair(name, recipe)[0] for name in ("triton", "triton_specialised")]
@@ -144,13 +134,8 @@ def test_roofs_begin_with_the_tokens_that_a_provider_takes() -> None:
     assert section.tokens_of_pair("triton_specialised", recipe)[-1] == 256
 
 
-@pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Any:
-    folder = narrow_run().write(tmp_path_factory.mktemp("narrow"))
-    return section.winners_table(analyse(load_run(folder), h200).frames["mixed_gemm"])
-
-
-def test_the_words_beside_a_map_count_the_winners(table: Any) -> None:
+def test_the_words_beside_a_map_count_the_winners(narrowed: Analysis) -> None:
+    table = section.winners_table(narrowed.frames["mixed_gemm"])
     picture = drawn(draw_crossover(table))
     assert "measured, plain launches: fp8 50" in picture.facts
     assert "of 8 shapes, 25" in picture.facts
