@@ -17,7 +17,6 @@ from roofcal.points.run import Run
 from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Evidence, Verdict, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
-from roofcal.report.data.constants import constants_table
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
     on_panel_scale,
@@ -175,12 +174,6 @@ class Analysis:
     def card_spreads(self) -> list[CardSpread]:
         """How much cards differ, by kind of work; empty where no two shared a sentinel."""
         return card_spreads(self.panel)
-
-    @cached_property
-    def constants(self) -> pd.DataFrame:
-        """The table of constants; empty without a calibration."""
-        calibration = self.run.calibration
-        return constants_table(calibration, self.spec) if calibration else pd.DataFrame()
 
 
 def analyse(

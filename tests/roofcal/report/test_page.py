@@ -8,13 +8,13 @@ import pytest
 from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.op_pages import FOLDER_OF_SECTIONS
 from roofcal.report.page import QUESTIONS, SECTIONS, PageError, sections_by_question
-from roofcal.report.section import FOLDER
 from tests.roofcal.report.chapters import ANCHOR
 
 
 def test_every_folder_of_a_section_is_in_the_list() -> None:
-    folders = {path.parent for path in FOLDER.glob("*/__init__.py")}
+    folders = {path.parent for path in FOLDER_OF_SECTIONS.glob("*/__init__.py")}
     assert {section.folder for section in SECTIONS} == folders
     assert len(SECTIONS) == len(folders)
 

@@ -13,8 +13,8 @@ import pytest
 from roofcal.core.jsonl import write_records
 from roofcal.points.run import RunError, load_run
 from roofcal.report.data.analysis import analyse
+from roofcal.report.data.op_pages import caption_files
 from roofcal.report.data.provenance import ReportError
-from roofcal.report.figure_captions import caption_files
 from roofcal.report.sections import llm
 from roofcal.report.write import in_page_order, write_report
 from tests.roofcal.report.conftest import DEVICES

@@ -17,7 +17,7 @@ from roofcal.report.data.comparisons import FastestProduct
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
-from roofcal.report.kit.numbers import count_of, is_missing, percent, scaled, shape_text, times
+from roofcal.report.kit.numbers import count_of, percent, scaled, shape_text, times
 from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import Picture, SectionWriter, thinning_note
 from roofcal.report.section import Answer, Section, whole_run
@@ -47,9 +47,10 @@ def settled_sentences(analysis: Analysis) -> Iterator[str]:
     if analysis.run.calibration is None:
         yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
         return
-    constants = analysis.constants
-    for row in constants[constants["name"] == COPY].to_dict("records"):
-        yield f"Memory copies at {scaled(row['value'], 'B/s')}{_datasheet_text(row['fraction'])}."
+    copy = constants_of(analysis.run.calibration).get(COPY)
+    if copy is not None:
+        share = copy.value / analysis.spec.dram_bytes_per_s if analysis.spec else None
+        yield f"Memory copies at {scaled(copy.value, 'B/s')}{_datasheet_text(share)}."
 
 
 def first_turn(product: FastestProduct | None) -> float | None:
@@ -85,9 +86,7 @@ def _product_text(product: FastestProduct, spec: DeviceSpec | None) -> str:
 
 
 def _datasheet_text(share: float | None) -> str:
-    if share is None or is_missing(share):
-        return ""
-    return f" ({percent(share, 0)} of the datasheet)"
+    return "" if share is None else f" ({percent(share, 0)} of the datasheet)"
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:

@@ -40,7 +40,6 @@ def test_a_run_with_next_to_nothing_has_empty_tables(bare: Path) -> None:
 
     tables = (bare_analysis.errors, bare_analysis.violations, bare_analysis.missing)
     assert all(table.empty for table in tables)
-    assert bare_analysis.constants.empty
     assert list(bare_analysis.quality["op"]) == ["gemm", "cast"]
 
 

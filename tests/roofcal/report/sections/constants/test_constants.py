@@ -7,10 +7,14 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.constants import COLUMNS, constants_table
 from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.numbers import is_missing
-from roofcal.report.sections.constants import probe_errors_table, readable_constants
+from roofcal.report.sections.constants import (
+    COLUMNS,
+    constants_table,
+    probe_errors_table,
+    readable_constants,
+)
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.synthetic import COPY, MadeUpRun, add_constants
 
