@@ -159,7 +159,9 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
         chosen = others[others["protocol"] == protocol]
         # at the power limit, turns let contenders share power; below it there is nothing to share
         parts = _by_power_limit(rows, chosen) if protocol == _ALONE else {"": chosen}
-        spans += [f"{protocol}{limit} {_span(part['ratio'])}" for limit, part in parts.items()]
+        for limit, part in parts.items():
+            ends = dict.fromkeys(times(float(end)) for end in part["ratio"].agg(["min", "max"]))
+            spans.append(f"{protocol}{limit} {' to '.join(ends)}")
     yield f"Ratios: {'; '.join(spans)}."
     if burst:
         yield burst
@@ -173,11 +175,6 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
             f"Between in turns and alone lies a difference of {half} in the median of "
             f"{count_of(len(alone), 'point')}, and of {most} in the 95th percentile."
         )
-
-
-def _span(ratios: "pd.Series[float]") -> str:
-    low, high = times(float(ratios.min())), times(float(ratios.max()))
-    return low if low == high else f"{low} to {high}"
 
 
 def _by_power_limit(rows: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -276,12 +276,10 @@ def draw_bandwidth(
             charts.Panel(title=f"weights {text}", where={"weight": text})
             for text in map(shape_text, weights)
         ],
-        tips=(
-            *drawing.HEAD_TIPS,
+        tips=drawing.point_tips(
             drawing.BYTES_TIP,
             drawing.TIME_TIP,
             charts.Tip("relative_error", "error of prediction", "percent"),
-            *drawing.TAIL_TIPS,
         ),
         legend=legend,
     )
@@ -330,7 +328,9 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
             "binding": strips,
         },
         panels=charts.facets(parts, "panel", 230),
-        tips=(*drawing.HEAD_TIPS, drawing.TIME_TIP, *drawing.TAIL_TIPS),
+        tips=drawing.point_tips(
+            drawing.TIME_TIP,
+        ),
         legend=[
             *(
                 charts.LegendEntry("part", name, colour=colour, dash=charts.DASH if dashed else ())

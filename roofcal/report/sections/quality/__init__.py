@@ -141,6 +141,14 @@ def draw_session(
         columns=1,
     )
     facts = []
+    for op, of_op in drift.items():
+        counts = by_sentinel(of_op).size()
+        who = f"{len(counts)} sentinels of {op} were"
+        facts.append(
+            f"{who if len(counts) > 1 else f'The sentinel of {op} was'} measured "
+            f"{count_of(int(counts.max()), 'time')} and spread over "
+            f"{percent(drift_fraction(of_op) or 0.0)}."
+        )
     for column, name, unit, *_ in _READINGS:
         parts = [rows[column].dropna() for rows in timed.values()]
         values = pd.concat(parts) if parts else pd.Series(dtype=float)
@@ -152,24 +160,8 @@ def draw_session(
         chart=chart,
         op=max(timed, key=lambda op: len(timed[op])),
         alt="State of the device over the session.",
-        facts=" ".join([*_drift_facts(drift), *facts]),
+        facts=" ".join(facts),
     )
-
-
-def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
-    facts = []
-    for op, rows in drift.items():
-        counts = by_sentinel(rows).size()
-        who = (
-            f"The sentinel of {op} was"
-            if len(counts) == 1
-            else f"{len(counts)} sentinels of {op} were"
-        )
-        facts.append(
-            f"{who} measured {count_of(int(counts.max()), 'time')} and spread over "
-            f"{percent(drift_fraction(rows) or 0.0)}."
-        )
-    return facts
 
 
 def draw_burst(frame: pd.DataFrame) -> Picture | None:
@@ -183,6 +175,14 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     op = str(rows["op"].iloc[0])
     drawn = thinned(rows, charts.MOST_ROWS)
     burst = drawn[["slower", "burst_median_s"]]
+    facts = f"Median change {percent(float(rows['slower'].median()), signed=True)}."
+    long = rows[rows["median_s"] >= 1e-4]
+    if len(long):
+        middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
+        facts = (
+            f"Of {count_of(len(long), 'point')} of 100 {MICROSECONDS} and more, the median is "
+            f"{percent(middle)} slower once settled, the 95th percentile {percent(high)}."
+        )
     return Picture(
         key="burst_against_settled",
         chart=charts.Chart(
@@ -194,30 +194,17 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
                 "equal": charts.line_at(0.0, "slower", MUTED),
             },
             panels=[charts.Panel()],
-            tips=(
-                *drawing.HEAD_TIPS,
+            tips=drawing.point_tips(
                 drawing.TIME_TIP,
                 charts.Tip("burst_median_s", "first turn", "si", "s"),
                 charts.Tip("slower", "settled over burst", "percent"),
-                *drawing.TAIL_TIPS,
             ),
             legend=drawing.point_legend(drawn),
             columns=1,
         ),
         op=op,
         alt="How much slower a settled device is than a burst.",
-        facts=_burst_facts(rows) + thinning_note(len(drawn), len(rows)),
-    )
-
-
-def _burst_facts(rows: pd.DataFrame) -> str:
-    long = rows[rows["median_s"] >= 1e-4]
-    if long.empty:
-        return f"Median change {percent(float(rows['slower'].median()), signed=True)}."
-    middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
-    return (
-        f"Of {count_of(len(long), 'point')} of 100 {MICROSECONDS} and more, the median is "
-        f"{percent(middle)} slower once settled, the 95th percentile {percent(high)}."
+        facts=facts + thinning_note(len(drawn), len(rows)),
     )
 
 

@@ -41,7 +41,15 @@ def settled_sentences(analysis: Analysis) -> Iterator[str]:
     """The fastest product of any recipe and of bf16, beside the datasheet and a burst; copies."""
     products = list(analysis.fastest.values())
     shown = [p for n, p in enumerate(products) if n == 0 or p.recipe == BURST_RECIPE]
-    parts = [_product_text(product, analysis.spec) for product in shown]
+    parts = []
+    for product in shown:
+        rate, dtype = product.rate, GEMM_RECIPES[product.recipe].math_dtype
+        ends = " to ".join(scaled(end, "flop/s") for end in (rate.ci95_low, rate.ci95_high))
+        peak = analysis.spec.peak_flops_per_s.get(dtype) if analysis.spec else None
+        parts.append(
+            f"{scaled(rate.value, 'flop/s')} ({ends}) in {product.recipe} by {product.provider} at "
+            f"{product.shape}{_datasheet_text(rate.value / peak if peak else None)}"
+        )
     if parts:
         yield f"Its fastest products, settled: {'; '.join(parts)}.{_burst_text(analysis)}"
     if analysis.run.calibration is None:
@@ -74,17 +82,6 @@ def _burst_text(analysis: Analysis) -> str:
     )
 
 
-def _product_text(product: FastestProduct, spec: DeviceSpec | None) -> str:
-    rate = product.rate
-    ends = " to ".join(scaled(end, "flop/s") for end in (rate.ci95_low, rate.ci95_high))
-    dtype = GEMM_RECIPES[product.recipe].math_dtype
-    peak = spec.peak_flops_per_s.get(dtype) if spec else None
-    return (
-        f"{scaled(rate.value, 'flop/s')} ({ends}) in {product.recipe} by {product.provider} at "
-        f"{product.shape}{_datasheet_text(rate.value / peak if peak else None)}"
-    )
-
-
 def _datasheet_text(share: float | None) -> str:
     return "" if share is None else f" ({percent(share, 0)} of the datasheet)"
 
@@ -112,6 +109,11 @@ def draw_roofline(
     above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
     columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
     roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
+    peaks = spec.peak_flops_per_s if spec else {}
+    titles = {
+        dtype: f"{dtype}: datasheet {scaled(peaks[dtype], 'flop/s')}" if dtype in peaks else dtype
+        for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
+    }
     legend = drawing.point_legend(rows)
     if (roofs["recipe"] == _DATASHEET).any():
         legend.append(LegendEntry("recipe", _DATASHEET, colour=MUTED, dash=DASH))
@@ -126,16 +128,13 @@ def draw_roofline(
             ],
             tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
             panels=[
-                Panel(title=_title(dtype, spec), where={"math_dtype": dtype})
-                for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
+                Panel(title=title, where={"math_dtype": dtype}) for dtype, title in titles.items()
             ],
-            tips=(
-                *drawing.HEAD_TIPS,
+            tips=drawing.point_tips(
                 drawing.TIME_TIP,
                 drawing.FLOPS_TIP,
                 drawing.BYTES_TIP,
                 Tip("above", "above its roof"),
-                *drawing.TAIL_TIPS,
             ),
             legend=legend,
             is_shared=True,
@@ -157,11 +156,6 @@ def _math_dtypes(rows: pd.DataFrame) -> list[str]:
         for recipe, row in first.iterrows()
     }
     return [dtypes[recipe] or "" for recipe in rows["recipe"]]
-
-
-def _title(dtype: str, spec: DeviceSpec | None) -> str:
-    peak = spec.peak_flops_per_s.get(dtype) if spec else None
-    return dtype if peak is None else f"{dtype}: datasheet {scaled(peak, 'flop/s')}"
 
 
 def _roofs(

@@ -30,12 +30,10 @@ _ROW_PX: Final = 20
 _CELL_PX: Final = 36  # width of a cell
 _RECIPE_PX: Final = 115  # width of a cell above the name of a recipe
 _LABELS_PX: Final = 150
-_TIPS: Final = (
-    *drawing.HEAD_TIPS,
+_TIPS: Final = drawing.point_tips(
     charts.Tip("ratio", "speed-up", "ratio", low="speedup_low", high="speedup_high"),
     drawing.TIME_TIP,
     charts.Tip("baseline_s", "baseline", "si", "s"),
-    *drawing.TAIL_TIPS,
 )
 FILE: Final = "speedups.csv"
 
