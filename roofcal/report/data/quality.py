@@ -26,6 +26,11 @@ STATES_TABLE: Final = "quality-states"  # id of the table within a chapter: chec
 # Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
 # in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
 LINK, MEMORY, LAUNCH = "links", "memory", "launches"
+_PARTS_OF_A_SESSION: Final = {
+    "busy": "timed_s",
+    "starting": "starting_s",
+    "compiling": "compiling_s",
+}
 POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full clock"
 
 
@@ -187,49 +192,41 @@ def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
     between_s           idle between the end of the session before on the same card and this one,
                         as where its kernels were still compiled
     """
-    told = {
-        op: [s for s in of_op if s.wall_s and s.starting_s is not None]
+    told = [
+        (op, s, _seconds(s.started_utc), _seconds(s.finished_utc or ""))
         for op, of_op in sessions.items()
-    }
-    ends = _ends_of_sessions([s for of_op in told.values() for s in of_op])
-    rows = [_waiting_row(op, of_op, ends) for op, of_op in told.items() if of_op]
-    rows.sort(key=lambda row: row.pop("first"))
-    return pd.DataFrame(rows)
-
-
-def _waiting_row(
-    op: str, sessions: Sequence[Session], ends: Mapping[str | None, Sequence[float]]
-) -> dict[str, Any]:
-    wall_s = wall_seconds(sessions)
-    shares = {
-        "busy_fraction": sum(s.timed_s or 0.0 for s in sessions) / wall_s,
-        "starting_fraction": sum(s.starting_s or 0.0 for s in sessions) / wall_s,
-        "compiling_fraction": sum(s.compiling_s or 0.0 for s in sessions) / wall_s,
-    }
-    starts = [start for s in sessions if (start := _seconds(s.started_utc)) is not None]
-    between = [
-        start - max(earlier)
-        for s in sessions
-        if (start := _seconds(s.started_utc)) is not None
-        and (earlier := [end for end in ends[s.device_uuid] if end <= start])
+        for s in of_op
+        if s.wall_s and s.starting_s is not None
     ]
-    return {
-        "first": min(starts, default=0.0),
-        "op": op,
-        "wall_s": wall_s,
-        **shares,
-        "preparing_fraction": max(0.0, 1.0 - sum(shares.values())),
-        "between_s": sum(between) if between else None,
-    }
-
-
-def _ends_of_sessions(sessions: Sequence[Session]) -> dict[str | None, list[float]]:
-    """By card, when sessions ended, in seconds since the epoch."""
-    ends: dict[str | None, list[float]] = {s.device_uuid: [] for s in sessions}
-    for session in sessions:
-        end = _seconds(session.finished_utc or "")
-        ends[session.device_uuid] += [end] if end is not None else []
-    return ends
+    rows = []
+    for op in dict.fromkeys(op for op, *_ in told):
+        own = [(session, start) for of, session, start, _ in told if of == op]
+        wall_s = wall_seconds([session for session, _ in own])
+        shares = {
+            f"{part}_fraction": sum(getattr(session, field) or 0.0 for session, _ in own) / wall_s
+            for part, field in _PARTS_OF_A_SESSION.items()
+        }
+        between = [
+            start - max(earlier)
+            for session, start in own
+            if start is not None
+            and (
+                earlier := [
+                    end
+                    for _, other, _, end in told
+                    if other.device_uuid == session.device_uuid and end is not None and end <= start
+                ]
+            )
+        ]
+        row = {
+            "op": op,
+            "wall_s": wall_s,
+            **shares,
+            "preparing_fraction": max(0.0, 1.0 - sum(shares.values())),
+            "between_s": sum(between) if between else None,
+        }
+        rows.append((min((start for _, start in own if start is not None), default=0.0), row))
+    return pd.DataFrame([row for _, row in sorted(rows, key=lambda pair: pair[0])])
 
 
 def readable_states(frame: pd.DataFrame) -> "pd.Series[Any]":
