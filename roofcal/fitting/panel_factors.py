@@ -189,9 +189,8 @@ def _fit(kind: str, readings: pd.DataFrame) -> _Fit:
         squares = sum(sum((v - fmean(values)) ** 2 for v in values) for values in repeated)
         count = fmean(len(values) for values in repetitions.values())
         variances.append((squares / within / count, within))
-    return _Fit(
-        kind, by_session, cards, timed, *max(variances, default=(math.nan, 1.0)), covariance
-    )
+    variance, its_degrees = max(variances, default=(math.nan, 1.0))
+    return _Fit(kind, by_session, cards, timed, variance, its_degrees, covariance)
 
 
 def _session_rows(fit: _Fit) -> Iterator[list[Any]]:

@@ -108,7 +108,7 @@ def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
             if row["provider"] == ALL or several[row["op"], row["model"]]:
                 rows.append(row | _statistics(*(column[places] for column in columns)))
 
-    def place(row: dict[str, Any]) -> tuple[Any, ...]:  # what sums up stands before its parts
+    def place(row: Any) -> tuple[Any, ...]:  # what sums up stands before its parts
         names = ((row[key] != ALL, row[key]) for key in ("recipe", "provider"))
         return row["op"], row["model"], regime_rank(row["regime"]), *names
 
