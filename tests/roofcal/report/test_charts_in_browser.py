@@ -10,10 +10,8 @@ from roofcal.report.kit.blocks import FigureBlock
 from roofcal.report.kit.charts import Tip
 from roofcal.report.kit.templates import FOLDER, _environment
 from roofcal.report.kit.vega import page_charts
-from tests.browser import CHROMIUM, Browser
+from tests.browser import Browser
 from tests.roofcal.report.kit.test_charts import HOSTILE, chart
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 
 PAGE = """
 {% extends "base.html.j2" %}

@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from roofcal.report.write import write_report
-from tests.browser import CHROMIUM, Browser
+from tests.browser import Browser
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, add_constants, product
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytestmark = pytest.mark.slow
 RULES = '{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}'
 PAGES = ("report", "details")
 

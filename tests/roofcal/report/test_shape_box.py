@@ -31,7 +31,7 @@ from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.shape_box import _points, family_record, shape_box_data
-from tests.browser import CHROMIUM, Browser
+from tests.browser import Browser
 from tests.paths import ROOT
 
 PUBLISHED = next((ROOT / "reports/published/nvidia-h200").glob("*/environment.jsonl")).parent
@@ -53,15 +53,8 @@ def published() -> dict[str, Any]:
     return data
 
 
-@pytest.fixture(scope="module")
-def in_a_browser() -> None:
-    """Tests of pages are left out where there is no Chromium."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on the PATH")
-
-
 @pytest.fixture
-def ask(in_a_browser: None, chromium: Browser, tmp_path: Path) -> Callable[[str], Any]:
+def ask(chromium: Browser, tmp_path: Path) -> Callable[[str], Any]:
     """What an expression of JavaScript is on a page with the model alone."""
     page = tmp_path / "page.html"
     model = (FOLDER / "product_model.js").read_text(encoding="utf-8")
@@ -288,7 +281,7 @@ Opened = Callable[[str], list[list[str]]]
 
 
 @pytest.fixture
-def box(in_a_browser: None, chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Opened:
+def box(chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Opened:
     """The shape box of the published H200 alone, by the fragment of its address; its rows."""
     page = write_box(tmp_path, [published])
 
@@ -373,14 +366,9 @@ def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
 
 
 def test_a_shape_beyond_the_probes_is_called_extrapolated(chromium: Browser, box: Opened) -> None:
-    rows = box("m=131072&n=131072&k=131072")
-    assert "doublings, far outside: a guess" in rows[0][4]
+    assert "doublings, far outside: a guess" in box("m=131072&n=131072&k=131072")[0][4]
     assert ", extrapolated" in chromium.run(SAID)
-
-
-def test_an_op_that_lies_farther_outside_than_another_is_ranked_when_it_is_chosen(
-    chromium: Browser, box: Opened
-) -> None:
+    # an op that lies farther outside than another is ranked when it is chosen
     first, *_ = box("m=4096&n=28672&k=8192&op=mixed_gemm")
     assert first[1].startswith(("int4", "fp8"))
     assert "extrapolated by" in first[4]
@@ -389,7 +377,7 @@ def test_an_op_that_lies_farther_outside_than_another_is_ranked_when_it_is_chose
 
 
 @pytest.fixture
-def simple(in_a_browser: None, chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Any:
+def simple(chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Any:
     """The rows of options that take a launch time each: (recipe, seconds, factor)."""
 
     def rows(*options: tuple[str, float, float]) -> list[list[str]]:
@@ -441,7 +429,7 @@ def test_a_link_for_a_device_that_is_not_there_says_so(chromium: Browser, box: O
 
 
 def test_what_is_no_shape_is_refused_in_a_sentence(
-    in_a_browser: None, chromium: Browser, published: dict[str, Any], tmp_path: Path
+    chromium: Browser, published: dict[str, Any], tmp_path: Path
 ) -> None:
     page = write_box(tmp_path, [published])
     for fragment, says in (
