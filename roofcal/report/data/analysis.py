@@ -10,13 +10,14 @@ from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import short_names
 from roofcal.core.records import Session
-from roofcal.fitting.panel_factors import READINGS, CardSpread, card_spreads, panel_factors
+from roofcal.core.visits.differences import CardSpread
 from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
 from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Evidence, Verdict, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
+from roofcal.report.data.panel_factors import READINGS, card_spreads, panel_factors
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
     on_panel_scale,

@@ -14,9 +14,9 @@ import pandas as pd
 
 from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS, cards_by_session
-from roofcal.fitting.panel_factors import READINGS
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL, STATES, read_states
+from roofcal.report.data.panel_factors import READINGS
 from roofcal.report.data.tidy import axes_of, ok_rows
 from roofcal.report.kit.numbers import significant
 

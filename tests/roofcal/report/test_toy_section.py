@@ -31,7 +31,7 @@ from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.columns import count, text
 from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.data.op_pages import CsvTable, Section, filled_table
+from roofcal.report.section import CsvTable, Section, filled_table
 
 FILE: Final = "toy.csv"
 COLUMNS: Final = (text("op", "op"), count("points", "points"))

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from roofcal.core.records import Session
-from roofcal.fitting.panel_factors import panel_factors
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.panel_factors import panel_factors
 from roofcal.report.data.quality import (
     busy_fraction,
     covered_fraction,

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.fitting.panel_factors import READINGS
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.panel_factors import READINGS
 from roofcal.report.data.quality import points_with_states
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.points import readable_points

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.fitting import panel_factors as panel
+from roofcal.core.visits.differences import CardSpread
+from roofcal.report.data import panel_factors as panel
 
 Reading = tuple[str, str, str, str, float]
 Readings = list[Reading]
@@ -27,7 +28,7 @@ def panel_factors(readings: Readings) -> list[Any]:
     return list(panel.panel_factors(table(readings)).itertuples(index=False))
 
 
-def card_spreads(readings: Readings) -> list[panel.CardSpread]:
+def card_spreads(readings: Readings) -> list[CardSpread]:
     return panel.card_spreads(table(readings))
 
 

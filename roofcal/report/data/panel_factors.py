@@ -11,17 +11,18 @@ also not by way of others, cannot be compared and are in no group.
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from roofcal.core import portable_math
 from roofcal.core.times import Array
-from roofcal.core.visits.intervals import HOLDS, chi_square_ends, quantile
+from roofcal.core.visits.differences import CardSpread, spread_between_cards
+from roofcal.core.visits.intervals import HOLDS, quantile
 from roofcal.fitting.batched_least_squares import cholesky_solve
 
 READINGS: Final = ("kind", "sentinel", "session", "card", "seconds")
@@ -29,19 +30,6 @@ FACTORS: Final = (
     *("kind", "card", "session_id", "factor", "low", "high", "interval_holds", "sentinels"),
 )
 _FEWEST: Final = 2  # sessions or cards that can differ
-
-
-class CardSpread(NamedTuple):
-    """Standard deviation between cards of one model, a fraction of the time, for a kind of work.
-
-    It includes the error of measuring the cards. low, high: of its 95 % interval.
-    """
-
-    kind: str
-    cards: int
-    spread: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +103,6 @@ def card_spreads(readings: pd.DataFrame) -> list[CardSpread]:
         for fit in _fits(readings)
         if len(fit.cards) >= _FEWEST
     ]
-
-
-def spread_between_cards(kind: str, values: Sequence[float]) -> CardSpread:
-    """The standard deviation of cards, with the interval of a normal sample (chi-square).
-
-    values: logarithm of the factor of each card; at least two.
-    """
-    degrees = len(values) - 1
-    centre = fmean(values)
-    variance = sum((value - centre) ** 2 for value in values) / degrees
-    lower, upper = chi_square_ends(degrees)
-    variances = (variance, variance * degrees / upper, variance * degrees / lower)
-    return CardSpread(kind, len(values), *(float(np.sqrt(part)) for part in variances))
 
 
 def _fits(readings: pd.DataFrame) -> Iterator[_Fit]:
