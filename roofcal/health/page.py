@@ -9,7 +9,7 @@ from typing import Any, Final
 from roofcal.ask.answers import Answer
 from roofcal.core.files import write_bytes
 from roofcal.core.statistics import MATTERS
-from roofcal.fitting.panel_factors import spread_between_cards
+from roofcal.core.visits.differences import spread_between_cards
 from roofcal.health.comparison import (
     FEWEST,
     Cards,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import pandas as pd
+
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import caption_words
@@ -12,7 +14,7 @@ from roofcal.report.data.provenance import environment_facts, table_command
 from roofcal.report.kit.blocks import Block, FigureBlock
 from roofcal.report.kit.writer import OpSource, SectionWriter
 from roofcal.report.page import QUESTIONS, sections_by_question
-from roofcal.report.section import CsvTable, Section
+from roofcal.report.section import Section
 from roofcal.report.summary import (
     headline_numbers,
     regime_tables,
@@ -67,10 +69,14 @@ class Chapter:
             for question, sections in sections_by_question().items()
         ]
 
-    def csv_tables(self) -> list[CsvTable]:
-        """Every CSV file of the run."""
-        filled = [pair for _, sections in self._filled for pair in sections]
-        return [table for section, contents in filled for table in section.tables(contents)]
+    def labelled_tables(self) -> list[tuple[str, pd.DataFrame]]:
+        """(file name, rows with the device and environment) of every CSV file of the run."""
+        return [
+            (table.name, table.labelled(self.analysis))
+            for _, sections in self._filled
+            for section, contents in sections
+            for table in section.tables(contents)
+        ]
 
     @cached_property
     def questions(self) -> list[ChapterQuestion]:

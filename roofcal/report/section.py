@@ -3,16 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.op_pages import FOLDER_OF_SECTIONS
 from roofcal.report.data.provenance import DerivedTable, derived_table
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.writer import SectionWriter
-
-FOLDER: Final = Path(__file__).parent / "sections"
 
 Contents = TypeVar("Contents")
 
@@ -85,7 +84,7 @@ class Section(Generic[Contents]):
     @property
     def folder(self) -> Path:
         """Where its code and its captions stand."""
-        return FOLDER / self.key.replace("-", "_")
+        return FOLDER_OF_SECTIONS / self.key.replace("-", "_")
 
 
 def derived_contents(

@@ -26,8 +26,7 @@ _OTHER_MODELS: Final = {
     "datasheet": "datasheet's roofline",
 }
 _DEVICE_COLUMNS: Final = (
-    *col.texts("device", "records"),
-    col.count("points", "points"),
+    *col.named("device", "records", "points"),
     col.count("ok", "ok"),
     col.number("bf16", "bf16", "TFLOP/s", 1e-12),
     col.number("best", "fastest", "TFLOP/s", 1e-12),
@@ -42,22 +41,21 @@ _DEVICE_COLUMNS: Final = (
         "mape", "MAPE", about="mean error over products by the library that no fit has seen"
     ),
     col.count("beyond", "over datasheet"),
-    *col.texts("environment"),
+    *col.named("environment"),
 )
 _RECIPE_COLUMNS: Final = (
-    *col.texts("op", "format", "regime", "recipe", "provider"),
+    *col.named("op", "format", "regime", "recipe", "provider"),
     col.ratio(
         "speedup", "speed", "time of the baseline over that of the recipe, median over shapes"
     ),
-    *col.texts("baseline"),
-    *col.counts("shapes"),
+    *col.named("baseline", "shapes"),
     col.count("first", "fastest of all", "shapes at which no other recipe or provider is faster"),
     col.count(
         "slower", "baseline faster", "shapes at which the baseline is faster than every recipe"
     ),
 )
 _ERROR_COLUMNS: Final = (
-    *col.texts("op"),
+    *col.named("op"),
     col.count("count", "points"),
     col.fraction("mape", "calibrated"),
     col.fraction(

@@ -13,7 +13,7 @@ from roofcal.core.visits.intervals import MEANINGS
 from roofcal.fitting.parallel import parallel_map
 from roofcal.points.run import Run, load_run
 from roofcal.report.chapter import Chapter
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import analyse
 from roofcal.report.data.op_pages import glossary_ops
 from roofcal.report.data.provenance import (
     ReportError,
@@ -25,7 +25,6 @@ from roofcal.report.data.table_files import as_csv
 from roofcal.report.kit.blocks import Block, FigureBlock, Table
 from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
 from roofcal.report.kit.vega import chart_svg, page_charts
-from roofcal.report.section import CsvTable
 from roofcal.report.shape_box import shape_box_data
 from roofcal.report.summary import device_line, device_table, headlines
 
@@ -72,8 +71,12 @@ def write_report(
     shape_boxes: list[dict[str, Any]] = []
     answers: dict[str, list[str]] = {}
     tables: list[tuple[str, pd.DataFrame]] = []
-    for anchor, run in _with_anchors(loaded):
-        device = run.environment.device
+    devices = [run.environment.device for run in loaded]
+    for run in loaded:
+        # the chapter has the id of the device, and of the environment where it has several
+        device, name = run.environment.device, run.environment.environment_id
+        several = devices.count(device) > 1
+        anchor = f"{device}-{name[-8:]}-{run.origin}" if several else device
         own = [run for run in reversed(loaded) if run.environment.device == device]
         calibrations = {run.environment.environment_id: calibration_path(run) for run in own}
         analysis = analyse(
@@ -88,7 +91,7 @@ def write_report(
         answers.setdefault(
             run.origin, [*([note] if reasons else []), *headlines(analysis, lines[-1])]
         )
-        tables += _labelled(chapters[-1].csv_tables(), analysis)
+        tables += chapters[-1].labelled_tables()
     files = _joined(tables)
     details = _second_page(chapters, device_table(lines), files)
     page = _first_page(chapters, shape_boxes)
@@ -119,7 +122,7 @@ def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
     """
     loaded = load_run(run)
     analysis = analyse(loaded, load_devices(devices_folder).get(loaded.environment.device))
-    return _joined(_labelled(Chapter(analysis, "").csv_tables(), analysis))
+    return _joined(Chapter(analysis, "").labelled_tables())
 
 
 def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
@@ -132,10 +135,6 @@ def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
                     if isinstance(block, FigureBlock):
                         name = f"{folder}/{chapter.id}/{block.key}.{block.op}.svg"
                         yield name, chart_svg(block.chart, block.alt)
-
-
-def _labelled(tables: Iterable[CsvTable], analysis: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
-    return ((table.name, table.labelled(analysis)) for table in tables)
 
 
 def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
@@ -159,16 +158,6 @@ def in_page_order(runs: Iterable[Run]) -> list[Run]:
 
     newest_first = sorted(runs, key=age, reverse=True)
     return sorted(newest_first, key=lambda r: (r.environment.vendor == "cpu", r.environment.device))
-
-
-def _with_anchors(runs: Sequence[Run]) -> Iterator[tuple[str, Run]]:
-    """Each run with the id of its chapter: the device, and the environment where it has several."""
-    devices = [run.environment.device for run in runs]
-    for run in runs:
-        environment = run.environment
-        several = devices.count(environment.device) > 1
-        tail = f"-{environment.environment_id[-8:]}-{run.origin}" if several else ""
-        yield f"{environment.device}{tail}", run
 
 
 def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, Any]]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roofcal.core.names import printable
 from roofcal.core.paths import CHECKOUT, CONFIG
-from roofcal.report.figure_captions import all_captions, figure_title
+from roofcal.report.data.op_pages import all_captions, figure_title
 from roofcal.study.cluster import fleet_nodes
 from roofcal.study.config import load_study
 from roofcal.study.runs import other_calibrations, study_runs, with_run_before

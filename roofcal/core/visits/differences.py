@@ -14,6 +14,7 @@ decide whether it is slower, depending on what is compared and how its error is 
 """
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from roofcal.core import portable_math
-from roofcal.core.visits.intervals import RESOLUTION
+from roofcal.core.visits.intervals import RESOLUTION, chi_square_ends
 
 Array = NDArray[np.float64]
 
@@ -253,3 +254,29 @@ def verdicts(changes: Array, half: Array, q: Array, threshold: float) -> list[st
     same = np.abs(changes) + half <= edge
     names = np.where(moved, np.where(changes > 0, "SLOWER", "FASTER"), "AMBIGUOUS")
     return [str(name) for name in np.where(same & ~moved, "SAME", names)]
+
+
+class CardSpread(NamedTuple):
+    """Standard deviation between cards of one model, a fraction of the time, for a kind of work.
+
+    It includes the error of measuring the cards. low, high: of its 95 % interval.
+    """
+
+    kind: str
+    cards: int
+    spread: float
+    low: float
+    high: float
+
+
+def spread_between_cards(kind: str, values: Sequence[float]) -> CardSpread:
+    """The standard deviation of cards, with the interval of a normal sample (chi-square).
+
+    values: logarithm of the factor of each card; at least two.
+    """
+    degrees = len(values) - 1
+    centre = fmean(values)
+    variance = sum((value - centre) ** 2 for value in values) / degrees
+    lower, upper = chi_square_ends(degrees)
+    variances = (variance, variance * degrees / upper, variance * degrees / lower)
+    return CardSpread(kind, len(values), *(float(np.sqrt(part)) for part in variances))

@@ -12,7 +12,7 @@ from roofcal.points.roofs import COPY
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.blocks import Column, Table, make_table
-from roofcal.report.kit.columns import code, fraction, number, text, wide
+from roofcal.report.kit.columns import code, fraction, named, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.styles import COLOURS
 from roofcal.report.kit.vega import marker_path
@@ -40,7 +40,7 @@ _PEAK: Final = "what the datasheet prints"
 _ERROR: Final = "mean error of predictions on products by the library that no fit has seen"
 MEASURED_COLUMNS: Final = (
     _NAME,
-    text("environment", "environment"),
+    *named("environment"),
     number("bf16_peak", "bf16 peak", "TFLOP/s", 1e-12, 4, _PEAK),
     number("bf16_settled", "settled", "TFLOP/s", 1e-12, 3, _SETTLED),
     fraction("bf16_share", "share", digits=0, about="settled / datasheet"),
@@ -70,7 +70,7 @@ DATASHEET_COLUMNS: Final = (
     text("models", "predicted by"),
 )
 _HISTORY_COLUMNS: Final = (
-    text("environment", "environment"),
+    *named("environment"),
     *(text(key, key) for key in ("driver", "torch", "triton", "cublas")),
     number("bf16_settled", "bf16 settled", "TFLOP/s", 1e-12),
     number("fp8_settled", "fp8 settled", "TFLOP/s", 1e-12),
@@ -87,7 +87,7 @@ _RATE_COLUMNS: Final = (
     text("by", "reached by"),
     text("value", "measured"),
     text("interval", "95 % interval"),
-    text("datasheet", "datasheet"),
+    *named("datasheet"),
     fraction("share", "share", digits=0),
 )
 _SOURCE_COLUMNS: Final = (
@@ -215,13 +215,14 @@ def history_grid(publications: Sequence[Publication]) -> Table:
 
 def source_grid(spec: DeviceSpec) -> Table:
     """Every figure of a datasheet with its source."""
+    link = spec.link_bytes_per_s
     figures = {
         "compute_units": str(spec.compute_units),
         "dram_gb_per_s": scaled(spec.dram_bytes_per_s, "B/s"),
         "memory_gb": f"{spec.dram_bytes / 1e9:.4g} GB",
         "l2_mib": None if spec.l2_bytes is None else binary(spec.l2_bytes),
         "power_limit_w": scaled(spec.power_limit_w, "W", 4),
-        "link_gb_per_s": link_text(spec),
+        "link_gb_per_s": link and f"{scaled(link, 'B/s')} one way",
     }
     for dtype, rate in spec.peak_flops_per_s.items():
         keys = [key for key in spec.sources if key.split("_")[0] == dtype]
@@ -232,12 +233,6 @@ def source_grid(spec: DeviceSpec) -> Table:
         if value is not None and key in spec.sources
     ]
     return site_table(rows, _SOURCE_COLUMNS, "sources", "What the vendor prints, with sources")
-
-
-def link_text(spec: DeviceSpec) -> str | None:
-    """The link in one direction, None without one."""
-    link = spec.link_bytes_per_s
-    return None if link is None else f"{scaled(link, 'B/s')} one way"
 
 
 def side_of(publication: Publication) -> str:
@@ -256,6 +251,12 @@ def site_index(
     """
     sides: dict[str, Any] = {}
     for publication in publications:
+        constants, products = publication.constants, publication.analysis.fastest
+        known = {f"rate.{name}": products[name].rate for name in GEMM_RECIPES if name in products}
+        known |= {name: constants[name] for name in (*_STREAMS, LAUNCH) if name in constants}
+        rates = {key: [c.value, c.ci95_low, c.ci95_high] for key, c in known.items()}
+        if power := publication.analysis.run.environment.power_limit_w:
+            rates["power"] = [power]
         sides[side_of(publication)] = {
             "title": publication.device_name,
             "environment": publication.environment,
@@ -263,17 +264,17 @@ def site_index(
             "date": publication.date,
             "report": report_address(publication),
             "page": device_address(publication.device),
-            "rates": _measured_rates(publication),
+            "rates": rates,
         }
     for device, spec in specs.items():
-        common = {
-            "title": spec.names[0],
-            "device": device,
-            "page": device_address(device),
-        }
+        peaks = spec.peak_flops_per_s
+        printed = {f"rate.{name}": peaks.get(r.math_dtype) for name, r in GEMM_RECIPES.items()}
+        printed |= dict.fromkeys(_STREAMS, spec.dram_bytes_per_s)
+        printed |= {"link": spec.link_bytes_per_s, "power": spec.power_limit_w}
+        common = {"title": spec.names[0], "device": device, "page": device_address(device)}
         sides[f"datasheet:{device}"] = common | {
             "environment": "datasheet",
-            "rates": _datasheet_rates(spec),
+            "rates": {key: [value] for key, value in printed.items() if value is not None},
         }
         if spec.wave:
             sides[f"wave:{device}"] = common | {"environment": "wave model", "rates": {}}
@@ -292,26 +293,6 @@ def site_index(
         "colours": {recipe: variables[recipe_colour(recipe)] for recipe in GEMM_RECIPES},
         "markers": {side: marker_path(marker) for side, marker in {"A": "o", "B": "^"}.items()},
     }
-
-
-def _measured_rates(publication: Publication) -> dict[str, list[float]]:
-    environment, constants = publication.analysis.run.environment, publication.constants
-    products = publication.analysis.fastest
-    chosen = {
-        f"rate.{recipe}": products[recipe].rate for recipe in GEMM_RECIPES if recipe in products
-    }
-    chosen |= {name: constants[name] for name in (*_STREAMS, LAUNCH) if name in constants}
-    rates = {key: [c.value, c.ci95_low, c.ci95_high] for key, c in chosen.items()}
-    power = environment.power_limit_w
-    return rates | ({"power": [power]} if power else {})
-
-
-def _datasheet_rates(spec: DeviceSpec) -> dict[str, list[float]]:
-    peaks = {name: spec.peak_flops_per_s.get(r.math_dtype) for name, r in GEMM_RECIPES.items()}
-    rates = {f"rate.{name}": peak for name, peak in peaks.items()}
-    rates |= dict.fromkeys(_STREAMS, spec.dram_bytes_per_s)
-    rates |= {"link": spec.link_bytes_per_s, "power": spec.power_limit_w}
-    return {key: [value] for key, value in rates.items() if value is not None}
 
 
 def _rate_row(label: str, by: str, constant: Any, datasheet: float | None) -> dict[str, Any]:

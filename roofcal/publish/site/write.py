@@ -19,8 +19,7 @@ from roofcal.core.records import Calibration, Environment
 from roofcal.publish.site import devices
 from roofcal.publish.site.charts import site_charts
 from roofcal.publish.site.claims import judged_ledgers
-from roofcal.publish.site.language_models import language_model_rows
-from roofcal.publish.site.points import measured_points, modelled_points
+from roofcal.publish.site.points import language_model_rows, measured_points, modelled_points
 from roofcal.publish.site.publications import LeftOut, Publication, read_publications
 from roofcal.publish.verify import files_without_report
 from roofcal.report.kit.templates import FOLDER, packed_json, render

@@ -10,20 +10,14 @@ from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import short_names
 from roofcal.core.records import Session
-from roofcal.fitting.panel_factors import (
-    CardSpread,
-    PanelFactor,
-    PanelReading,
-    card_spreads,
-    panel_factors,
-)
+from roofcal.core.visits.differences import CardSpread
 from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
 from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Row, evidence_of_run, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
-from roofcal.report.data.constants import constants_table
+from roofcal.report.data.panel_factors import READINGS, card_spreads, panel_factors
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
     on_panel_scale,
@@ -54,7 +48,7 @@ class Analysis:
     peers: Sequence[Run] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
     claims: Sequence[Row] = ()
-    panel: Sequence[PanelReading] = ()
+    panel: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(READINGS)))
 
     @property
     def device(self) -> str:
@@ -173,7 +167,7 @@ class Analysis:
         return pd.DataFrame(rows)
 
     @cached_property
-    def panel_factors(self) -> list[PanelFactor]:
+    def panel_factors(self) -> pd.DataFrame:
         """How sessions and cards differ, by the sentinels that they share."""
         return panel_factors(self.panel)
 
@@ -181,12 +175,6 @@ class Analysis:
     def card_spreads(self) -> list[CardSpread]:
         """How much cards differ, by kind of work; empty where no two shared a sentinel."""
         return card_spreads(self.panel)
-
-    @cached_property
-    def constants(self) -> pd.DataFrame:
-        """The table of constants; empty without a calibration."""
-        calibration = self.run.calibration
-        return constants_table(calibration, self.spec) if calibration else pd.DataFrame()
 
 
 def analyse(

@@ -92,8 +92,13 @@ def _tip(column: Column) -> Tip:
     return Tip(column.name, column.hover, "si", column.unit)
 
 
-TAIL_TIPS: Final = tuple(map(_tip, _HOVERED))
+_TAIL_TIPS: Final = tuple(map(_tip, _HOVERED))
 _KERNEL_LETTERS: Final = 90
+
+
+def point_tips(*own: Tip) -> tuple[Tip, ...]:
+    """What is said of a measured point: its shape and recipe, what a figure is of, all the rest."""
+    return (*HEAD_TIPS, *own, *_TAIL_TIPS)
 
 
 def chart_points(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,10 +1,18 @@
-"""What the ops say about themselves for the report: `PAGE` of roofcal/ops/<op>/model.py."""
+"""What the ops say about themselves for the report: `PAGE` of roofcal/ops/<op>/model.py.
+
+And the captions of figures in their words, as Snakemake's own report shows them.
+"""
 
 from functools import cache
+from pathlib import Path
+from typing import Final
 
 from roofcal.ops import BY_NAME, FOLDERS, OPS
 from roofcal.ops.constants import load_part
 from roofcal.ops.declarations import Constant, OpPage
+from roofcal.report.kit.writer import caption_text
+
+FOLDER_OF_SECTIONS: Final = Path(__file__).parents[1] / "sections"
 
 
 @cache
@@ -65,3 +73,24 @@ def constant_ranks() -> dict[str, int]:
 def glossary_ops() -> dict[str, str]:
     """Op -> what it computes, for ops that say so."""
     return {op: page_of(op).meaning for op in FOLDERS if page_of(op).meaning}
+
+
+def caption_files() -> dict[str, Path]:
+    """Key of every figure -> its caption, <section folder>/<key>.md."""
+    files = sorted(FOLDER_OF_SECTIONS.glob("*/*.md"))
+    return {path.stem: path for path in files if not path.stem.endswith(".csv")}
+
+
+def figure_title(figure: str, op: str) -> str:
+    """The title of a figure of an op; raises KeyError for an unknown figure."""
+    return caption_text(caption_files()[figure], caption_words(op))[0]
+
+
+def all_captions() -> dict[str, str]:
+    """reStructuredText of every caption: "<figure>.<op>", or "<figure>" where ops do not differ."""
+    captions: dict[str, str] = {}
+    for figure, path in caption_files().items():
+        texts = {op: caption_text(path, caption_words(op))[1] for op in FOLDERS}
+        differ = len(set(texts.values())) > 1
+        captions |= {f"{figure}.{op}" if differ else figure: text for op, text in texts.items()}
+    return {name: text.replace("`", "``") for name, text in captions.items()}

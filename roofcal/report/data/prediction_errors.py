@@ -5,7 +5,7 @@ normal data, no repetition): other methods of the panel give other numbers, and 
 twenty times would count twenty times.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
@@ -99,28 +99,20 @@ def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
     """
     errors = residuals(frame)
     several = errors.groupby(["op", "model"])["provider"].nunique() > 1
+    columns = [errors[name].to_numpy() for name in ("error", "inside", "score", "faster")]
     rows: list[dict[str, Any]] = []
     for keys in _SUMMED_UP:
-        of_keys = _rows_of_groups(errors, keys)
-        rows += [
-            row for row in of_keys if row["provider"] == ALL or several[row["op"], row["model"]]
-        ]
-    return pd.DataFrame(sorted(rows, key=_place_of), columns=list(COLUMNS))
+        groups: Mapping[Any, Any] = errors.groupby(list(keys), sort=False).indices
+        for values, places in groups.items():
+            row = dict.fromkeys(_KEYS, ALL) | dict(zip(keys, values, strict=True))
+            if row["provider"] == ALL or several[row["op"], row["model"]]:
+                rows.append(row | _statistics(*(column[places] for column in columns)))
 
+    def place(row: Any) -> tuple[Any, ...]:  # what sums up stands before its parts
+        names = ((row[key] != ALL, row[key]) for key in ("recipe", "provider"))
+        return row["op"], row["model"], regime_rank(row["regime"]), *names
 
-def _rows_of_groups(errors: pd.DataFrame, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A row for each value of `keys`; the other keys are summed up."""
-    columns = {name: errors[name].to_numpy() for name in ("error", "inside", "score", "faster")}
-    groups: Mapping[Any, Any] = errors.groupby(list(keys), sort=False).indices
-    for values, positions in groups.items():
-        numbers = _statistics(*(column[positions] for column in columns.values()))
-        yield dict.fromkeys(_KEYS, ALL) | dict(zip(keys, values, strict=True)) | numbers
-
-
-def _place_of(row: Any) -> tuple[Any, ...]:
-    """Sorting key of a row: what sums up stands before what it sums up."""
-    names = ((row[key] != ALL, row[key]) for key in ("recipe", "provider"))
-    return row["op"], row["model"], regime_rank(row["regime"]), *names
+    return pd.DataFrame(sorted(rows, key=place), columns=list(COLUMNS))
 
 
 def regime_rank(name: str) -> tuple[int, str]:

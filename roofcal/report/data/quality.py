@@ -6,7 +6,6 @@ cards differ by the sentinels that they share.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,9 +14,9 @@ import pandas as pd
 
 from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS, cards_by_session
-from roofcal.fitting.panel_factors import PanelFactor, PanelReading
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL, STATES, read_states
+from roofcal.report.data.panel_factors import READINGS
 from roofcal.report.data.tidy import axes_of, ok_rows
 from roofcal.report.kit.numbers import significant
 
@@ -27,6 +26,11 @@ STATES_TABLE: Final = "quality-states"  # id of the table within a chapter: chec
 # Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
 # in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
 LINK, MEMORY, LAUNCH = "links", "memory", "launches"
+_PARTS_OF_A_SESSION: Final = {
+    "busy": "timed_s",
+    "starting": "starting_s",
+    "compiling": "compiling_s",
+}
 POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full clock"
 
 
@@ -108,33 +112,26 @@ def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
 
 def panel_readings(
     frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
-) -> list[PanelReading]:
+) -> pd.DataFrame:
     """Every repetition of every sentinel of a run; an op and its probe share sentinels.
 
     A sentinel is of the kind of work that most of its repetitions are of.
     """
+    kinds: dict[str, str] = {}
     readings = []
     for op, frame in frames.items():
         drift = sentinel_drift(frame)
         cards = cards_by_session(sessions[op])
         for names, rows in by_sentinel(drift) if len(drift) else ():
             sentinel = " ".join(map(str, (BY_NAME[op].folder, *names[1:])))
-            kind = str(kinds_of_work(rows).mode().iloc[0])
-            readings += [
-                PanelReading(
-                    kind=kind,
-                    sentinel=sentinel,
-                    session=str(session),
-                    card=cards.get(str(session), ""),
-                    seconds=float(seconds),
-                )
-                for session, seconds in zip(rows["session_id"], rows["median_s"], strict=True)
-            ]
-    kinds = {reading.sentinel: reading.kind for reading in readings}  # op and probe agree
-    return [replace(reading, kind=kinds[reading.sentinel]) for reading in readings]
+            kinds[sentinel] = str(kinds_of_work(rows).mode().iloc[0])
+            for session, seconds in zip(rows["session_id"], rows["median_s"], strict=True):
+                readings.append((sentinel, str(session), cards.get(str(session), ""), seconds))
+    table = pd.DataFrame(readings, columns=list(READINGS[1:]))
+    return table.assign(kind=table["sentinel"].map(kinds))  # op and probe agree
 
 
-def on_panel_scale(frame: pd.DataFrame, factors: Sequence[PanelFactor]) -> pd.DataFrame:
+def on_panel_scale(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:
     """A tidy frame with its times on the scale of the mean card, beside those as measured.
 
     panel_factor  how much longer work of that kind took in the session of the point
@@ -143,13 +140,12 @@ def on_panel_scale(frame: pd.DataFrame, factors: Sequence[PanelFactor]) -> pd.Da
     Both are empty where the session shares no sentinel with another, and for times that combine
     several sessions. A frame without any factor is returned as it is.
     """
-    known = {(f.session, f.kind): f.factor for f in factors if f.session}
-    if frame.empty or not known:
+    known = factors[factors["session_id"] != ""].set_index(["session_id", "kind"])["factor"]
+    if frame.empty or known.empty:
         return frame
-    keys = zip(frame["session_id"], kinds_of_work(frame), strict=True)
+    keys = pd.MultiIndex.from_arrays([frame["session_id"], kinds_of_work(frame)])
     of_one_session = frame[INTERVAL_HOLDS].isin([HOLDS["samples"], HOLDS["visits"]])
-    values = pd.Series([known.get(key, np.nan) for key in keys], index=frame.index, dtype=float)
-    values = values.where(of_one_session)
+    values = pd.Series(known.reindex(keys).to_numpy(), index=frame.index).where(of_one_session)
     if values.isna().all():
         return frame
     return frame.assign(panel_factor=values, panel_s=frame["median_s"] / values)
@@ -196,49 +192,41 @@ def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
     between_s           idle between the end of the session before on the same card and this one,
                         as where its kernels were still compiled
     """
-    told = {
-        op: [s for s in of_op if s.wall_s and s.starting_s is not None]
+    told = [
+        (op, s, _seconds(s.started_utc), _seconds(s.finished_utc or ""))
         for op, of_op in sessions.items()
-    }
-    ends = _ends_of_sessions([s for of_op in told.values() for s in of_op])
-    rows = [_waiting_row(op, of_op, ends) for op, of_op in told.items() if of_op]
-    rows.sort(key=lambda row: row.pop("first"))
-    return pd.DataFrame(rows)
-
-
-def _waiting_row(
-    op: str, sessions: Sequence[Session], ends: Mapping[str | None, Sequence[float]]
-) -> dict[str, Any]:
-    wall_s = wall_seconds(sessions)
-    shares = {
-        "busy_fraction": sum(s.timed_s or 0.0 for s in sessions) / wall_s,
-        "starting_fraction": sum(s.starting_s or 0.0 for s in sessions) / wall_s,
-        "compiling_fraction": sum(s.compiling_s or 0.0 for s in sessions) / wall_s,
-    }
-    starts = [start for s in sessions if (start := _seconds(s.started_utc)) is not None]
-    between = [
-        start - max(earlier)
-        for s in sessions
-        if (start := _seconds(s.started_utc)) is not None
-        and (earlier := [end for end in ends[s.device_uuid] if end <= start])
+        for s in of_op
+        if s.wall_s and s.starting_s is not None
     ]
-    return {
-        "first": min(starts, default=0.0),
-        "op": op,
-        "wall_s": wall_s,
-        **shares,
-        "preparing_fraction": max(0.0, 1.0 - sum(shares.values())),
-        "between_s": sum(between) if between else None,
-    }
-
-
-def _ends_of_sessions(sessions: Sequence[Session]) -> dict[str | None, list[float]]:
-    """By card, when sessions ended, in seconds since the epoch."""
-    ends: dict[str | None, list[float]] = {s.device_uuid: [] for s in sessions}
-    for session in sessions:
-        end = _seconds(session.finished_utc or "")
-        ends[session.device_uuid] += [end] if end is not None else []
-    return ends
+    rows = []
+    for op in dict.fromkeys(op for op, *_ in told):
+        own = [(session, start) for of, session, start, _ in told if of == op]
+        wall_s = wall_seconds([session for session, _ in own])
+        shares = {
+            f"{part}_fraction": sum(getattr(session, field) or 0.0 for session, _ in own) / wall_s
+            for part, field in _PARTS_OF_A_SESSION.items()
+        }
+        between = [
+            start - max(earlier)
+            for session, start in own
+            if start is not None
+            and (
+                earlier := [
+                    end
+                    for _, other, _, end in told
+                    if other.device_uuid == session.device_uuid and end is not None and end <= start
+                ]
+            )
+        ]
+        row = {
+            "op": op,
+            "wall_s": wall_s,
+            **shares,
+            "preparing_fraction": max(0.0, 1.0 - sum(shares.values())),
+            "between_s": sum(between) if between else None,
+        }
+        rows.append((min((start for _, start in own if start is not None), default=0.0), row))
+    return pd.DataFrame([row for _, row in sorted(rows, key=lambda pair: pair[0])])
 
 
 def readable_states(frame: pd.DataFrame) -> "pd.Series[Any]":

@@ -27,11 +27,6 @@ def text(key: str, label: str, about: str = "") -> Column:
     return Column(key=key, label=label, about=about)
 
 
-def texts(*keys: str) -> tuple[Column, ...]:
-    """Columns of words under their own names."""
-    return tuple(text(key, key.replace("_", " ")) for key in keys)
-
-
 def wide(key: str, label: str) -> Column:
     """A column of sentences."""
     return Column(key=key, label=label, kind="wide")
@@ -94,20 +89,36 @@ def ratio(key: str, label: str, about: str = "", *, digits: int | None = None) -
     return Column(key=key, label=label, kind="number", show=show, about=about)
 
 
-SIZES: Final = counts("m", "n", "k")
-TFLOPS: Final = number("achieved_flops_per_s", "achieved", "TFLOP/s", 1e-12)
-TBPS: Final = number("achieved_bytes_per_s", "achieved", "TB/s", 1e-12, about="least bytes / time")
-HOLDS_COLUMN: Final = text(
-    "interval_holds",
-    "interval covers",
-    "how far it can be trusted: in this visit, in later visits of this session, in another session "
-    "on this card, on another card of this model",
-)
-STATES_COLUMN: Final = Column(
-    key="states",
-    label="states",
-    unit=MICROSECONDS,
-    about="times of visits more than 5 % apart, and the number of visits in each state",
-)
-CLOCK: Final = number("sm_clock_hz", "SM clock", "MHz", 1e-6, 4)
-POWER: Final = number("power_w", "power", "W", 1)
+# Columns that several tables have under one label; others of `named` are words.
+_SHARED: Final = {
+    column.key: column
+    for column in (
+        *counts("m", "n", "k", "points", "shapes", "sentinels"),
+        count("world_size", "devices"),
+        text("protocol", "timed by"),
+        number("achieved_flops_per_s", "achieved", "TFLOP/s", 1e-12),
+        number("achieved_bytes_per_s", "achieved", "TB/s", 1e-12, about="least bytes / time"),
+        ratio("speedup", "speed-up"),
+        ratio("speedup_low", "low"),
+        ratio("speedup_high", "high"),
+        text(
+            "interval_holds",
+            "interval covers",
+            "how far it can be trusted: in this visit, in later visits of this session, in another "
+            "session on this card, on another card of this model",
+        ),
+        Column(
+            key="states",
+            label="states",
+            unit=MICROSECONDS,
+            about="times of visits more than 5 % apart, and the number of visits in each state",
+        ),
+        number("sm_clock_hz", "SM clock", "MHz", 1e-6, 4),
+        number("power_w", "power", "W", 1),
+    )
+}
+
+
+def named(*keys: str) -> tuple[Column, ...]:
+    """Columns that several tables have, and columns of words under their own names."""
+    return tuple(_SHARED.get(key) or text(key, key.replace("_", " ")) for key in keys)

@@ -1,7 +1,7 @@
 """The blocks and the CSV files that a run has in the report."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,6 @@ def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[FigureB
     return figure, table
 
 
-def csv_tables(analysis: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
+def csv_tables(analysis: Analysis) -> list[tuple[str, pd.DataFrame]]:
     """(file name, table) of all that a run has beside the page."""
-    for table in Chapter(analysis, ANCHOR).csv_tables():
-        yield table.name, table.labelled(analysis)
+    return Chapter(analysis, ANCHOR).labelled_tables()

@@ -1,4 +1,4 @@
-"""What stands in a drawn figure."""
+"""What stands in a drawn figure, and texts for people in letters that a test can type."""
 
 from roofcal.report.kit.charts import Chart
 from roofcal.report.kit.writer import Picture
@@ -13,3 +13,12 @@ def drawn(picture: Picture | None) -> Picture:
 def charted(picture: Picture | None) -> Chart:
     """Its chart."""
     return drawn(picture).chart
+
+
+def plain(text: str) -> str:
+    """A text for people with plain spaces, x, u and - for its signs."""
+    return text.translate(
+        str.maketrans(
+            "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{MICRO SIGN}\N{MINUS SIGN}", " xu-"
+        )
+    )

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import read_single_record, write_records
 from roofcal.core.records import (
     Calibration,
@@ -24,6 +27,8 @@ from roofcal.core.visits.rows import merged_visits
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import current_equations
 from roofcal.ops.regimes import gemm_regime
+from roofcal.points.run import load_run
+from roofcal.report.data.analysis import Analysis, analyse
 
 GPU = Environment(
     device="nvidia-h200",
@@ -232,6 +237,14 @@ class MadeUpRun:
         if self.constants:
             write_records(folder / "calibration.jsonl", [self.calibration()])
         return folder
+
+    def table(self, root: Path, op: str = "gemm") -> pd.DataFrame:
+        """The tidy frame of an op, by way of the run folder."""
+        return load_run(self.write(root)).points(op).table
+
+    def analysed(self, root: Path, spec: DeviceSpec | None = None) -> Analysis:
+        """Its tables, by way of the run folder."""
+        return analyse(load_run(self.write(root)), spec)
 
     def session(self, op: str) -> Session:
         """The one session of an op: 60 s of which 39 s were timed."""

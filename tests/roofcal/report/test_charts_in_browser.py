@@ -10,10 +10,8 @@ from roofcal.report.kit.blocks import FigureBlock
 from roofcal.report.kit.charts import Tip
 from roofcal.report.kit.templates import FOLDER, _environment
 from roofcal.report.kit.vega import page_charts
-from tests.browser import CHROMIUM, Browser
+from tests.browser import Browser
 from tests.roofcal.report.kit.test_charts import HOSTILE, chart
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 
 PAGE = """
 {% extends "base.html.j2" %}
@@ -97,18 +95,19 @@ def point_at(browser: Browser, dot: int) -> None:
     browser.call("Input.dispatchMouseEvent", type="mouseMoved", **place)
 
 
-def test_a_point_under_the_pointer_says_what_it_is(opened: Browser) -> None:
+def test_a_point_under_the_pointer_says_what_it_is_as_text_and_leads_to_its_record(
+    opened: Browser,
+) -> None:
     assert opened.run("[visible(), tip.hidden]") == [4, True]
     point_at(opened, 1)
     opened.wait_for("!tip.hidden")
     assert "24.69\N{NO-BREAK SPACE}\N{MICRO SIGN}s" in opened.run("tip.innerText")
-
-
-def test_a_point_leads_to_its_record(opened: Browser) -> None:
-    point_at(opened, 1)
-    opened.wait_for("!tip.hidden")
     link = "details.html#table=a-points-gemm&filter=p1"
     assert opened.run("tip.querySelector('a').getAttribute('href')") == link
+    assert HOSTILE in opened.run("tip.textContent")
+    assert opened.run("[legend(0).textContent, legend(1).textContent]") == ["bf16", HOSTILE]
+    assert opened.run("chart.getAttribute('aria-label')") == HOSTILE
+    assert opened.run("document.images.length") == 0
 
 
 def test_an_entry_of_the_legend_hides_and_shows_its_points(opened: Browser) -> None:
@@ -119,15 +118,6 @@ def test_an_entry_of_the_legend_hides_and_shows_its_points(opened: Browser) -> N
     assert opened.run("tip.hidden"), "a hidden point answered"
     opened.run("legend(1).click()")
     opened.wait_for("visible() === 4")
-
-
-def test_texts_of_records_are_texts(opened: Browser) -> None:
-    point_at(opened, 1)
-    opened.wait_for("!tip.hidden")
-    assert HOSTILE in opened.run("tip.textContent")
-    assert opened.run("[legend(0).textContent, legend(1).textContent]") == ["bf16", HOSTILE]
-    assert opened.run("chart.getAttribute('aria-label')") == HOSTILE
-    assert opened.run("document.images.length") == 0
 
 
 def test_the_keyboard_reads_points_and_reaches_the_table(opened: Browser) -> None:
@@ -145,14 +135,6 @@ def test_a_chart_zooms_and_comes_back(opened: Browser) -> None:
     opened.wait_for(f"spread() > {before * 1.05}")
     opened.run("zoom(2).click()")
     opened.wait_for(f"Math.abs(spread() - {before}) < 1")
-
-
-def test_a_chart_is_drawn_when_it_comes_into_view(chromium: Browser, page: Path) -> None:
-    chromium.open(page)
-    chromium.wait_for("window.vegaEmbed")
-    assert chromium.run("document.querySelector('.chart').dataset.drawn") is None
-    chromium.run("document.querySelector('.chart').scrollIntoView()")
-    chromium.wait_for("document.querySelector('.chart').dataset.drawn")
 
 
 def test_a_chart_that_nobody_saw_is_drawn_before_the_page_is_laid_out_for_print(

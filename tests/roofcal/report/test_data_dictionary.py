@@ -17,13 +17,11 @@ from roofcal.claims import load_claims
 from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Telemetry
 from roofcal.ops import OPS
 from roofcal.points.columns import columns_of
-from roofcal.points.run import load_run
 from roofcal.report.data import prediction_errors
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import energy, gathered, linear_accuracy, llm_sweep, quality
+from roofcal.report.sections import energy, gathered, linear_accuracy, llm_sweep, mixed, quality
 from roofcal.report.sections.claims import claims_table
-from roofcal.report.sections.mixed import tables as mixed
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import csv_tables
 from tests.roofcal.report.narrow import narrow_run
@@ -70,7 +68,7 @@ def written(analysis: Analysis, tmp_path_factory: pytest.TempPathFactory) -> dic
     root = tmp_path_factory.mktemp("tables")
     published = measured_run(root / "published", suffix=".jsonl.gz")
     health = analyse(measured_run(root / "own"), None, peers=[published])
-    mixed = analyse(load_run(narrow_run().write(root / "narrow")), None)
+    mixed = narrow_run().analysed(root / "narrow")
     columns: dict[str, Any] = {}
     for one in (mixed, health, analysis):
         columns |= {name: list(frame.columns) for name, frame in csv_tables(one) if len(frame)}

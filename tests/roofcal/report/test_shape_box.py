@@ -31,10 +31,9 @@ from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.shape_box import _points, family_record, shape_box_data
-from tests.browser import CHROMIUM, Browser
+from tests.browser import Browser
 from tests.paths import ROOT
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 PUBLISHED = next((ROOT / "reports/published/nvidia-h200").glob("*/environment.jsonl")).parent
 ANSWER = ("boundBy", "unprobed", "total", "low", "high", "doublings")
 
@@ -62,6 +61,20 @@ def ask(chromium: Browser, tmp_path: Path) -> Callable[[str], Any]:
     page.write_text(f"<!doctype html><script>{model}</script>")
     chromium.open(page)
     return chromium.run
+
+
+@pytest.fixture
+def predict(ask: Callable[[str], Any]) -> Callable[..., list[float]]:
+    """The time of an option at each of several shapes, on 132 compute units."""
+
+    def totals(option: dict[str, Any], shapes: list[dict[str, int]]) -> list[float]:
+        seconds: list[float] = ask(
+            f"{json.dumps(shapes)}.map((shape) =>"
+            f" productModel.predict({json.dumps(option)}, shape, {{ compute_units: 132 }}).total)"
+        )
+        return seconds
+
+    return totals
 
 
 def random_shapes(count: int) -> list[dict[str, int]]:
@@ -102,7 +115,6 @@ def python_answers(
     return answers
 
 
-@needs_chromium
 def test_the_browser_predicts_what_python_predicts(
     ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
@@ -141,10 +153,9 @@ def test_the_browser_predicts_what_python_predicts(
     assert kinds == {True, False}
 
 
-@needs_chromium
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_browser_knows_every_family_of_tiles_and_every_constant(
-    ask: Callable[[str], Any], published: dict[str, Any], family: str
+    predict: Callable[..., list[float]], published: dict[str, Any], family: str
 ) -> None:
     shapes = random_shapes(120)
     place = list(FAMILIES).index(family)
@@ -161,37 +172,12 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     further |= {"near_bytes": 4e6, "far": 0.4}
     constants = further | option["constants"]
     declared = family_record(list(FAMILIES.values())[place])
-    asked = option | declared | {"constants": constants}
-    in_browser = ask(
-        f"{json.dumps(shapes)}.map((shape) =>"
-        f" productModel.predict({json.dumps(asked)}, shape, {{ compute_units: 132 }}).total)"
-    )
+    in_browser = predict(option | declared | {"constants": constants}, shapes)
     m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
     totals = parts_of_family(constants, family, "fp8_axiswise", (m, n, k), 132).total
     assert in_browser == pytest.approx(totals.tolist(), rel=1e-9, abs=0)
 
 
-@needs_chromium
-def test_the_browser_refuses_too_few_tokens_as_python_does(
-    ask: Callable[[str], Any], published: dict[str, Any]
-) -> None:
-    op, provider, recipe = BY_NAME["mixed_gemm"], "triton_specialised", "int4_groupwise_g128"
-    option = {
-        "provider": provider,
-        "recipe": recipe,
-        "least_sizes": op.least_sizes(provider, recipe),
-    }
-    option["multiples"] = op.size_multiples(provider, recipe)
-    shapes = [{"m": m, "n": 4096, "k": k} for m in (16, 17) for k in (4096, 4095)]
-    reasons = ask(
-        f"{json.dumps(shapes)}.map((shape) => productModel.refusal({json.dumps(option)}, shape))"
-    )
-    assert reasons == [refusal(op, provider, recipe, shape) for shape in shapes]
-    assert [reason is None for reason in reasons] == [False, False, True, False]
-    assert published["options"][0]["least_sizes"] == {}
-
-
-@needs_chromium
 def test_a_provider_for_larger_shapes_is_named_only_where_no_option_runs(
     ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
@@ -208,15 +194,28 @@ def test_a_provider_for_larger_shapes_is_named_only_where_no_option_runs(
         )
         return answer
 
+    spec, recipe = BY_NAME["mixed_gemm"], "int4_groupwise_g128"
+    option = {"least_sizes": spec.least_sizes(larger, recipe), "provider": larger}
+    option |= {"multiples": spec.size_multiples(larger, recipe), "recipe": recipe}
+    shapes = [{"m": m, "n": 4096, "k": k} for m in (16, 17) for k in (4096, 4095)]
+    reasons = ask(
+        f"{json.dumps(shapes)}.map((shape) => productModel.refusal({json.dumps(option)}, shape))"
+    )
+    assert reasons == [refusal(spec, larger, recipe, shape) for shape in shapes]
+    assert [reason is None for reason in reasons] == [False, False, True, False]
     assert names([own, other], 32) == [["triton"], []]
     assert [sorted(side) for side in names([own, other], 33)] == [["triton", larger], []]
     assert names([other], 32) == [[], [larger]]
+    far = ask(
+        f"productModel.rank({json.dumps(published)}, {{ m: 16384, n: 4096, k: 4096 }})"
+        ".refused.map((one) => one.reason)"
+    )
+    assert any("doublings beyond every probe" in reason for reason in far)
 
 
-@needs_chromium
 @pytest.mark.parametrize("family", mixed_gemm.FAMILIES)
 def test_the_browser_knows_every_way_to_cut_narrow_weights(
-    ask: Callable[[str], Any], published: dict[str, Any], family: str
+    predict: Callable[..., list[float]], published: dict[str, Any], family: str
 ) -> None:
     shapes = [
         {"m": min(1024, one["m"]), "n": one["n"], "k": -(-one["k"] // 128) * 128}
@@ -224,45 +223,23 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
     ]
     constants = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
     constants |= {"block_columns": 900.0, "beside": 0.7, "ragged": 0.3, "turn_s": 2e-6}
-    constants |= {
-        "block_s": 3e-6,
-        "halving_s": 1e-6,
-        "part_s": 1e-6,
-        "unit_s": 5e-7,
-        "direct_s": 2e-6,
-    }
+    constants |= {"block_s": 3e-6, "halving_s": 1e-6, "part_s": 1e-6, "unit_s": 5e-7}
+    constants |= {"direct_s": 2e-6}
     declared = family_record(mixed_gemm.FAMILIES[family]) | {"constants": constants}
     m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
     options = [one for one in published["options"] if one["provider"] == "triton"]
     options = [one for one in options if one["op"] == "mixed_gemm"]
     assert len(options) == 4
     for option in options:
-        asked = json.dumps(option | declared)
-        in_browser = ask(
-            f"{json.dumps(shapes)}.map((shape) =>"
-            f" productModel.predict({asked}, shape, {{ compute_units: 132 }}).total)"
-        )
+        in_browser = predict(option | declared, shapes)
         parts = mixed_gemm.evaluate(constants, family, 132, option["recipe"], (m, n, k))
         assert in_browser == pytest.approx(parts.total.tolist(), rel=1e-9, abs=0)
 
 
-@needs_chromium
-def test_the_ranking_is_by_time_and_leaves_out_what_lies_far_beyond_its_probes(
-    ask: Callable[[str], Any], published: dict[str, Any]
-) -> None:
-    device = f"const device = {json.dumps(published)}"
-    ranked, refused = ask(
-        f"""(() => {{ {device};
-          const {{ ranked, refused }} = productModel.rank(device, {{ m: 16384, n: 4096, k: 4096 }});
-          return [ranked.map((one) => one.total), refused.map((one) => one.reason)]; }})()"""
-    )
-    assert ranked == sorted(ranked)
-    assert any("doublings outside the probed range" in reason for reason in refused)
-
-
 def test_the_first_shape_is_the_largest_that_the_probes_of_the_device_span(
-    published: dict[str, Any],
+    published: dict[str, Any], bare: Path
 ) -> None:
+    assert shape_box_data(analyse(load_run(bare), None), "cpu") is None, "it is not calibrated"
     assert published["first_side"] == 4096
     run = load_run(PUBLISHED)
     assert run.calibration is not None
@@ -275,11 +252,6 @@ def test_the_first_shape_is_the_largest_that_the_probes_of_the_device_span(
         assert data["first_side"] == side
 
 
-def test_a_run_without_a_calibration_has_no_shape_box(bare: Path) -> None:
-    assert shape_box_data(analyse(load_run(bare), None), "cpu") is None
-
-
-@needs_chromium
 def test_a_calibration_that_lacks_a_constant_ranks_nothing_by_it(
     ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
@@ -333,7 +305,6 @@ def rows_of(chromium: Browser) -> list[list[str]]:
     return rows
 
 
-@needs_chromium
 def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
     chromium: Browser, box: Opened
 ) -> None:
@@ -349,6 +320,8 @@ def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
     recipes = [row[1] for row in typed]
     assert len(set(recipes)) == len(recipes) > 4
     assert any(recipe.startswith("fp8") for recipe in recipes[:1])
+    (bf16,) = [row for row in box("m=4096&n=4096&k=4096&op=gemm") if row[1] == "bf16"]
+    assert bf16[-1].startswith("this shape (predicted "), "the nearest measured point"
 
     rows = box("m=8192&n=4096&k=4096&op=gemm")
     assert [row[1:9] for row in rows[:3]] == [row[1:9] for row in typed[:3]]
@@ -356,31 +329,23 @@ def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
     assert chromium.errors == []
 
 
-@needs_chromium
-def test_the_nearest_measured_point_stands_beside_an_answer(box: Opened) -> None:
-    by_recipe = {row[1]: row[-1] for row in box("m=4096&n=4096&k=4096&op=gemm")}
-    assert by_recipe["bf16"].startswith("this shape (predicted ")
-
-
 def test_measured_points_are_those_that_predict_and_advise_count_in() -> None:
     run = load_run(PUBLISHED)
     frames = {op.name: run.points(op.name).table for op in OPS if op.computes == "product"}
     analysis = Analysis(run=run, spec=h200(), frames=frames, sessions={})
-    in_box = {
-        key: (point.median_s, point.low_s, point.high_s, point.predicted_s)
-        for key, point in by_key(_points(analysis)).items()
-    }
-    in_tables = {
-        key: (point.median_s, point.low_s, point.high_s, point.predicted_s)
-        for key, point in measured_by_key(RunFolder.at(PUBLISHED)).items()
-        if key[0] == "product"
-    }
+    in_box, in_tables = (
+        {
+            key: (point.median_s, point.low_s, point.high_s, point.predicted_s)
+            for key, point in points.items()
+            if key[0] == "product"
+        }
+        for points in (by_key(_points(analysis)), measured_by_key(RunFolder.at(PUBLISHED)))
+    )
     assert in_box == in_tables
     median_s = in_box["product", "cublaslt", "fp8_axiswise", 8192, 8192, 8192][0]
     assert f"{1e6 * median_s:.1f}" == "848.6", "of the row, which holds its sentinels"
 
 
-@needs_chromium
 def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
     chromium: Browser, box: Opened
 ) -> None:
@@ -400,17 +365,10 @@ def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
     assert [row[1] for row in rows if "int4" in row[1]] == [r for r in advised if "int4" in r]
 
 
-@needs_chromium
 def test_a_shape_beyond_the_probes_is_called_extrapolated(chromium: Browser, box: Opened) -> None:
-    rows = box("m=131072&n=131072&k=131072")
-    assert "doublings: treat as a guess" in rows[0][4]
+    assert "doublings: treat as a guess" in box("m=131072&n=131072&k=131072")[0][4]
     assert ", extrapolated" in chromium.run(SAID)
-
-
-@needs_chromium
-def test_an_op_that_lies_farther_outside_than_another_is_ranked_when_it_is_chosen(
-    chromium: Browser, box: Opened
-) -> None:
+    # an op that lies farther outside than another is ranked when it is chosen
     first, *_ = box("m=4096&n=28672&k=8192&op=mixed_gemm")
     assert first[1].startswith(("int4", "fp8"))
     assert "extrapolated by" in first[4]
@@ -439,7 +397,6 @@ def simple(chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Any:
     return rows
 
 
-@needs_chromium
 def test_the_interval_of_every_other_recipe_is_looked_at(chromium: Browser, simple: Any) -> None:
     two = ("fp8_axiswise", 1e-4, 1.01), ("bf16", 2e-4, 1.01)
     simple(*two)
@@ -448,7 +405,6 @@ def test_the_interval_of_every_other_recipe_is_looked_at(chromium: Browser, simp
     assert "the interval of fp8_rowwise overlaps it" in chromium.run(SAID)
 
 
-@needs_chromium
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
@@ -462,7 +418,6 @@ def test_a_time_has_three_digits_and_no_exponent(simple: Any, seconds: float, te
     assert simple(("bf16", seconds, 1.0))[0][3].replace("\u00a0", " ") == text
 
 
-@needs_chromium
 def test_a_link_for_a_device_that_is_not_there_says_so(chromium: Browser, box: Opened) -> None:
     box("m=4096&n=4096&k=4096&device=nvidia-h9000")
     assert chromium.run(SAID).startswith(
@@ -473,15 +428,15 @@ def test_a_link_for_a_device_that_is_not_there_says_so(chromium: Browser, box: O
     assert not chromium.run(SAID).startswith("The link asks")
 
 
-@needs_chromium
 def test_what_is_no_shape_is_refused_in_a_sentence(
     chromium: Browser, published: dict[str, Any], tmp_path: Path
 ) -> None:
     page = write_box(tmp_path, [published])
-    chromium.open(page, "m=0.5&n=4096&k=4096")
-    chromium.wait_for(SAID)
-    assert chromium.run(SAID) == "m = \u201c0.5\u201d is not a whole number from 1 to 2^30"
-    chromium.open(page, "m=16&n=4096&k=%3Cimg%20src%3Dx%3E")
-    chromium.wait_for(SAID)
-    assert "k = \u201c<img src=x>\u201d is not a whole number" in chromium.run(SAID)
+    for fragment, says in (
+        ("m=0.5&n=4096&k=4096", "m = \u201c0.5\u201d is not a whole number from 1 to 2^30"),
+        ("m=16&n=4096&k=%3Cimg%20src%3Dx%3E", "k = \u201c<img src=x>\u201d is not a whole"),
+    ):
+        chromium.open(page, fragment)
+        chromium.wait_for(SAID)
+        assert chromium.run(SAID).startswith(says)
     assert chromium.run("document.querySelectorAll('#shape-box img').length") == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.points.run import load_run
-from roofcal.report.figure_captions import figure_title
+from roofcal.report.data.op_pages import figure_title
 from tests.paths import ROOT
 from tests.roofcal.report.pages import unpack
 

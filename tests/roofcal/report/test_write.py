@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,8 +13,8 @@ import pytest
 from roofcal.core.jsonl import write_records
 from roofcal.points.run import RunError, load_run
 from roofcal.report.data.analysis import analyse
+from roofcal.report.data.op_pages import caption_files
 from roofcal.report.data.provenance import ReportError
-from roofcal.report.figure_captions import caption_files
 from roofcal.report.sections import llm
 from roofcal.report.write import in_page_order, write_report
 from tests.roofcal.report.conftest import DEVICES
@@ -81,12 +82,8 @@ def page(text: str) -> Page:
     return parsed
 
 
-def test_tags_nest(page: Page) -> None:
-    assert page.crossed == []
-    assert page.open == []
-
-
-def test_no_markdown_is_left_in_the_text(text: str) -> None:
+def test_tags_nest_and_no_markdown_is_left_between_them(page: Page, text: str) -> None:
+    assert page.crossed == page.open == []
     assert literal_markdown(text) == []
 
 
@@ -102,11 +99,6 @@ def test_nothing_is_loaded_from_outside(page: Page, text: str) -> None:
     assert re.findall(r"url\((?!#)", text) == []
     script = "".join(re.findall(r"<script>(.*?)</script>", text, re.DOTALL))
     assert not re.search(r"fetch|XMLHttpRequest|import\(|https?:", script)
-
-
-def test_the_pages_are_small(report: Path) -> None:
-    assert report.stat().st_size < 2.5e6
-    assert report.with_name("details.html").stat().st_size < 2.5e6
 
 
 def test_links_lead_somewhere_and_ids_are_unique(page: Page, report: Path) -> None:
@@ -148,26 +140,17 @@ def test_questions_without_an_answer_are_folded(report: Path) -> None:
     assert "Not answered by these records: Do narrow weights pay?" in text
 
 
-def test_every_figure_has_a_text_alternative_and_a_caption(page: Page, text: str) -> None:
+def test_figures_and_tables_have_texts_and_captions(page: Page, text: str) -> None:
     charts = [a for a in page.of("div") if a.get("class") == "chart"]
     drawings = [*page.of("svg"), *charts]
     assert len(drawings) == len(page.of("figure")) == len(page.of("figcaption")) > 6
     assert all(a["role"] in {"img", "group"} for a in drawings)
     assert all(len(str(a["aria-label"])) > 40 for a in drawings)
+    assert all(head.get("scope") == "col" for head in page.of("th"))
+    assert len(page.of("caption")) == len(page.of("table"))
     for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL):
         assert caption.count("<p") >= 3
         assert "python -m roofcal table --device" in caption
-
-
-def test_heads_of_tables_have_a_scope_and_tables_a_caption(page: Page) -> None:
-    assert all(head.get("scope") == "col" for head in page.of("th"))
-    assert len(page.of("caption")) == len(page.of("table"))
-
-
-def test_boxes_that_scroll_can_be_reached_by_keyboard(page: Page) -> None:
-    boxes = [a for a in page.of("div") if a.get("class") in ("box", "drawing")]
-    assert boxes
-    assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-label"] for a in boxes)
 
 
 def test_numbers_carry_their_si_value(page: Page) -> None:
@@ -182,35 +165,22 @@ def test_the_gpu_comes_first_and_names_are_escaped(text: str) -> None:
     assert "<CPU>" not in text
 
 
-def test_both_colour_schemes_and_print_are_styled(text: str) -> None:
-    assert "@media (prefers-color-scheme: dark)" in text
-    assert "@media print" in text
-    assert 'name="viewport"' in text
-
-
-def test_equal_records_give_equal_bytes_on_another_number_of_cores(
+def test_equal_records_give_equal_and_few_bytes_on_another_number_of_cores(
     folder: Path, report: Path, bare: Path, two_cores: None, tmp_path: Path
 ) -> None:
     again = tmp_path / "elsewhere" / "report.html"
     write_report([(folder, folder), (bare, None)], again, DEVICES)
     for name in PAGES:
-        assert again.with_name(name).read_bytes() == report.with_name(name).read_bytes()
+        content = report.with_name(name).read_bytes()
+        assert again.with_name(name).read_bytes() == content
+        assert len(content) < 2.5e6
 
 
 def test_the_tables_stand_beside_the_page(report: Path) -> None:
     names = {path.name for path in (report.parent / "tables").iterdir()}
-    assert {
-        "nvidia-h200_gemm.csv",
-        "nvidia-h200_probe_copy.csv",
-        "cpu-made-up_gemm.csv",
-        "error_by_regime.csv",
-        "violations.csv",
-        "not_ok.csv",
-        "speedups.csv",
-        "constants.csv",
-        "method_panel.csv",
-        "quality.csv",
-    } <= names
+    of_ops = {"nvidia-h200_gemm", "nvidia-h200_probe_copy", "cpu-made-up_gemm"}
+    of_all = {"error_by_regime", "violations", "not_ok", "speedups", "constants", "method_panel"}
+    assert {f"{name}.csv" for name in (*of_ops, *of_all, "quality")} <= names
     gemm = pd.read_csv(report.parent / "tables" / "nvidia-h200_gemm.csv")
     assert list(gemm.columns[:3]) == ["op", "provider", "recipe"]
     assert set(gemm["environment_id"]) == {GPU.environment_id}
@@ -235,16 +205,19 @@ def test_two_environments_of_a_device_share_a_table_and_not_an_id(tmp_path: Path
     assert len(pd.read_csv(out.parent / "tables" / "nvidia-h200_gemm.csv")) == 2
 
 
+def measured_in(year: str, **environment: Any) -> MadeUpRun:
+    made_up = MadeUpRun(replace(GPU, **environment))
+    made_up.sessions["gemm"] = {"started_utc": f"{year}-11-21T04:00:00+00:00"}
+    made_up.measure(product(64, 64, 64))
+    return made_up
+
+
 def test_gpus_come_first_and_of_each_the_newest_environment(tmp_path: Path) -> None:
+    cpu = MadeUpRun(CPU)
+    cpu.measure(product(64, 64, 64, device=CPU.device))
     years = {"2.9.1": "2027", "2.12.0": "2025", "2.11.0": "2026"}  # older versions again, later
-    folders = [MadeUpRun(CPU)]
-    for torch, year in years.items():
-        made_up = MadeUpRun(replace(GPU, torch=torch))
-        made_up.sessions["gemm"] = {"started_utc": f"{year}-11-21T04:00:00+00:00"}
-        folders.append(made_up)
-    for made_up in folders:
-        made_up.measure(product(64, 64, 64, device=made_up.environment.device))
-    runs = in_page_order(load_run(made_up.write(tmp_path)) for made_up in folders)
+    made = [measured_in(year, torch=torch) for torch, year in years.items()]
+    runs = in_page_order(load_run(made_up.write(tmp_path)) for made_up in (cpu, *made))
 
     assert [run.environment.torch for run in runs] == ["2.12.0", "2.11.0", "2.9.1", "2.11.0+cpu"]
     newest, older, *_ = (analyse(run, None, peers=runs) for run in runs)
@@ -253,14 +226,9 @@ def test_gpus_come_first_and_of_each_the_newest_environment(tmp_path: Path) -> N
 
 
 def test_of_equal_versions_the_environment_that_was_measured_last_leads(tmp_path: Path) -> None:
-    folders = []
-    for year, limit_w in (("2024", 700.0), ("2026", 650.0), ("2025", 600.0)):
-        made_up = MadeUpRun(replace(GPU, power_limit_w=limit_w))
-        made_up.sessions["gemm"] = {"started_utc": f"{year}-11-21T04:00:00+00:00"}
-        made_up.measure(product(64, 64, 64))
-        folders.append(made_up.write(tmp_path / year))
-    runs = in_page_order(map(load_run, folders))
-
+    limits = {"2024": 700.0, "2026": 650.0, "2025": 600.0}
+    made = [measured_in(year, power_limit_w=limit) for year, limit in limits.items()]
+    runs = in_page_order(load_run(made_up.write(tmp_path)) for made_up in made)
     assert [run.environment.power_limit_w for run in runs] == [650.0, 600.0, 700.0]
     assert [analyse(run, None, peers=runs).is_earlier for run in runs] == [False, True, True]
 

@@ -8,27 +8,24 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import with_protocol
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, count, ratio, seconds, text, texts, wide
+from roofcal.report.kit.columns import named, ratio, seconds, text, wide
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
 
 FILE: Final = "violations.csv"
 CAUSES: Final = (
     text("bound", "roof"),
-    text("op", "op"),
-    count("points", "points"),
+    *named("op", "points"),
     ratio("worst", "faster by at most"),
     wide("cause", "most likely cause"),
 )
 POINTS: Final = (
     text("bound", "roof"),
-    *texts("op", "recipe", "shape", "provider"),
-    text("protocol", "timed by"),
+    *named("op", "recipe", "shape", "provider", "protocol"),
     seconds("median_s", "measured"),
     seconds("bound_s", "least by the roof"),
     ratio("factor", "faster by"),
-    HOLDS_COLUMN,
-    CLOCK,
+    *named("interval_holds", "sm_clock_hz"),
     wide("cause", "most likely cause"),
 )
 

@@ -118,7 +118,10 @@ def _chart(
         layers=[*layers, Layer("dots")],
         tables=tables,
         panels=[Panel(title=title, where={"panel": title}) for title, _ in panels],
-        tips=(*drawing.HEAD_TIPS, drawing.BYTES_TIP, drawing.TIME_TIP, *drawing.TAIL_TIPS),
+        tips=drawing.point_tips(
+            drawing.BYTES_TIP,
+            drawing.TIME_TIP,
+        ),
         legend=legend,
     )
 

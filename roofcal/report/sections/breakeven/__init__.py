@@ -14,7 +14,7 @@ from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import count, counts, ratio, text, texts
+from roofcal.report.kit.columns import count, named, ratio, text
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
 from roofcal.report.kit.styles import PAPER
 from roofcal.report.kit.writer import Picture, SectionWriter
@@ -26,9 +26,9 @@ LABELS: Final = (*_KEYS, "class")
 _ENDS: Final = ("breakeven_m_low", "breakeven_m", "breakeven_m_high")
 NUMBERS: Final = ("m", "n", "k", "speedup", "low", "high", *_ENDS)
 COLUMNS: Final = (
-    *texts("recipe", "pass"),
+    *named("recipe", "pass"),
     text("casts", "casts by"),
-    *counts("n", "k"),
+    *named("n", "k"),
     count(
         "breakeven_m_low",
         "perhaps from m",

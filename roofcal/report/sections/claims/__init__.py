@@ -9,7 +9,7 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import FIELDS, Row, counts_text
 from roofcal.report.kit.blocks import Block, Column, Prose
-from roofcal.report.kit.columns import HOLDS_COLUMN, ratio, wide, written_number
+from roofcal.report.kit.columns import named, ratio, wide, written_number
 from roofcal.report.kit.numbers import count_of
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, Section, filled_table, whole_run
@@ -31,7 +31,7 @@ COLUMNS: Final = (
         "and its 95 % interval; a claim does not hold if all of it is outside of what the "
         "claim allows",
     ),
-    HOLDS_COLUMN,
+    *named("interval_holds"),
     ratio("ours_over_theirs", "ours / theirs"),
     written_number(
         "as_source_shown", "as the source", "as_source", "ours, timed as the source timed it"

@@ -6,21 +6,26 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.core.records import Calibration
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.records import Calibration, Ceiling
+from roofcal.ops.constants import family_of_constant
+from roofcal.ops.declarations import Constant
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.op_pages import constant_ranks, constant_texts
 from roofcal.report.data.provenance import outdated_commands, outdated_text
 from roofcal.report.kit.blocks import Block, Commands, Prose, absence
-from roofcal.report.kit.columns import code, count, fraction, text, texts, wide, written_number
+from roofcal.report.kit.columns import code, count, fraction, named, text, wide, written_number
 from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table, whole_run
+from roofcal.report.section import CsvTable, Section, filled_table
 
 FILE: Final = "constants.csv"
 HEADLINE: Final = (
-    text("of", "of"),
+    *named("of"),
     text("label", "constant"),
     written_number("value", "calibrated", "value_si"),
-    text("unit", "unit"),
+    *named("unit"),
     text("interval", "95 % interval"),
     written_number("datasheet", "datasheet", "datasheet_si"),
     fraction("fraction", "of datasheet"),
@@ -28,12 +33,67 @@ HEADLINE: Final = (
 )
 FULL: Final = (*HEADLINE[:-1], code("name", "name"), text("evidence", "fitted on"))
 PROBE_ERRORS: Final = (
-    *texts("op", "provider", "recipe"),
+    *named("op", "provider", "recipe"),
     count("count", "probes"),
     fraction("mape", "MAPE"),
     fraction("median", "median"),
     fraction("p95", "95th percentile"),
 )
+
+COLUMNS: Final = (
+    *("group", "name", "label", "value", "ci95_low", "ci95_high", "unit", "datasheet"),
+    *("fraction", "choice", "evidence", "headline"),
+)
+DEVICE_GROUP: Final = "device"
+
+
+def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.DataFrame:
+    """One row per constant, those of the device first, then by provider and recipe.
+
+    datasheet and fraction (value / datasheet) are empty for constants that the datasheet does not
+    have, and without a datasheet. `choice` is what a constant of unit "code" stands for.
+    """
+    rows = [_row(name, constant, spec) for name, constant in calibration.constants.items()]
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    order = constant_ranks()
+    is_of_op = table["group"] != DEVICE_GROUP
+    rank = [order.get(str(name).rpartition(".")[2], len(order)) for name in table["name"]]
+    ordered = table.assign(_is_of_op=is_of_op, _rank=rank).sort_values(
+        ["_is_of_op", "group", "_rank", "name"], kind="stable"
+    )
+    return ordered[list(COLUMNS)].reset_index(drop=True)
+
+
+def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any]:
+    """A constant `<prefix>.<provider>.<recipe>.<constant>`; those of the device are one word."""
+    head, _, last = name.rpartition(".")
+    prefix, *group = head.split(".")
+    text = constant_texts(prefix).get(last) or Constant(last, constant.unit, last.replace("_", " "))
+    datasheet = _datasheet(text.datasheet, group[-1] if group else "", spec)
+    return {
+        "group": " ".join(group) or DEVICE_GROUP,
+        "name": name,
+        "label": text.label,
+        "value": constant.value,
+        "ci95_low": constant.ci95_low,
+        "ci95_high": constant.ci95_high,
+        "unit": constant.unit,
+        "datasheet": datasheet,
+        "fraction": constant.value / datasheet if datasheet else None,
+        "choice": family_of_constant(name, constant),
+        "evidence": constant.evidence,
+        "headline": text.headline,
+    }
+
+
+def _datasheet(figure: str | None, recipe: str, spec: DeviceSpec | None) -> float | None:
+    """A figure of the datasheet, in the unit of the constant."""
+    if spec is None or figure is None:
+        return None
+    if figure != "peak":
+        return float(getattr(spec, figure))
+    product = GEMM_RECIPES.get(recipe)
+    return spec.peak_flops_per_s.get(product.math_dtype) if product else None
 
 
 def readable_constants(constants: pd.DataFrame) -> pd.DataFrame:
@@ -79,8 +139,16 @@ def probe_errors_table(calibration: Calibration) -> pd.DataFrame:
     return pd.DataFrame(rows).reindex(columns=columns)
 
 
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
-    calibration, constants = analysis.run.calibration, analysis.constants
+def _contents(analysis: Analysis) -> tuple[Analysis, pd.DataFrame]:
+    """A run and the table of its constants, which is empty without a calibration."""
+    calibration = analysis.run.calibration
+    table = constants_table(calibration, analysis.spec) if calibration else pd.DataFrame()
+    return analysis, table
+
+
+def _blocks(contents: tuple[Analysis, pd.DataFrame], writer: SectionWriter) -> Iterator[Block]:
+    analysis, constants = contents
+    calibration = analysis.run.calibration
     if calibration is None:
         yield absence("This run is not calibrated: it has no calibration.jsonl.")
         return
@@ -102,9 +170,8 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     yield from writer.filled_table("probe-errors", name, errors, PROBE_ERRORS)
 
 
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    constants = analysis.constants
-    return filled_table(FILE, constants.drop(columns="headline") if len(constants) else constants)
+def _tables(contents: tuple[Analysis, pd.DataFrame]) -> Iterator[CsvTable]:
+    return filled_table(FILE, contents[1].drop(columns="headline", errors="ignore"))
 
 
-SECTION = Section("Calibrated constants", "trust", whole_run, _blocks, tables=_tables)
+SECTION = Section("Calibrated constants", "trust", _contents, _blocks, tables=_tables)

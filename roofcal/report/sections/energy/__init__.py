@@ -9,7 +9,7 @@ from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import ok_rows, shape_texts, with_protocol
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import CLOCK, fraction, number, ratio, seconds, text
+from roofcal.report.kit.columns import fraction, named, number, ratio, seconds, text
 from roofcal.report.kit.numbers import count_of, percent, significant, times
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Section, filled_table
@@ -26,23 +26,18 @@ _KEPT: Final = (
 COLUMNS: Final = (*_KEPT, "counter_over_power")
 _LABEL: Final = "board power by NVML, not at the wall"
 RECIPES: Final = (
-    text("op", "op"),
-    text("recipe", "recipe"),
+    *named("op", "recipe"),
     number("points", "points", "", 1),
     number("energy_j_per_flop", "lowest", "pJ/FLOP", 1e12, about=f"of any point; {_LABEL}"),
-    CLOCK,
+    *named("sm_clock_hz"),
     ratio("over_bf16", "of bf16", about="median energy over that of bf16 by the same shape"),
     text("shape", "shape", about="of the point with the lowest energy per FLOP"),
-    text("provider", "provider"),
+    *named("provider"),
 )
 POINTS: Final = (
-    text("op", "op"),
-    text("recipe", "recipe"),
-    text("provider", "provider"),
-    text("shape", "shape"),
-    text("protocol", "timed by"),
+    *named("op", "recipe", "provider", "shape", "protocol"),
     seconds("median_s", "median"),
-    CLOCK,
+    *named("sm_clock_hz"),
     number("board_w", "board", "W", 1, about=_LABEL),
     number(
         "idle_w", "at rest", "W", 1, about="power of the board just before, by its energy counter"

@@ -59,37 +59,28 @@ _OVERLAP: Final = (
     col.fraction("over_product", "over product", signed=True),
 )
 OVERLAP: Final = (
-    col.count("world_size", "devices"),
-    col.text("recipe", "recipe"),
+    *col.named("world_size", "recipe"),
     col.text("mode", "mode", about="graph: captured; eager: launched by the host call by call"),
-    *col.SIZES,
-    col.text("provider", "provider"),
+    *col.named("m", "n", "k", "provider"),
     col.seconds("median_s", "time", "slowest rank"),
     col.seconds("sequence_s", "in sequence", "the library's all-gather, then its product"),
     col.seconds("product_s", "product", "alone, with all rows gathered beforehand"),
     col.seconds("gather_s", "gather", "alone"),
-    col.ratio("speedup", "speed-up"),
-    col.ratio("speedup_low", "low"),
-    col.ratio("speedup_high", "high"),
-    col.HOLDS_COLUMN,
+    *col.named("speedup", "speedup_low", "speedup_high", "interval_holds"),
     *_OVERLAP,
     col.fraction("rank_spread", "ranks apart"),
     col.seconds("predicted_s", "predicted", "calibrated model"),
     col.fraction("predicted_hidden", "predicted hidden", digits=0),
 )
 SUMMARY: Final = (
-    col.count("world_size", "devices"),
-    *col.texts("recipe", "mode", "provider"),
-    col.count("shapes", "shapes"),
+    *col.named("world_size", "recipe", "mode", "provider", "shapes"),
     col.ratio("speedup", "geometric mean"),
     col.ratio("least", "least"),
     col.ratio("most", "most"),
     *_OVERLAP,
 )
 RANKS: Final = (
-    col.count("world_size", "devices"),
-    col.text("provider", "provider"),
-    col.count("points", "points"),
+    *col.named("world_size", "provider", "points"),
     col.fraction("median", "median"),
     col.fraction("worst", "worst"),
 )

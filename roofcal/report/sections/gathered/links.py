@@ -15,7 +15,7 @@ from roofcal.points.roofs import constants_of
 from roofcal.report.data.drawing import TIME_TIP, provider_legend, provider_marker
 from roofcal.report.data.tidy import ok_rows, row_of_largest
 from roofcal.report.kit import charts, styles
-from roofcal.report.kit.columns import count, number, texts
+from roofcal.report.kit.columns import named, number
 from roofcal.report.kit.numbers import MICROSECONDS, binary, count_of, scaled
 from roofcal.report.kit.writer import Picture
 
@@ -25,8 +25,7 @@ _SYMMETRIC_SUFFIX: Final = f"_{SYMMETRIC}"
 _METHODS: Final = ("graph", "wall")  # the first that was measured, as roofcal.ops.probe_link.fit
 
 LINK_CONSTANTS: Final = (
-    *texts("collective", "by"),
-    count("world_size", "devices"),
+    *named("collective", "by", "world_size"),
     number("rate", "rate", "GB/s", 1e-9),
     number("rate_low", "low", "GB/s", 1e-9),
     number("rate_high", "high", "GB/s", 1e-9),

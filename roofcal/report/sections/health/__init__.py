@@ -76,7 +76,14 @@ def health_of_run(
     """
     peer = publication_for(run, peers)
     if peer is None:
-        return Health(state="cannot be told", answer=_answer_without_publication(run))
+        answer = (
+            "These records are the published ones: other cards of this model are compared with "
+            "them."
+            if run.origin == "published"
+            else f"Cannot be told here: no publication of {run.environment.device} is among the "
+            "runs of this report, so there is nothing to compare it with."
+        )
+        return Health(state="cannot be told", answer=answer)
     pairs = [
         (frames[op], peer.points(op).table)
         for op in health_ops()
@@ -91,7 +98,13 @@ def health_of_run(
     state, answer = judge_kinds(kinds, against)
     if len(failing):
         rest = answer.removeprefix("Healthy: ")
-        state, answer = "fails points", f"{_failing_text(failing)} {rest[0].upper()}{rest[1:]}"
+        points_text = count_of(
+            len(failing), "point with a published time has", "points with published times have"
+        )
+        counts = failing["status"].value_counts().to_dict()
+        words = ", ".join(f"{n:,} {str(status).replace('_', ' ')}" for status, n in counts.items())
+        answer = f"Not healthy: {points_text} none here ({words}). {rest[0].upper()}{rest[1:]}"
+        state = "fails points"
     return Health(
         state=state,
         answer=answer,
@@ -115,18 +128,6 @@ def publication_for(run: Run, peers: Sequence[Run]) -> Run | None:
     exact = [p for p in same_device if p.environment.environment_id == own.environment_id]
     ordered = sorted(same_device, key=lambda p: version_key(p.environment.environment_id))
     return next(iter([*exact, *reversed(ordered)]), None)
-
-
-def _answer_without_publication(run: Run) -> str:
-    if run.origin == "published":
-        return (
-            "These records are the published ones: other cards of this model are compared with "
-            "them."
-        )
-    return (
-        f"Cannot be told here: no publication of {run.environment.device} is among the runs of "
-        "this report, so there is nothing to compare it with."
-    )
 
 
 def shared_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -154,13 +155,6 @@ def failing_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """
     is_published = ours["point_id"].isin(ok_rows(published)["point_id"])
     return ours[ours["status"].isin(_FAULTS) & is_published]
-
-
-def _failing_text(failing: pd.DataFrame) -> str:
-    points = count_of(len(failing), "point with a published time", "points with published times")
-    statuses = failing["status"].value_counts().to_dict()
-    words = ", ".join(f"{count:,} {str(s).replace('_', ' ')}" for s, count in statuses.items())
-    return f"Not healthy: {points} {'has' if len(failing) == 1 else 'have'} none here ({words})."
 
 
 def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
@@ -299,11 +293,11 @@ KINDS: Final = (
 )
 POINTS: Final = (
     col.text("kind", "kind of work"),
-    *col.texts("provider", "recipe", "shape"),
+    *col.named("provider", "recipe", "shape"),
     _TIME,
     col.ratio("ratio_low", "95 % from", digits=3),
     col.ratio("ratio_high", "to", digits=3),
-    col.HOLDS_COLUMN,
+    *col.named("interval_holds"),
     col.seconds("median_s", "here"),
     col.seconds("median_s_published", "published"),
     col.ratio("clock", "SM clock"),

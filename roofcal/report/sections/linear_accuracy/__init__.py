@@ -18,7 +18,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import row_of_largest, shape_texts
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence, paragraphs
-from roofcal.report.kit.columns import SIZES, count, decibels, ratio, text
+from roofcal.report.kit.columns import count, decibels, named, ratio, text
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
@@ -45,26 +45,24 @@ _DATA: Final = text("data", "data", about="distribution of x, w and grad_out")
 _DECIBELS: Final = tuple(decibels(name) for name in SQNR)
 ACCURACY: Final = (
     text("label", "recipe"),
-    text("provider", "provider"),
+    *named("provider"),
     _DATA,
-    *SIZES,
+    *named("m", "n", "k"),
     *_DECIBELS,
 )
 ACCUMULATION: Final = (
-    text("product", "product"),
+    *named("product"),
     count("terms", "terms of a sum"),
     text("operands", "scales of its operands"),
     _DATA,
-    text("provider", "provider"),
-    *SIZES,
+    *named("provider", "m", "n", "k"),
     decibels("fast_sqnr_db", "fast"),
     decibels("two_level_sqnr_db", "two-level"),
     decibels("lost_db", "lost by fast"),
 )
 SPEED: Final = (
     text("label", "recipe"),
-    text("provider", "provider"),
-    *SIZES,
+    *named("provider", "m", "n", "k"),
     ratio("speedup", "speed against bf16"),
     *_DECIBELS,
 )
@@ -106,12 +104,12 @@ def recipe_label(name: str) -> str:
     if name in RECIPES:
         return name
     products = recipe(name).products
-    for named in RECIPES:
-        others = recipe(named).products
+    for known in RECIPES:
+        others = recipe(known).products
         if all((p.a, p.b) == (others[o].a, others[o].b) for o, p in products.items()):
             changed = [o for o, p in products.items() if p.summed != others[o].summed]
             where = "" if len(changed) == len(products) else f" in {' and '.join(changed)}"
-            return f"{named}, two-level{where}"
+            return f"{known}, two-level{where}"
     return name
 
 

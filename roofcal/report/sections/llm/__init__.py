@@ -10,7 +10,7 @@ from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import count, number, text, texts
+from roofcal.report.kit.columns import count, named, number, text
 from roofcal.report.kit.numbers import count_of, scaled
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Answer, Section, derived_contents, derived_file
@@ -28,10 +28,10 @@ NUMBERS: Final = (
 )
 _END: Final = "end of the 95 % interval"
 COLUMNS: Final = (
-    *texts("model", "recipe"),
+    *named("model", "recipe"),
     count("tensor_parallel", "tp"),
     count("pipeline_parallel", "pp"),
-    text("fits", "fits"),
+    *named("fits"),
     number("weight_bytes_per_gpu", "weights", "GB per GPU", 1e-9),
     number("first_token_s", "first token", "ms", 1e3, about="one request"),
     number("decode_step_s", "per token", "ms", 1e3, about="one request"),

@@ -1,16 +1,18 @@
 """How to cut language models over GPUs: every cut over tensor parallelism and pipeline stages."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
+from roofcal.ask.llm.csv_table import OUTPUT, PROMPT
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
-from roofcal.ask.llm.sweep import frontier, sweep
+from roofcal.ask.llm.sweep import sweep
 from roofcal.core import paths
-from roofcal.core.language_models import LanguageModel, load_models
+from roofcal.core.language_models import load_models
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
@@ -39,8 +41,6 @@ _TIPS: Final = (
     charts.Tip("first_token_s", "first token", "si", "s"),
 )
 FILE: Final = "llm_sweep.csv"
-PROMPT: Final = 2048
-OUTPUT: Final = 256
 COLUMNS: Final = (
     *("model", "recipe", "tensor_parallel", "pipeline_parallel", "batch", "largest_batch"),
     *("first_token_s", "decode_step_s", "decode_step_low_s", "decode_step_high_s"),
@@ -133,53 +133,21 @@ def _contents(analysis: Analysis) -> DerivedTable:
     recipe = next((name for name in _RECIPES if name in recipes), None)
     if recipe is None:
         return DerivedTable(name=FILE, rows=pd.DataFrame(), command="")
-    rows = [
-        row
-        for model in load_models(paths.MODELS).values()
-        for row in _rows_of_model(model, recipe, sources)
-    ]
+    workload = Workload(batch=1, prompt=PROMPT, output=OUTPUT)
+    rows: list[dict[str, object]] = []
+    for model in load_models(paths.MODELS).values():
+        if model.architecture is None:
+            continue
+        one = Deployment(model=model, recipe=recipe, tensor=1, pipeline=1, workload=workload)
+        with suppress(PredictError):  # too large for a host, or no link to other GPUs
+            rows += sweep(one, sources, calibrated.MODEL).rows()
     command = (
         f"python -m roofcal llm --sweep --device {analysis.device} "
         f"--environment {analysis.environment_id} --recipe {recipe} --model NAME"
     )
     table = pd.DataFrame(rows, columns=list(COLUMNS))
+    table["frontier"] = table["frontier"].map({True: "yes", False: "no"})
     return DerivedTable(name=FILE, rows=table, command=command)
-
-
-def _rows_of_model(
-    model: LanguageModel, recipe: str, sources: Sources
-) -> Iterator[dict[str, object]]:
-    """One row per cut and batch; none for a model that no cut of one host holds."""
-    if model.architecture is None:
-        return
-    deployment = Deployment(
-        model=model,
-        recipe=recipe,
-        tensor=1,
-        pipeline=1,
-        workload=Workload(batch=1, prompt=PROMPT, output=OUTPUT),
-    )
-    try:
-        swept = sweep(deployment, sources, calibrated.MODEL)
-    except PredictError:  # too large for a host, or no link to other GPUs
-        return
-    best = {id(answer) for answer in frontier(swept.answers)}
-    for answer in swept.answers:
-        step = answer.decode.total
-        yield {
-            "model": model.model,
-            "recipe": recipe,
-            "tensor_parallel": answer.deployment.tensor,
-            "pipeline_parallel": answer.deployment.pipeline,
-            "batch": answer.deployment.workload.batch,
-            "largest_batch": answer.memory.largest_batch,
-            "first_token_s": answer.first_token.value_s,
-            "decode_step_s": step.value_s,
-            "decode_step_low_s": step.low_s,
-            "decode_step_high_s": step.high_s,
-            "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
-            "frontier": "yes" if id(answer) in best else "no",
-        }
 
 
 def _blocks(swept: DerivedTable, writer: SectionWriter) -> Iterator[Block]:

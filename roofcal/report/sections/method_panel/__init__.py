@@ -12,22 +12,19 @@ from roofcal.report.data.comparisons import TIME_COLUMNS, holds_of_ratios, ratio
 from roofcal.report.data.drawing import TIME_TIP
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, POWER, ratio, seconds, text, texts
+from roofcal.report.kit.columns import named, ratio, seconds
 from roofcal.report.kit.numbers import count_of, percent, times
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Section, filled_table
 
 FILE: Final = "method_panel.csv"
 COLUMNS: Final = (
-    *texts("recipe", "shape"),
-    text("protocol", "timed by"),
+    *named("recipe", "shape", "protocol"),
     seconds("median_s", "median"),
     ratio("ratio", "to graph, cold"),
     ratio("ratio_low", "low"),
     ratio("ratio_high", "high"),
-    HOLDS_COLUMN,
-    CLOCK,
-    POWER,
+    *named("interval_holds", "sm_clock_hz", "power_w"),
 )
 _RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
 _MARKS: Final = {
@@ -162,7 +159,9 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
         chosen = others[others["protocol"] == protocol]
         # at the power limit, turns let contenders share power; below it there is nothing to share
         parts = _by_power_limit(rows, chosen) if protocol == _ALONE else {"": chosen}
-        spans += [f"{protocol}{limit} {_span(part['ratio'])}" for limit, part in parts.items()]
+        for limit, part in parts.items():
+            ends = dict.fromkeys(times(float(end)) for end in part["ratio"].agg(["min", "max"]))
+            spans.append(f"{protocol}{limit} {' to '.join(ends)}")
     yield f"Ratios: {'; '.join(spans)}."
     if burst:
         yield burst
@@ -176,11 +175,6 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
             f"Times in turns and alone differ by {half} in the median over "
             f"{count_of(len(alone), 'point')}, and by {most} in the 95th percentile."
         )
-
-
-def _span(ratios: "pd.Series[float]") -> str:
-    low, high = times(float(ratios.min())), times(float(ratios.max()))
-    return low if low == high else f"{low} to {high}"
 
 
 def _by_power_limit(rows: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.DataFrame]:

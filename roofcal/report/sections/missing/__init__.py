@@ -8,20 +8,19 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import axes_of, with_protocol
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import count, text, texts, wide
+from roofcal.report.kit.columns import count, named, text, wide
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
 
 FILE: Final = "not_ok.csv"
 REASONS: Final = (
     count("count", "points"),
-    *texts("status", "op", "recipe", "provider"),
+    *named("status", "op", "recipe", "provider"),
     text("example", "for example"),
     wide("reason", "reason"),
 )
 POINTS: Final = (
-    *texts("status", "op", "recipe", "shape", "provider"),
-    text("protocol", "timed by"),
+    *named("status", "op", "recipe", "shape", "provider", "protocol"),
     wide("reason", "reason"),
 )
 _KEYS: Final = ["op", "status", "provider", "recipe"]

@@ -3,32 +3,444 @@
 The question that it answers in three sentences of records, "why is int4 x bf16 decode slower than
 fp8?", is that of NVIDIA/cutlass, "Hopper mixed precision gemm always worse than FP8": weights
 [3584, 8192], groups of 64, 16 tokens. CUTLASS's own kernel is not among the providers.
+
+A chained launch (programmatic dependent launch) starts under the end of the kernel before, so it is
+kept apart from plain ones: `mode` is "plain", or "chained" for int4 kernels that are chained beside
+plain launches of the other formats, which have no chained launch here.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import RECIPES
 from roofcal.core.records import Calibration
-from roofcal.ops import BY_NAME
+from roofcal.ops.constants import calibrated_pairs
+from roofcal.ops.mixed_gemm.model import NarrowParts, narrow_parts
+from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
 from roofcal.points.roofs import COPY, constants_of
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.tidy import row_of_largest, standard_rows
+from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, Prose, absence, paragraphs
-from roofcal.report.kit.numbers import count_of, scaled, times
-from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.kit.columns import count, fraction, named, ratio, seconds, text
+from roofcal.report.kit.numbers import TIMES, count_of, percent, scaled, shape_text, times
+from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Answer, CsvTable, Section
-from roofcal.report.sections.mixed import tables
-from roofcal.report.sections.mixed.figures import draw_bandwidth, draw_crossover, draw_roofs
+
+OP: Final = MIXED_GEMM.name
+CHAINED: Final = "triton_chained"
+OURS: Final = ("triton", CHAINED)
+MODES: Final = ("plain", "chained")
+KINDS: Final = ("measured", "predicted")
+FORMATS: Final = ("bf16", "fp8", "int4")
+TOKENS: Final[NDArray[np.float64]] = np.arange(1.0, 257.0, dtype=np.float64)
+ROOFS: Final = {
+    "dram": "memory",
+    "slots": "issue slots",
+    "math": "matrix unit and activations",
+    "launch": "launch",
+}
+WINNERS_FILE: Final = "mixed_winners.csv"
+ROOFS_FILE: Final = "mixed_roofs.csv"
+ERRORS_FILE: Final = "mixed_errors.csv"
+_FEWEST_TOKENS: Final = 4  # numbers of tokens that make a curve
+_TIMES: Final = {
+    "measured": ("median_s", "ci95_low_s", "ci95_high_s"),
+    "predicted": ("predicted_s", "predicted_low_s", "predicted_high_s"),
+}
+
+WINNERS: Final = (
+    text("kind", "by"),
+    text("mode", "launches", about="chained: those of int4 kernels, with dependent launch"),
+    *named("n", "k", "m"),
+    text("format", "fastest"),
+    text("class", "certainty", about="uncertain: its 95 % interval overlaps another's"),
+    *named("recipe", "provider"),
+    seconds("seconds", "time"),
+    text("next_recipe", "fastest of the other formats"),
+    text("next_provider", "by"),
+    seconds("next_s", "its time"),
+    ratio("ratio", "ratio"),
+)
+ROOF_COLUMNS: Final = (
+    *named("provider", "recipe", "n", "k"),
+    count("m_from", "from m"),
+    count("m_to", "to m"),
+    text("bound_by", "bound by", about="largest part of the calibrated model's time"),
+)
+ERRORS: Final = (
+    *named("recipe", "provider", "points"),
+    fraction(
+        "kernel_median", "kernel, median", digits=2, about="against float64 of the stored weights"
+    ),
+    fraction("kernel_worst", "kernel, worst", digits=2),
+    fraction(
+        "quantisation_median",
+        "format, median",
+        digits=2,
+        about="stored operands against those before",
+    ),
+    fraction("quantisation_worst", "format, worst", digits=2),
+)
+
+
+def weight_format(recipe: str) -> str:
+    """How the weights of a recipe are stored: one of FORMATS."""
+    return RECIPES[recipe].b.dtype.removesuffix("_e4m3")
+
+
+def rows_with_format(frame: pd.DataFrame) -> pd.DataFrame:
+    """Points with a time, measured as the study does, and their column `format`."""
+    rows = standard_rows(frame)
+    return rows.assign(format=[weight_format(str(recipe)) for recipe in rows["recipe"]])
+
+
+def winners_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per kind, mode and shape the fastest format, the fastest other one, and whether it is sure.
+
+    Shapes with a time in one format alone are left out, and so are those without int4.
+    """
+    rows = rows_with_format(frame)
+    winners = [
+        {"kind": kind, "mode": mode} | winner
+        for kind in KINDS
+        for mode in MODES
+        for winner in _winners(_rows_of_mode(rows, mode), *_TIMES[kind])
+    ]
+    keys = [column.key for column in WINNERS]
+    return pd.DataFrame(winners, columns=[*keys, "low_s", "high_s"])
+
+
+def _rows_of_mode(rows: pd.DataFrame, mode: str) -> pd.DataFrame:
+    is_chained = rows["provider"] == CHAINED
+    return rows[~is_chained] if mode == "plain" else rows[is_chained | (rows["format"] != "int4")]
+
+
+def _winners(rows: pd.DataFrame, time: str, low: str, high: str) -> Iterator[dict[str, Any]]:
+    for (n, k, m), timed in rows[rows[time].notna()].groupby(["n", "k", "m"]):
+        best = timed.loc[timed.groupby("format")[time].idxmin()].sort_values(time, kind="stable")
+        if len(best) < 2 or "int4" not in set(best["format"]):
+            continue
+        first, second = best.iloc[0], best.iloc[1]
+        overlapped = bool((best[low].iloc[1:] <= first[high]).any())
+        yield {
+            "n": n,
+            "k": k,
+            "m": m,
+            "format": first["format"],
+            "class": "uncertain" if overlapped else "sure",
+            "recipe": first["recipe"],
+            "provider": first["provider"],
+            "seconds": first[time],
+            "next_recipe": second["recipe"],
+            "next_provider": second["provider"],
+            "next_s": second[time],
+            "ratio": second[time] / first[time],
+            "low_s": first[low],
+            "high_s": first[high],
+        }
+
+
+def pairs_with_roofs(calibration: Calibration | None) -> list[tuple[str, str]]:
+    """(provider, recipe) of the narrow weights whose roofs were calibrated."""
+    return [] if calibration is None else calibrated_pairs(calibration.constants, OP)
+
+
+def tokens_of_pair(provider: str, recipe: str) -> NDArray[np.float64]:
+    """Up to 256 tokens, from the least that the provider takes."""
+    return TOKENS[MIXED_GEMM.least_sizes(provider, recipe).get("m", 1) <= TOKENS]
+
+
+def roofs_of_pair(
+    calibration: Calibration, provider: str, recipe: str, n: float, k: float
+) -> NarrowParts:
+    """Parts of the calibrated time at `tokens_of_pair`; KeyError for a pair not calibrated."""
+    tokens = tokens_of_pair(provider, recipe)
+    sizes = (tokens, np.full_like(tokens, n), np.full_like(tokens, k))
+    return narrow_parts(calibration, provider, recipe, sizes)
+
+
+def roofs_table(frame: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:
+    """The ranges of m in which each roof binds, by provider, recipe and shape of many m."""
+    rows = [
+        {"provider": provider, "recipe": recipe, "n": n, "k": k}
+        | {"m_from": int(tokens[first]), "m_to": int(tokens[last]), "bound_by": ROOFS[roof]}
+        for provider, recipe in pairs_with_roofs(calibration)
+        for tokens in [tokens_of_pair(provider, recipe)]
+        for n, k in weights_with_curves(rows_with_format(frame))
+        if calibration is not None
+        for first, last, roof in runs_of_equal(
+            roofs_of_pair(calibration, provider, recipe, n, k).bound_by
+        )
+    ]
+    return pd.DataFrame(rows, columns=[column.key for column in ROOF_COLUMNS])
+
+
+def runs_of_equal(values: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """(first index, last index, value) of every run of equal neighbours."""
+    first = 0
+    for index in range(1, len(values) + 1):
+        if index == len(values) or values[index] != values[first]:
+            yield first, index - 1, values[first]
+            first = index
+
+
+def weights_with_curves(rows: pd.DataFrame) -> list[tuple[int, int]]:
+    """Weights n x k that were timed at several numbers of tokens, smallest first."""
+    tokens = rows.groupby(["n", "k"])["m"].transform("nunique")
+    return weights_by_size(rows[tokens >= _FEWEST_TOKENS])
+
+
+def weights_by_size(rows: pd.DataFrame) -> list[tuple[int, int]]:
+    """Every n x k among the rows, smallest first."""
+    weights = {(int(n), int(k)) for n, k in rows[["n", "k"]].to_numpy()}
+    return sorted(weights, key=lambda sizes: (sizes[0] * sizes[1], sizes))
+
+
+def errors_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Error of the kernel and of the format, by recipe and provider."""
+    groups = rows_with_format(frame).groupby(["recipe", "provider"], sort=False, as_index=False)
+    table = groups.agg(
+        points=("recipe", "size"),
+        kernel_median=("numeric_error", "median"),
+        kernel_worst=("numeric_error", "max"),
+        quantisation_median=("quantisation_error", "median"),
+        quantisation_worst=("quantisation_error", "max"),
+    )
+    order = [list(RECIPES).index(recipe) for recipe in table["recipe"]]
+    ordered = table.assign(order=order).sort_values(["order", "provider"], kind="stable")
+    return ordered.drop(columns="order").reset_index(drop=True)
+
+
+# --- the figures ---------------------------------------------------------------------------------
+
+_MOST_PANELS: Final = 4
+_OTHER_RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_weight_only")  # drawn beside int4
+# Part of a time -> its colour, and whether its line is dashed
+_PARTS: Final = {
+    ROOFS["dram"]: (styles.BLUE, False),
+    ROOFS["slots"]: (styles.GREEN, True),
+    ROOFS["math"]: (styles.VERMILLION, False),
+    ROOFS["launch"]: (styles.GREY, True),
+    "predicted": (styles.INK, False),
+}
+_TINTS: Final = {"bf16": "#a8cbe6", "fp8": "#f0b795", "int4": "#e4bdd2"}
+_NAME_COLOUR: Final = "#14181c"
+_ROW_PX: Final = 19
+_TITLES: Final = {"plain": "plain launches", "chained": "int4 chained, others plain"}
+
+
+def draw_bandwidth(
+    frame: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
+) -> Picture | None:
+    """One panel per weight with many m; None without such a weight or without int4."""
+    rows = rows_with_format(frame)
+    weights = weights_with_curves(rows)[:_MOST_PANELS]
+    recipe = _int4_recipe(rows)
+    if not weights or recipe is None:
+        return None
+    rows = rows[rows["recipe"].isin((*_OTHER_RECIPES, recipe))]
+    best = row_of_largest(rows[rows["format"] == "int4"], "achieved_bytes_per_s")
+    facts = (
+        f"int4 is {recipe}. Its highest: {best['provider']} at m = {best['m']:,}, "
+        f"{shape_text((best['n'], best['k']))}, "
+        f"{scaled(float(best['achieved_bytes_per_s']), 'B/s')}."
+    )
+    alt = "Achieved bandwidth against tokens by recipe and provider."
+    # Lines of the rows by recipe and provider
+    drawn = rows[[pair in set(weights) for pair in zip(rows["n"], rows["k"], strict=True)]]
+    points = drawing.styled_points(drawn).assign(
+        m=drawn["m"],
+        weight=[shape_text(pair) for pair in drawn[["n", "k"]].to_numpy()],
+        series=drawn["recipe"] + " by " + drawn["provider"],
+        relative_error=drawn["relative_error"],
+    )
+    levels, level_entries = drawing.bandwidth_levels(calibration, spec)
+    legend = [*drawing.point_legend(drawn), *level_entries]
+    chart = charts.Chart(
+        x=charts.Axis("m", "tokens m", "count"),
+        y=charts.Axis("achieved_bytes_per_s", "B/s", "linear"),
+        layers=[
+            charts.Layer("level", table="levels"),
+            charts.Layer("line", detail="series", size=1.6),
+            charts.Layer("dots"),
+        ],
+        tables={"points": points, "levels": levels},
+        panels=[
+            charts.Panel(title=f"weights {text}", where={"weight": text})
+            for text in map(shape_text, weights)
+        ],
+        tips=drawing.point_tips(
+            drawing.BYTES_TIP,
+            drawing.TIME_TIP,
+            charts.Tip("relative_error", "error of prediction", "percent"),
+        ),
+        legend=legend,
+    )
+    return Picture(key="mixed_bandwidth", chart=chart, op=OP, alt=alt, facts=facts)
+
+
+def _int4_recipe(rows: pd.DataFrame) -> str | None:
+    """The int4 recipe with the largest groups that has a time, a symmetric one if there is any."""
+    recipes = drawing.in_recipe_order(rows.loc[rows["format"] == "int4", "recipe"], OP)
+    symmetric = [recipe for recipe in recipes if not RECIPES[recipe].b.zero_point]
+    return next(reversed(symmetric or recipes), None)
+
+
+def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
+    """One panel per provider and weight; None without calibrated roofs or a weight of many m."""
+    rows = rows_with_format(frame)
+    weights, pairs = weights_with_curves(rows), pairs_with_roofs(calibration)
+    recipe = _int4_recipe(rows[rows["recipe"].isin([name for _, name in pairs])])
+    providers = [provider for provider, name in pairs if name == recipe]
+    if calibration is None or recipe is None or not weights or not providers:
+        return None
+    drawn = [
+        _roofs(calibration, provider, recipe, n, k)
+        for provider in providers
+        for n, k in dict.fromkeys((weights[0], weights[-1]))
+    ]
+    parts, strips = (pd.concat(frames) for frames in zip(*drawn, strict=True))
+    own = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
+    weight_texts = [shape_text(sizes) for sizes in own[["n", "k"]].to_numpy()]
+    chart = charts.Chart(
+        x=charts.Axis("m", "m", "count"),
+        y=charts.Axis("median_s", "time", unit="s"),
+        layers=[
+            charts.Layer("line", table="parts", detail="part", size=1.6),
+            charts.Layer("line", table="binding", detail="run", size=7),
+            charts.Layer("dots"),
+        ],
+        tables={
+            "points": drawing.styled_points(own).assign(
+                m=own["m"],
+                panel=own["provider"] + ", " + weight_texts,
+                colour=styles.INK,
+                marker="o",
+            ),
+            "parts": parts,
+            "binding": strips,
+        },
+        panels=charts.facets(parts, "panel", 230),
+        tips=drawing.point_tips(
+            drawing.TIME_TIP,
+        ),
+        legend=[
+            *(
+                charts.LegendEntry("part", name, colour=colour, dash=charts.DASH if dashed else ())
+                for name, (colour, dashed) in _PARTS.items()
+            ),
+            charts.LegendEntry("", "measured", colour=styles.INK, marker="o"),
+        ],
+    )
+    ours = [name for name in providers if name in OURS]
+    return Picture(
+        key="mixed_roofs",
+        chart=chart,
+        op=OP,
+        alt="Parts of the calibrated time of int4 products against tokens.",
+        facts=f"{recipe}, {count_of(len(own), 'measured point')} by {', '.join(providers)}; our "
+        f"kernels among them: {', '.join(ours) or 'none'}.",
+    )
+
+
+def _roofs(
+    calibration: Calibration, provider: str, recipe: str, n: int, k: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(curves of the parts of a product and of their sum, the strip that says which is largest)."""
+    tokens = tokens_of_pair(provider, recipe)
+    parts = roofs_of_pair(calibration, provider, recipe, n, k)
+    times = (parts.dram, parts.slots, parts.math, parts.fixed, parts.total)
+    lowest = 0.7 * min(parts.dram.min(), parts.fixed.min())  # other parts may lie far below
+    curves = [
+        pd.DataFrame({"m": tokens, "median_s": values}).assign(
+            part=name, colour=colour, dashed=int(dashed)
+        )
+        for (name, (colour, dashed)), values in zip(_PARTS.items(), times, strict=True)
+    ]
+    drawn = pd.concat(curves)
+    strips = [
+        pd.DataFrame({"m": tokens[[first, min(last + 1, len(tokens) - 1)]]}).assign(
+            run=str(first), part=ROOFS[roof], colour=_PARTS[ROOFS[roof]][0]
+        )
+        for first, last, roof in runs_of_equal(parts.bound_by)
+    ]
+    title, top = f"{provider}, {shape_text((n, k))}", 1.6 * drawn["median_s"].max()
+    shown = drawn[drawn["median_s"] >= lowest]
+    return shown.assign(panel=title), pd.concat(strips).assign(panel=title, median_s=top)
+
+
+def draw_crossover(table: pd.DataFrame) -> Picture | None:
+    """One panel per mode and kind of the table of winners; None for an empty table."""
+    if table.empty:
+        return None
+    rows = charts.in_order(table, mode=MODES, kind=KINDS)
+    cells = rows.assign(
+        panel=rows["kind"] + ", " + rows["mode"].map(_TITLES),
+        weight=[shape_text(sizes) for sizes in rows[["n", "k"]].to_numpy()],
+        label=rows["format"] + np.where(rows["class"] == "uncertain", "?", ""),
+        colour=rows["format"].map(_TINTS),
+        ink=_NAME_COLOUR,
+    )
+    order = [shape_text(sizes) for sizes in weights_by_size(table)]
+    chart = charts.Chart(
+        x=charts.Axis("m", "m", "names"),
+        y=charts.Axis("weight", f"n {TIMES} k", "names", order=order),
+        layers=[
+            charts.Layer("cells", detail="label"),
+            charts.Layer("hatched", table="uncertain"),
+        ],
+        tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
+        panels=charts.facets(cells, "panel", _ROW_PX, names="weight", name_px=_ROW_PX),
+        tips=(
+            charts.Tip("weight", f"n {TIMES} k"),
+            charts.Tip("m", "m", "count"),
+            *charts.text_tips(recipe="fastest", provider="by"),
+            charts.Tip("seconds", "time", "si", "s", "low_s", "high_s"),
+            charts.Tip("ratio", "as fast as the next format", "ratio"),
+            *charts.text_tips(**{"next_recipe": "next", "class": "certainty"}),
+        ),
+        legend=charts.swatches("format", _TINTS, "s"),
+    )
+    return Picture(
+        key="mixed_crossover",
+        chart=chart,
+        op=OP,
+        alt="Maps of the fastest format of the weights by tokens and shape.",
+        facts=_facts(table),
+    )
+
+
+def _facts(table: pd.DataFrame) -> str:
+    """Per kind and mode: how often each format wins, and how much of that is uncertain."""
+    parts = []
+    for (kind, mode), rows in table.groupby(["kind", "mode"], sort=False):
+        shares = [
+            f"{name} {percent(float((rows['format'] == name).mean()), 0)}"
+            for name in FORMATS
+            if (rows["format"] == name).any()
+        ]
+        uncertain = percent(float((rows["class"] == "uncertain").mean()), 0)
+        parts.append(
+            f"{kind}, {_TITLES[str(mode)]}: {', '.join(shares)} of {count_of(len(rows), 'shape')}, "
+            f"{uncertain} uncertain"
+        )
+    return f"Fastest: {'; '.join(parts)}."
+
+
+# --- the answer: bytes against time, the roof that other kernels meet, what ours do about it -----
 
 SHAPE: Final = {"m": 16, "n": 3584, "k": 8192}
 RECIPE: Final = "int4_groupwise_g64"
 _FP8: Final = "fp8_tensorwise"
 _AT: Final = "weights [3,584, 8,192] in groups of 64 and 16 tokens"
-_ROOFS: Final = tables.ROOFS | {
+_ROOFS_IN_WORDS: Final = ROOFS | {
     "slots": "the issue slots of dequantisation",
     "math": "the matrix unit and its activations",
 }
@@ -41,7 +453,7 @@ def answer_sentences(frame: pd.DataFrame, calibration: Calibration | None) -> li
 
     If the records lack the points of a sentence, it says what was not measured.
     """
-    timed = tables.rows_with_format(frame)
+    timed = rows_with_format(frame)
     at_shape = timed[(timed[list(SHAPE)] == pd.Series(SHAPE)).all(axis=1)]
     rows = at_shape.sort_values("median_s", kind="stable").to_dict("records")
     return [
@@ -51,30 +463,10 @@ def answer_sentences(frame: pd.DataFrame, calibration: Calibration | None) -> li
     ]
 
 
-def winners_sentence(winners: pd.DataFrame) -> str:
-    """At how many measured shapes each format of the weights is the fastest; "" without any.
-
-    winners: of tables.winners_table.
-    """
-    rows = winners[(winners["kind"] == "measured") & (winners["mode"] == "plain")]
-    if rows.empty:
-        return ""
-    parts = []
-    for name in tables.FORMATS[::-1]:
-        own = rows[rows["format"] == name]
-        if len(own):
-            tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
-            parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
-    shapes = count_of(len(rows), "measured shape")
-    return f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}."
-
-
 def _fastest(rows: Sequence[Row], recipe: str, *, ours: bool | None = None) -> Row | None:
     """The fastest plain launch of a recipe: of our kernels, of the others, or (None) of all."""
-    plain = (row for row in rows if row["recipe"] == recipe and row["provider"] != tables.CHAINED)
-    return next(
-        (row for row in plain if ours is None or (row["provider"] in tables.OURS) == ours), None
-    )
+    plain = (row for row in rows if row["recipe"] == recipe and row["provider"] != CHAINED)
+    return next((row for row in plain if ours is None or (row["provider"] in OURS) == ours), None)
 
 
 def _time_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
@@ -101,10 +493,8 @@ def _time_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
 
 
 def _roof_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
-    pairs = tables.pairs_with_roofs(calibration)
-    foreign = [
-        provider for provider, recipe in pairs if recipe == RECIPE and provider not in tables.OURS
-    ]
+    pairs = pairs_with_roofs(calibration)
+    foreign = [provider for provider, recipe in pairs if recipe == RECIPE and provider not in OURS]
     chosen = [row for row in rows if row["recipe"] == RECIPE and row["provider"] in foreign]
     if calibration is None or not chosen:
         return (
@@ -117,13 +507,11 @@ def _roof_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
 
 def _roofs_text(calibration: Calibration, provider: str, subject: str = "") -> str:
     """Which roof binds a provider, and the time of each; `subject` stands for its name."""
-    parts = tables.roofs_of_pair(
-        calibration, provider, RECIPE, float(SHAPE["n"]), float(SHAPE["k"])
-    )
-    tokens = tables.tokens_of_pair(provider, RECIPE)
+    parts = roofs_of_pair(calibration, provider, RECIPE, float(SHAPE["n"]), float(SHAPE["k"]))
+    tokens = tokens_of_pair(provider, RECIPE)
     index = int(np.searchsorted(tokens, SHAPE["m"]))
     return (
-        f"{subject or provider} is bound by {_ROOFS[parts.bound_by[index]]} (memory "
+        f"{subject or provider} is bound by {_ROOFS_IN_WORDS[parts.bound_by[index]]} (memory "
         f"{_time_text(parts.dram[index])}, issue slots of dequantisation "
         f"{_time_text(parts.slots[index])}, matrix unit and activations "
         f"{_time_text(parts.math[index])}, launch {_time_text(parts.fixed[index])})"
@@ -134,9 +522,7 @@ def _own_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
     fp8, plain = _fastest(rows, _FP8), _fastest(rows, RECIPE, ours=True)
     if plain is None:
         return f"Not measured: kernels.int4_gemm at {_AT}."
-    chained = next(
-        (r for r in rows if r["recipe"] == RECIPE and r["provider"] == tables.CHAINED), None
-    )
+    chained = next((r for r in rows if r["recipe"] == RECIPE and r["provider"] == CHAINED), None)
     chaining = (
         "and was not measured by chained launches"
         if chained is None
@@ -144,7 +530,7 @@ def _own_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
         "the end of the kernel before"
     )
     bound = ""
-    if calibration is not None and ("triton", RECIPE) in tables.pairs_with_roofs(calibration):
+    if calibration is not None and ("triton", RECIPE) in pairs_with_roofs(calibration):
         bound = f"; {_roofs_text(calibration, 'triton', 'it')}"
     return (
         f"Our kernels.int4_gemm took {_gain_text(plain, fp8)} by a plain launch {chaining}{bound}."
@@ -159,75 +545,70 @@ def _gain_text(row: Row, fp8: Row | None) -> str:
 
 
 def _least_bytes(recipe: str) -> float:
-    return BY_NAME[tables.OP].work(recipe, SHAPE).dram_bytes
+    return MIXED_GEMM.work(recipe, SHAPE).dram_bytes
 
 
 def _time_text(seconds: float) -> str:
     return scaled(float(seconds), "s")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Contents:
-    """The tidy frame of the op and the tables made of it."""
+# --- the section ---------------------------------------------------------------------------------
 
-    frame: pd.DataFrame
-    calibration: Calibration | None
-    spec: DeviceSpec | None
-    winners: pd.DataFrame
-    roofs: pd.DataFrame
-    errors: pd.DataFrame
+# The run, and the frames of its op: all points, the fastest formats, roofs by tokens, errors
+_Contents = tuple[Analysis, pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
 def _contents(analysis: Analysis) -> _Contents | None:
     """None where no product with narrow weights was planned."""
-    frame, calibration = analysis.frames.get(tables.OP), analysis.run.calibration
+    frame = analysis.frames.get(OP)
     if frame is None or frame.empty:
         return None
-    return _Contents(
-        frame=frame,
-        calibration=calibration,
-        spec=analysis.spec,
-        winners=tables.winners_table(frame),
-        roofs=tables.roofs_table(frame, calibration),
-        errors=tables.errors_table(frame),
-    )
+    roofs = roofs_table(frame, analysis.run.calibration)
+    return analysis, frame, winners_table(frame), roofs, errors_table(frame)
 
 
 def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block]:
     if contents is None:
         return
-    frame, calibration = contents.frame, contents.calibration
+    analysis, frame, winners, roofs, errors = contents
+    calibration = analysis.run.calibration
     yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
     yield from paragraphs(answer_sentences(frame, calibration))
-    winners, roofs = contents.winners, contents.roofs
     if winners.empty:
         yield absence("No shape has a time in int4 and in another format: no crossover map.")
-    yield from writer.figures(draw_crossover(winners), source=tables.WINNERS_FILE)
-    if len(winners):
-        name = "Fastest format of the weights, and the fastest other one"
-        yield writer.table("mixed-winners", name, winners, tables.WINNERS, tables.WINNERS_FILE)
-    yield from writer.figures(draw_bandwidth(frame, calibration, contents.spec))
+    yield from writer.figures(draw_crossover(winners), source=WINNERS_FILE)
+    name = "Fastest format of the weights, and the fastest other one"
+    yield from writer.filled_table("mixed-winners", name, winners, WINNERS, WINNERS_FILE)
+    yield from writer.figures(draw_bandwidth(frame, calibration, analysis.spec))
     if roofs.empty:
         yield absence("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
     yield from writer.figures(draw_roofs(frame, calibration))
-    if len(roofs):
-        name = "Which roof binds, by tokens"
-        yield writer.table("mixed-roofs", name, roofs, tables.ROOF_COLUMNS, tables.ROOFS_FILE)
+    name = "Which roof binds, by tokens"
+    yield from writer.filled_table("mixed-roofs", name, roofs, ROOF_COLUMNS, ROOFS_FILE)
     name = "Error of the kernel and of the format, kept apart"
-    yield writer.table("mixed-errors", name, contents.errors, tables.ERRORS, tables.ERRORS_FILE)
+    yield writer.table("mixed-errors", name, errors, ERRORS, ERRORS_FILE)
 
 
 def _tables(contents: _Contents | None) -> Iterator[CsvTable]:
     if contents is not None:
-        yield CsvTable(tables.WINNERS_FILE, contents.winners)
-        yield CsvTable(tables.ROOFS_FILE, contents.roofs)
-        yield CsvTable(tables.ERRORS_FILE, contents.errors)
+        yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), contents[2:])
 
 
 def _answer(contents: _Contents | None) -> Answer:
-    sentence = winners_sentence(contents.winners) if contents else ""
-    missing = "Cannot be told here: no shape has a time in int4 and in another format."
-    return Answer(sentence or missing, is_open=not sentence)
+    """At how many measured shapes each format of the weights is the fastest."""
+    winners = pd.DataFrame(columns=["kind", "mode"]) if contents is None else contents[2]
+    rows = winners[(winners["kind"] == "measured") & (winners["mode"] == "plain")]
+    if rows.empty:
+        missing = "Cannot be told here: no shape has a time in int4 and in another format."
+        return Answer(missing, is_open=True)
+    parts = []
+    for name in FORMATS[::-1]:
+        own = rows[rows["format"] == name]
+        if len(own):
+            tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
+            parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
+    shapes = count_of(len(rows), "measured shape")
+    return Answer(f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}.")
 
 
 SECTION = Section(

@@ -10,7 +10,7 @@ import pandas as pd
 from roofcal.points.run import Run
 from roofcal.report.data.provenance import ReportError, is_outdated
 from roofcal.report.kit.blocks import Block, Column, Commands, paragraphs
-from roofcal.report.kit.columns import code, count, counts, fraction, seconds, text, wide
+from roofcal.report.kit.columns import code, count, fraction, named, seconds, text, wide
 from roofcal.report.kit.numbers import count_of, shape_text
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, Section
@@ -24,8 +24,7 @@ _INTERVAL: Final = (
     fraction("high", "to", signed=True),
 )
 _SHIFTS: Final = (
-    text("group", "group"),
-    count("points", "points"),
+    *named("group", "points"),
     fraction("shift", "time", signed=True),
     *_INTERVAL,
     fraction("clock", "SM clock", signed=True),
@@ -33,12 +32,12 @@ _SHIFTS: Final = (
     fraction("resolved", "resolved", digits=0),
 )
 _MOVED: Final = (
-    text("verdict", "verdict"),
+    *named("verdict"),
     *_POINT,
     fraction("change", "change", signed=True),
     *_INTERVAL,
     fraction("raw", "with the shift", signed=True),
-    text("cause", "cause"),
+    *named("cause"),
     seconds("median_a_s", "before"),
     seconds("median_b_s", "now"),
 )
@@ -55,12 +54,12 @@ _CONSTANTS: Final = (
     code("constant", "constant"),
     text("a", "before"),
     text("b", "now"),
-    text("unit", "unit"),
+    *named("unit"),
     fraction("change", "change", signed=True),
 )
 _BREAKEVEN: Final = (
     *(text(key, key) for key in ("recipe", "pass", "casts")),
-    *counts("n", "k"),
+    *named("n", "k"),
     count("m_a", "m before"),
     count("m_b", "m now"),
     text("clear", "intervals apart"),

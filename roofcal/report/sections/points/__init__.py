@@ -48,28 +48,22 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
     half_interval = "half the 95 % interval of the median"
     labelled = [quantity for quantity in (*RARE, *COLUMNS) if quantity.label]
     return [
-        col.text("recipe", "recipe"),
+        *col.named("recipe"),
         *col.counts(*axes),
-        col.text("provider", "provider"),
-        col.text("protocol", "timed by"),
-        col.text("regime", "regime"),
-        col.text("status", "status"),
+        *col.named("provider", "protocol", "regime", "status"),
         col.seconds("median_s", "median"),
         col.fraction("half_width", "\N{PLUS-MINUS SIGN}", about=half_interval),
-        col.STATES_COLUMN,
-        col.TFLOPS,
-        col.TBPS,
+        *col.named("states", "achieved_flops_per_s", "achieved_bytes_per_s"),
         col.seconds("predicted_s", "predicted", about="calibrated model"),
         col.fraction("relative_error", "error", signed=True),
         col.text("bound_by", "bound by", about="largest part of the calibrated model's time"),
         col.seconds("burst_median_s", "burst", about="median of the first turn, before settling"),
-        col.CLOCK,
-        col.POWER,
+        *col.named("sm_clock_hz", "power_w"),
         *map(_column_of, labelled),
         *(col.decibels(name) for name in outputs),
         col.count("samples", "samples"),
         col.count(VISITS, "visits"),
-        col.text("sweeps", "sweeps"),
+        *col.named("sweeps"),
         col.code("point_id", "point"),
     ]
 

@@ -1,7 +1,7 @@
 """Predictions of every op against what was measured."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from roofcal.report.data.regime_matrices import error_table
 from roofcal.report.data.tidy import models_in, shape_texts, with_shape
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
+from roofcal.report.kit.columns import code, count, fraction, named, ratio, seconds
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
@@ -32,7 +32,7 @@ _TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)  # ratios beyond sit on th
 FILE: Final = "error_by_regime.csv"
 _MOST_WORST: Final = 20
 ERRORS: Final = (
-    *texts("model", "regime", "recipe", "provider"),
+    *named("model", "regime", "recipe", "provider"),
     count("count", "points"),
     fraction("mape", "MAPE"),
     fraction("median_abs_error", "median"),
@@ -46,11 +46,11 @@ ERRORS: Final = (
     count("violations", "faster than it says"),
 )
 WORST: Final = (
-    *texts("recipe", "provider", "shape", "regime"),
+    *named("recipe", "provider", "shape", "regime"),
     seconds("median_s", "measured"),
     seconds("predicted_s", "predicted"),
     fraction("relative_error", "error", signed=True),
-    text("bound_by", "bound by"),
+    *named("bound_by"),
     code("kernel_names", "kernel"),
 )
 
@@ -137,13 +137,11 @@ def _errors_chart(
             "band": _BAND_ROWS,
         },
         panels=panels,
-        tips=(
-            *drawing.HEAD_TIPS,
+        tips=drawing.point_tips(
             drawing.TIME_TIP,
             charts.Tip("predicted", "predicted", "si", "s", low="low", high="high"),
             charts.Tip("error", "error", "percent"),
             charts.Tip("bound_by", "bound by"),
-            *drawing.TAIL_TIPS,
         ),
         legend=legend,
         is_shared=True,
@@ -175,7 +173,11 @@ def draw_error_by_regime(
     )
     groups = [group for _, group in drawn.groupby(["regime", "model"], sort=False)]
     dots = pd.concat([_spread(thinned(group, _MOST_STRIP_DOTS)) for group in groups])
-    boxes = pd.DataFrame([_box(group) for group in groups])
+    quantiles = [group["ratio"].quantile([0.05, 0.25, 0.75, 0.95, 0.5]) for group in groups]
+    ends = pd.DataFrame(quantiles).set_axis(["p5", "p25", "p75", "p95", "ratio"], axis="columns")
+    firsts = pd.concat([group[["name", "place", "model", "colour"]][:1] for group in groups])
+    # a box is its quantiles, and its median is a dash
+    boxes = firsts.reset_index(drop=True).join(ends.reset_index(drop=True)).assign(marker="_")
     chart = charts.Chart(
         x=charts.Axis("name", "", "names", order=list(ticks.values()), offset="place"),
         y=charts.Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
@@ -237,13 +239,6 @@ def _spread(rows: pd.DataFrame) -> pd.DataFrame:
     jitter = (np.arange(len(rows)) * 0.618034) % 1 - 0.5  # golden section
     shown = rows[[*_DOT_COLUMNS]].assign(place=rows["place"] + 0.6 * jitter)
     return shown.assign(shape=shape_texts(rows))
-
-
-def _box(rows: pd.DataFrame) -> dict[str, Any]:
-    """The quantiles that a box stands for; its median is a dash."""
-    ends = {f"p{percent}": rows["ratio"].quantile(percent / 100) for percent in (5, 25, 75, 95)}
-    first = {name: rows[name].iloc[0] for name in ("name", "place", "model", "colour")}
-    return {**first, **ends, "ratio": rows["ratio"].median(), "marker": "_"}
 
 
 def _answer(analysis: Analysis) -> Answer:

@@ -10,15 +10,15 @@ from roofcal.core.records import Session
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import Block, Commands, Prose
-from roofcal.report.kit.columns import code, text, wide
+from roofcal.report.kit.columns import code, named, text, wide
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Section, whole_run
 
 SESSIONS: Final = (
-    text("op", "op"),
+    *named("op"),
     text("started_utc", "started, UTC"),
     text("finished_utc", "finished, UTC"),
-    text("host", "host"),
+    *named("host"),
     code("commit", "commit"),
     text("dirty", "uncommitted"),
     code("code", "code", about="first digits of the measuring code's hash"),

@@ -1,7 +1,6 @@
 """How well each op was measured: pace, intervals, drift, and what settling does to a time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Final
 
 import pandas as pd
@@ -9,8 +8,7 @@ import pandas as pd
 from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS
 from roofcal.core.visits.rows import STATE_FACTOR
-from roofcal.fitting.panel_factors import PanelFactor
-from roofcal.points.columns import INTERVAL_HOLDS, STATES
+from roofcal.points.columns import STATES
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import (
@@ -50,24 +48,20 @@ PANEL: Final = (
     col.ratio("factor", "time over the mean card", digits=3),
     col.ratio("low", "95 % from", digits=3),
     col.ratio("high", "to", digits=3),
-    col.HOLDS_COLUMN,
-    col.count("sentinels", "sentinels"),
+    *col.named("interval_holds", "sentinels"),
 )
 POINTS_WITH_STATES: Final = (
-    *col.texts("op", "provider", "recipe", "shape"),
-    col.text("protocol", "timed by"),
-    col.STATES_COLUMN,
+    *col.named("op", "provider", "recipe", "shape", "protocol", "states"),
     col.seconds("median_s", "published"),
     col.seconds("ci95_low_s", "95 % from"),
     col.seconds("ci95_high_s", "to"),
     col.fraction("spread", "apart", about="slowest over fastest state, minus 1"),
-    col.HOLDS_COLUMN,
+    *col.named("interval_holds"),
 )
 _MOST_STATES: Final = 20  # points with several states that are shown
 _MOSTLY_EMPTY: Final = 0.3  # covered share of the time axis below which none is drawn
 COLUMNS: Final = (
-    col.text("op", "op"),
-    col.count("points", "points"),
+    *col.named("op", "points"),
     col.count("ok", "with a time"),
     col.number("wall_s", "wall time", "s", 1),
     col.fraction("busy_fraction", "busy", digits=0),
@@ -80,7 +74,7 @@ COLUMNS: Final = (
 )
 WAITING_FILE: Final = "waiting.csv"
 WAITING: Final = (
-    col.text("op", "op"),
+    *col.named("op"),
     col.number("wall_s", "wall time", "s", 1),
     col.fraction("busy_fraction", "busy", digits=0),
     col.fraction("starting_fraction", "starting", digits=0),
@@ -147,6 +141,14 @@ def draw_session(
         columns=1,
     )
     facts = []
+    for op, of_op in drift.items():
+        counts = by_sentinel(of_op).size()
+        who = f"{len(counts)} sentinels of {op} were"
+        facts.append(
+            f"{who if len(counts) > 1 else f'The sentinel of {op} was'} measured "
+            f"{count_of(int(counts.max()), 'time')} and spread over "
+            f"{percent(drift_fraction(of_op) or 0.0)}."
+        )
     for column, name, unit, *_ in _READINGS:
         parts = [rows[column].dropna() for rows in timed.values()]
         values = pd.concat(parts) if parts else pd.Series(dtype=float)
@@ -158,24 +160,8 @@ def draw_session(
         chart=chart,
         op=max(timed, key=lambda op: len(timed[op])),
         alt="State of the device over the session.",
-        facts=" ".join([*_drift_facts(drift), *facts]),
+        facts=" ".join(facts),
     )
-
-
-def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
-    facts = []
-    for op, rows in drift.items():
-        counts = by_sentinel(rows).size()
-        who = (
-            f"The sentinel of {op} was"
-            if len(counts) == 1
-            else f"{len(counts)} sentinels of {op} were"
-        )
-        facts.append(
-            f"{who} measured {count_of(int(counts.max()), 'time')} and spread over "
-            f"{percent(drift_fraction(rows) or 0.0)}."
-        )
-    return facts
 
 
 def draw_burst(frame: pd.DataFrame) -> Picture | None:
@@ -189,6 +175,14 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     op = str(rows["op"].iloc[0])
     drawn = thinned(rows, charts.MOST_ROWS)
     burst = drawn[["slower", "burst_median_s"]]
+    facts = f"Median change {percent(float(rows['slower'].median()), signed=True)}."
+    long = rows[rows["median_s"] >= 1e-4]
+    if len(long):
+        middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
+        facts = (
+            f"Of {count_of(len(long), 'point')} of 100 {MICROSECONDS} and more, the median is "
+            f"{percent(middle)} slower once settled, the 95th percentile {percent(high)}."
+        )
     return Picture(
         key="burst_against_settled",
         chart=charts.Chart(
@@ -200,30 +194,17 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
                 "equal": charts.line_at(0.0, "slower", MUTED),
             },
             panels=[charts.Panel()],
-            tips=(
-                *drawing.HEAD_TIPS,
+            tips=drawing.point_tips(
                 drawing.TIME_TIP,
                 charts.Tip("burst_median_s", "first turn", "si", "s"),
                 charts.Tip("slower", "settled over burst", "percent"),
-                *drawing.TAIL_TIPS,
             ),
             legend=drawing.point_legend(drawn),
             columns=1,
         ),
         op=op,
         alt="How much slower a settled device is than a burst.",
-        facts=_burst_facts(rows) + thinning_note(len(drawn), len(rows)),
-    )
-
-
-def _burst_facts(rows: pd.DataFrame) -> str:
-    long = rows[rows["median_s"] >= 1e-4]
-    if long.empty:
-        return f"Median change {percent(float(rows['slower'].median()), signed=True)}."
-    middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
-    return (
-        f"Of {count_of(len(long), 'point')} of 100 {MICROSECONDS} and more, the median is "
-        f"{percent(middle)} slower once settled, the 95th percentile {percent(high)}."
+        facts=facts + thinning_note(len(drawn), len(rows)),
     )
 
 
@@ -255,7 +236,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         name = "What the device waited for, in the order of measuring"
         yield writer.table("quality-waiting", name, waiting, WAITING, WAITING_FILE)
     yield Prose(text=panel_sentence(analysis))
-    factors, title = panel_table(analysis.panel_factors), "Sessions and cards by their sentinels"
+    factors, title = analysis.panel_factors, "Sessions and cards by their sentinels"
     yield from writer.filled_table("quality-panel", title, factors, PANEL, PANEL_FILE)
     picture = draw_session(analysis.frames, analysis.sessions)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
@@ -287,17 +268,10 @@ def _blocks_of_states(analysis: Analysis, writer: SectionWriter) -> Iterator[Blo
     yield writer.table(STATES_TABLE, title, shown, POINTS_WITH_STATES)
 
 
-def panel_table(factors: Iterable[PanelFactor]) -> pd.DataFrame:
-    """The factors of sessions and cards as rows."""
-    names = {"session": "session_id", "holds": INTERVAL_HOLDS}
-    rows = pd.DataFrame([asdict(factor) for factor in factors])
-    return rows.rename(columns=names)[[column.key for column in PANEL]] if len(rows) else rows
-
-
 def panel_sentence(analysis: Analysis) -> str:
     """What the panel of sentinels says of sessions and cards."""
     cards = {card for session in analysis.all_sessions for card in session.cards}
-    if not analysis.panel_factors:
+    if analysis.panel_factors.empty:
         return (
             "No two sessions share a sentinel, so how sessions and cards of this run differ is "
             f"unknown ({count_of(len(analysis.all_sessions), 'session')}, "
@@ -319,7 +293,7 @@ def panel_sentence(analysis: Analysis) -> str:
 def _tables(analysis: Analysis) -> Iterable[CsvTable]:
     return [
         CsvTable(FILE, analysis.quality),
-        *filled_table(PANEL_FILE, panel_table(analysis.panel_factors)),
+        *filled_table(PANEL_FILE, analysis.panel_factors),
         *filled_table(WAITING_FILE, waiting_rows(analysis.sessions)),
     ]
 

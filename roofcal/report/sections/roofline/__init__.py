@@ -17,7 +17,7 @@ from roofcal.report.data.comparisons import FastestProduct
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
-from roofcal.report.kit.numbers import count_of, is_missing, percent, scaled, shape_text, times
+from roofcal.report.kit.numbers import count_of, percent, scaled, shape_text, times
 from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import Picture, SectionWriter, thinning_note
 from roofcal.report.section import Answer, Section, whole_run
@@ -41,15 +41,24 @@ def settled_sentences(analysis: Analysis) -> Iterator[str]:
     """The fastest product of any recipe and of bf16, beside the datasheet and a burst; copies."""
     products = list(analysis.fastest.values())
     shown = [p for n, p in enumerate(products) if n == 0 or p.recipe == BURST_RECIPE]
-    parts = [_product_text(product, analysis.spec) for product in shown]
+    parts = []
+    for product in shown:
+        rate, dtype = product.rate, GEMM_RECIPES[product.recipe].math_dtype
+        ends = " to ".join(scaled(end, "flop/s") for end in (rate.ci95_low, rate.ci95_high))
+        peak = analysis.spec.peak_flops_per_s.get(dtype) if analysis.spec else None
+        parts.append(
+            f"{scaled(rate.value, 'flop/s')} ({ends}) in {product.recipe} by {product.provider} at "
+            f"{product.shape}{_datasheet_text(rate.value / peak if peak else None)}"
+        )
     if parts:
         yield f"Its fastest products, settled: {'; '.join(parts)}.{_burst_text(analysis)}"
     if analysis.run.calibration is None:
         yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
         return
-    constants = analysis.constants
-    for row in constants[constants["name"] == COPY].to_dict("records"):
-        yield f"Memory copies at {scaled(row['value'], 'B/s')}{_datasheet_text(row['fraction'])}."
+    copy = constants_of(analysis.run.calibration).get(COPY)
+    if copy is not None:
+        share = copy.value / analysis.spec.dram_bytes_per_s if analysis.spec else None
+        yield f"Memory copies at {scaled(copy.value, 'B/s')}{_datasheet_text(share)}."
 
 
 def first_turn(product: FastestProduct | None) -> float | None:
@@ -73,21 +82,8 @@ def _burst_text(analysis: Analysis) -> str:
     )
 
 
-def _product_text(product: FastestProduct, spec: DeviceSpec | None) -> str:
-    rate = product.rate
-    ends = " to ".join(scaled(end, "flop/s") for end in (rate.ci95_low, rate.ci95_high))
-    dtype = GEMM_RECIPES[product.recipe].math_dtype
-    peak = spec.peak_flops_per_s.get(dtype) if spec else None
-    return (
-        f"{scaled(rate.value, 'flop/s')} ({ends}) in {product.recipe} by {product.provider} at "
-        f"{product.shape}{_datasheet_text(rate.value / peak if peak else None)}"
-    )
-
-
 def _datasheet_text(share: float | None) -> str:
-    if share is None or is_missing(share):
-        return ""
-    return f" ({percent(share, 0)} of the datasheet)"
+    return "" if share is None else f" ({percent(share, 0)} of the datasheet)"
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
@@ -113,6 +109,11 @@ def draw_roofline(
     above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
     columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
     roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
+    peaks = spec.peak_flops_per_s if spec else {}
+    titles = {
+        dtype: f"{dtype}: datasheet {scaled(peaks[dtype], 'flop/s')}" if dtype in peaks else dtype
+        for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
+    }
     legend = drawing.point_legend(rows)
     if (roofs["recipe"] == _DATASHEET).any():
         legend.append(LegendEntry("recipe", _DATASHEET, colour=MUTED, dash=DASH))
@@ -127,16 +128,13 @@ def draw_roofline(
             ],
             tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
             panels=[
-                Panel(title=_title(dtype, spec), where={"math_dtype": dtype})
-                for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
+                Panel(title=title, where={"math_dtype": dtype}) for dtype, title in titles.items()
             ],
-            tips=(
-                *drawing.HEAD_TIPS,
+            tips=drawing.point_tips(
                 drawing.TIME_TIP,
                 drawing.FLOPS_TIP,
                 drawing.BYTES_TIP,
                 Tip("above", "above its roof"),
-                *drawing.TAIL_TIPS,
             ),
             legend=legend,
             is_shared=True,
@@ -158,11 +156,6 @@ def _math_dtypes(rows: pd.DataFrame) -> list[str]:
         for recipe, row in first.iterrows()
     }
     return [dtypes[recipe] or "" for recipe in rows["recipe"]]
-
-
-def _title(dtype: str, spec: DeviceSpec | None) -> str:
-    peak = spec.peak_flops_per_s.get(dtype) if spec else None
-    return dtype if peak is None else f"{dtype}: datasheet {scaled(peak, 'flop/s')}"
 
 
 def _roofs(

@@ -15,7 +15,7 @@ from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.tidy import row_of_largest, standard_rows
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Block, Column, absence
-from roofcal.report.kit.columns import HOLDS_COLUMN, count, counts, ratio, seconds, text, texts
+from roofcal.report.kit.columns import counts, named, ratio, seconds
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.writer import Picture, SectionWriter
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
@@ -30,12 +30,10 @@ _ROW_PX: Final = 20
 _CELL_PX: Final = 36  # width of a cell
 _RECIPE_PX: Final = 115  # width of a cell above the name of a recipe
 _LABELS_PX: Final = 150
-_TIPS: Final = (
-    *drawing.HEAD_TIPS,
+_TIPS: Final = drawing.point_tips(
     charts.Tip("ratio", "speed-up", "ratio", low="speedup_low", high="speedup_high"),
     drawing.TIME_TIP,
     charts.Tip("baseline_s", "baseline", "si", "s"),
-    *drawing.TAIL_TIPS,
 )
 FILE: Final = "speedups.csv"
 
@@ -203,16 +201,12 @@ def _thinned(names: Sequence[str]) -> list[str]:
 def columns_of(op: OpSpec) -> list[Column]:
     """The columns of the speed-ups of an op; the page leaves out those without a value."""
     return [
-        *texts("recipe", "provider"),
-        count("world_size", "devices"),
+        *named("recipe", "provider", "world_size"),
         *counts(*op.axes),
-        text("regime", "regime"),
+        *named("regime"),
         seconds("baseline_s", "baseline"),
         seconds("median_s", "median"),
-        ratio("speedup", "speed-up"),
-        ratio("speedup_low", "low"),
-        ratio("speedup_high", "high"),
-        HOLDS_COLUMN,
+        *named("speedup", "speedup_low", "speedup_high", "interval_holds"),
         ratio("memory_ratio", "memory", "peak memory over that of the baseline"),
     ]
 

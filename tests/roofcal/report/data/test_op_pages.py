@@ -6,10 +6,8 @@ import pytest
 
 from roofcal.ops import BY_NAME, FOLDERS
 from roofcal.ops.declarations import OpPage
-from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter
 from roofcal.report.data import drawing, op_pages
-from roofcal.report.data.analysis import analyse
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.kit.styles import COLOURS
 from tests.roofcal.report.synthetic import MadeUpRun, cast
@@ -52,7 +50,7 @@ def test_an_op_without_a_page_is_reported_all_the_same(
     casts = MadeUpRun()
     for rows in (1024, 16384):
         casts.measure(cast(rows, 8192, "fp8_rowwise_dim0"))
-    chapter = Chapter(analyse(load_run(casts.write(tmp_path)), None), "x")
+    chapter = Chapter(casts.analysed(tmp_path), "x")
     titles = {figure.title for figure in chapter.figures if figure.op == "cast"}
     assert "cast: achieved bandwidth" in titles
     assert "points-cast" in "".join(str(getattr(block, "id", "")) for block in chapter.blocks)

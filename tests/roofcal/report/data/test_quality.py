@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from roofcal.core.records import Session
-from roofcal.fitting.panel_factors import panel_factors
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.panel_factors import panel_factors
 from roofcal.report.data.quality import (
     busy_fraction,
     covered_fraction,
@@ -68,12 +68,12 @@ def test_launches_are_no_work_of_the_memory() -> None:
 def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analysis) -> None:
     frame, sessions = two_cards(analysis, 1.1)
     factors = panel_factors(panel_readings({"gemm": frame}, {"gemm": sessions}))
-    by_card = {factor.card: factor.factor for factor in factors if not factor.session}
+    by_card = factors[factors["session_id"] == ""].set_index("card")["factor"]
     assert by_card["GPU-2"] / by_card["GPU-1"] == pytest.approx(1.1, rel=0.02)
 
     scaled = on_panel_scale(frame, factors)
     is_other = scaled["session_id"] == "other"
-    kind = kinds_of_work(scaled) == factors[0].kind
+    kind = kinds_of_work(scaled) == factors["kind"][0]
     known = scaled["panel_factor"].notna()
     assert (known & is_other).any()
     assert (known == (kind & scaled["median_s"].notna())).all()
@@ -86,9 +86,9 @@ def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analy
 
 def test_a_run_of_one_session_has_no_panel_scale(analysis: Analysis) -> None:
     frame = analysis.frames["gemm"]
-    assert analysis.panel
-    assert analysis.panel_factors == []
-    assert on_panel_scale(frame, []) is frame
+    assert len(analysis.panel)
+    assert analysis.panel_factors.empty
+    assert on_panel_scale(frame, analysis.panel_factors) is frame
 
 
 def test_an_op_without_a_sentinel_has_no_drift(analysis: Analysis) -> None:
@@ -104,13 +104,8 @@ def test_busy_is_timed_over_wall_of_all_sessions() -> None:
     assert busy_fraction([SESSION, second]) == pytest.approx(40 / 80)
     assert wall_seconds([SESSION, second]) == 80.0
     assert points_per_minute(120, [SESSION, second]) == pytest.approx(90.0)
-
-
-def test_a_session_that_never_ended_counts_for_nothing() -> None:
-    cut = replace(SESSION, wall_s=None, timed_s=None)
-
-    assert busy_fraction([cut]) is None
-    assert points_per_minute(10, [cut]) is None
+    cut = replace(SESSION, wall_s=None, timed_s=None)  # it never ended
+    assert busy_fraction([cut]) is points_per_minute(10, [cut]) is None
     assert busy_fraction([SESSION, cut]) == busy_fraction([SESSION])
 
 
@@ -142,18 +137,15 @@ def test_a_wide_interval_is_not_narrow(tmp_path: Path) -> None:
     point = product(64, 64, 64)
     time = true_seconds(point)
     made_up.measure(point, samples=samples_around(time, spread=0.2))
-    frame = load_run(made_up.write(tmp_path)).points("gemm").table
+    frame = made_up.table(tmp_path)
 
     assert quality_row(frame, [])["narrow_fraction"] == 0.0
     assert 0.05 < half_width(frame).iloc[0] < 0.2
 
 
-def test_without_telemetry_nobody_knows_about_throttling(bare: Path) -> None:
-    frame = load_run(bare).points("gemm").table
-    assert quality_row(frame, [])["throttled_fraction"] is None
-
-
 def test_an_op_that_was_never_measured_has_no_quality(bare: Path) -> None:
+    without_telemetry = load_run(bare).points("gemm").table
+    assert quality_row(without_telemetry, [])["throttled_fraction"] is None
     row = quality_row(load_run(bare).points("cast").table, [])
     assert row["points"] == row["ok"] == 0
     assert row["half_width_fraction"] is row["busy_fraction"] is None
@@ -163,7 +155,7 @@ def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     made_up.measure(product(64, 64, 64), started_s=30.0)
     made_up.measure(product(64, 64, 128), started_s=6.0, session_id="later")
-    frame = load_run(made_up.write(tmp_path)).points("gemm").table
+    frame = made_up.table(tmp_path)
     later = replace(SESSION, session_id="later", started_utc="2026-11-21T04:10:00+00:00")
 
     assert list(minutes_since_start(frame, [SESSION, later])) == pytest.approx([0.5, 10.1])
@@ -172,7 +164,7 @@ def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
 def test_a_start_that_is_no_time_counts_from_the_first(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     made_up.measure(product(64, 64, 64), started_s=30.0)
-    frame = load_run(made_up.write(tmp_path)).points("gemm").table
+    frame = made_up.table(tmp_path)
 
     nameless = replace(SESSION, started_utc="")
     assert list(minutes_since_start(frame, [nameless])) == pytest.approx([0.5])

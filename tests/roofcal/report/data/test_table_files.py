@@ -31,6 +31,7 @@ def test_json_has_null_where_csv_has_nothing(folder: Path) -> None:
     refused = [row for row in rows if row["status"] == "unsupported"]
     assert {row["median_s"] for row in refused} == {None}
     assert {type(row["m"]) for row in rows} == {int}
+    assert json.loads(as_json(pd.DataFrame({"a": []}))) == []
 
 
 def test_markdown_shows_the_columns_that_say_something(bare: Path) -> None:
@@ -43,27 +44,17 @@ def test_markdown_shows_the_columns_that_say_something(bare: Path) -> None:
     assert len(rows) == 2
 
 
-def test_a_bar_in_a_reason_does_not_break_the_markdown_table() -> None:
+def test_a_markdown_table_escapes_bars_and_has_five_digits() -> None:
     text = as_markdown(pd.DataFrame({"reason": ["a|b", None], "x": [1.5, float("nan")]}))
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines()[2:]]
     assert [[cell.strip() for cell in row] for row in rows] == [["a\\|b", "1.5"], ["", ""]]
-
-
-def test_numbers_of_a_markdown_table_have_five_digits() -> None:
     text = as_markdown(pd.DataFrame({"seconds": [1.23456789e-6, 2.0], "count": [16384, 7]}))
     assert text.splitlines()[2].split() == ["|", "1.2346e-06", "|", "16384", "|"]
 
 
-def test_an_empty_frame_is_an_empty_list() -> None:
-    assert json.loads(as_json(pd.DataFrame({"a": []}))) == []
-
-
-def test_an_op_that_was_not_planned_is_refused_by_name(folder: Path) -> None:
+def test_an_op_or_a_format_that_is_not_there_is_refused_by_name(folder: Path) -> None:
     with pytest.raises(ReportError, match="no plan of op 'probe_math'; it has: probe_launch, "):
         tidy_table(folder, None, "probe_math")
-
-
-def test_an_unknown_format_is_refused(folder: Path) -> None:
     with pytest.raises(ReportError, match="unknown format 'xml'; known: csv, json, markdown"):
         table_text(tidy_table(folder, None, "gemm"), "xml")
 

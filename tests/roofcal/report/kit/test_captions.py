@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.report.data.op_pages import caption_words
-from roofcal.report.figure_captions import caption_files
+from roofcal.report.data.op_pages import caption_files, caption_words
 from roofcal.report.kit.writer import CaptionError, read_caption
 
 CAPTIONS = caption_files()

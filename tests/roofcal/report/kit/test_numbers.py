@@ -46,7 +46,10 @@ def test_units_get_the_prefix_that_people_use(value: float, unit: str, text: str
     assert numbers.scaled(value, unit).replace(SPACE, " ") == text
 
 
-def test_percent_and_ratio() -> None:
+def test_percent_ratio_and_counts() -> None:
+    counts = (numbers.count_of(1, "point"), numbers.count_of(1200, "point"))
+    assert counts == ("1 point", "1,200 points")
+    assert numbers.count_of(0, "point is", "points are") == "0 points are"
     assert numbers.percent(0.1234) == f"12.3{SPACE}%"
     assert numbers.percent(-0.05, 0, signed=True) == f"\N{MINUS SIGN}5{SPACE}%"
     assert numbers.percent(math.nan) == "\N{EN DASH}"
@@ -67,20 +70,6 @@ def test_bytes_are_binary(count: float, text: str) -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert numbers.duration(seconds).replace(SPACE, " ") == text
-
-
-def test_counts_of_things() -> None:
-    assert numbers.count_of(1, "point") == "1 point"
-    assert numbers.count_of(1200, "point") == "1,200 points"
-    assert numbers.count_of(0, "point is", "points are") == "0 points are"
-
-
-def test_what_is_missing() -> None:
-    assert [numbers.is_missing(v) for v in (None, math.nan, 0.0, "", "x")] == [
-        True,
-        True,
-        *[False] * 3,
-    ]
 
 
 def test_shapes_are_written_with_and_without_their_axes() -> None:

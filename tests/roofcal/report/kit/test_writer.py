@@ -63,13 +63,9 @@ def test_a_figure_has_the_caption_beside_its_section_in_the_words_of_its_op(
         list(writer.figures(picture("none")))
 
 
-def test_few_points_are_all_drawn() -> None:
-    rows = pd.DataFrame({"a": range(10)})
-    assert thinned(rows, 10) is rows
-    assert thinning_note(10, 10) == ""
-
-
 def test_many_points_are_thinned_evenly_and_a_sentence_says_so() -> None:
     rows = pd.DataFrame({"a": range(1000)})
+    assert thinned(rows, 1000) is rows
+    assert thinning_note(1000, 1000) == ""
     assert list(thinned(rows, 4)["a"]) == [0, 250, 500, 750]
     assert thinning_note(4, 1000) == " 4 of 1,000 points are drawn, evenly chosen."

@@ -7,10 +7,14 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.constants import COLUMNS, constants_table
 from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.numbers import is_missing
-from roofcal.report.sections.constants import probe_errors_table, readable_constants
+from roofcal.report.sections.constants import (
+    COLUMNS,
+    constants_table,
+    probe_errors_table,
+    readable_constants,
+)
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.synthetic import COPY, MadeUpRun, add_constants
 
@@ -33,17 +37,17 @@ def test_each_constant_stands_beside_its_datasheet_figure(
     assert (fp8["datasheet"], fp8["fraction"]) == (1979e12, pytest.approx(1000 / 1979))
     assert table.loc["gemm.cublaslt.bf16.sustained_power_w", "datasheet"] == 700.0
     assert (fp8["ci95_low"], fp8["ci95_high"]) == pytest.approx((980e12, 1020e12))
+    assert list(dict.fromkeys(table["group"])) == [
+        "device",
+        "cublaslt bf16",
+        "cublaslt fp8_axiswise",
+    ]
 
 
 def test_without_a_datasheet_the_constants_stand_alone(made_up: MadeUpRun) -> None:
     table = constants_table(made_up.calibration(), None)
     assert len(table) == len(made_up.constants)
     assert table[["datasheet", "fraction"]].isna().all(axis=None)
-
-
-def test_the_device_comes_first_then_recipe_by_recipe(made_up: MadeUpRun, h200: DeviceSpec) -> None:
-    groups = list(dict.fromkeys(constants_table(made_up.calibration(), h200)["group"]))
-    assert groups == ["device", "cublaslt bf16", "cublaslt fp8_axiswise"]
 
 
 def test_a_constant_without_a_description_is_shown_by_its_name(made_up: MadeUpRun) -> None:
@@ -54,11 +58,6 @@ def test_a_constant_without_a_description_is_shown_by_its_name(made_up: MadeUpRu
 
     assert labels["gemm.cublaslt.bf16.brand_new_s"] == "brand new s"
     assert labels["odd_thing"] == "odd thing"
-
-
-def test_a_code_says_what_it_stands_for(made_up: MadeUpRun) -> None:
-    choices = constants_table(made_up.calibration(), None).set_index("name")["choice"]
-    assert choices["gemm.cublaslt.bf16.tile_family"] == "tile_128x128"
 
 
 def test_casts_stand_by_provider_and_recipe(made_up: MadeUpRun, h200: DeviceSpec) -> None:
@@ -77,23 +76,14 @@ def test_an_empty_calibration_is_an_empty_table() -> None:
     assert tuple(table.columns) == COLUMNS
 
 
-def test_value_interval_and_datasheet_share_one_unit(h200: DeviceSpec) -> None:
-    made_up = MadeUpRun()
-    add_constants(made_up, {"bf16": 600e12})
+def test_value_interval_and_datasheet_share_one_unit(made_up: MadeUpRun, h200: DeviceSpec) -> None:
     table = readable_constants(constants_table(made_up.calibration(), h200)).set_index("name")
 
     copy = table.loc["dram_copy_bytes_per_s"]
     assert (copy["value"], copy["unit"], copy["interval"]) == ("4.000", "TB/s", "3.920 to 4.080")
     assert (copy["datasheet"], copy["value_si"], copy["datasheet_si"]) == ("4.800", 4e12, 4.8e12)
     assert table.loc["launch_graph_s", "unit"] == "\N{MICRO SIGN}s"
-
-
-def test_a_count_is_whole_and_has_no_interval(h200: DeviceSpec) -> None:
-    made_up = MadeUpRun()
-    add_constants(made_up, {"bf16": 600e12})
-    table = readable_constants(constants_table(made_up.calibration(), h200)).set_index("name")
-
-    units = table.loc["compute_units"]
+    units = table.loc["compute_units"]  # a count is whole and has no interval
     assert (units["value"], units["unit"]) == ("132", "")
     assert is_missing(units["interval"])
     assert table.loc["gemm.cublaslt.bf16.tile_family", "value"] == "tile_128x128"
@@ -108,9 +98,7 @@ def test_a_shape_in_the_evidence_loses_its_braces() -> None:
     assert list(readable_constants(table)["evidence"]) == ["fastest: m: 8, n: 16"]
 
 
-def test_errors_of_the_fit_are_listed_by_recipe() -> None:
-    made_up = MadeUpRun()
-    add_constants(made_up, {"bf16": 600e12})
+def test_errors_of_the_fit_are_listed_by_recipe(made_up: MadeUpRun) -> None:
     (row,) = probe_errors_table(made_up.calibration()).to_dict("records")
     named = {"op": "gemm", "provider": "cublaslt", "recipe": "bf16"}
     assert row == named | {"count": 64.0, "mape": 0.05, "median": 0.04, "p95": 0.12}

@@ -46,7 +46,7 @@ def test_counter_and_integrated_power_are_compared() -> None:
 
 
 def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(tmp_path: Path) -> None:
-    points, _ = energy_of_run(analyse(load_run(narrow_run().write(tmp_path)), None))
+    points, _ = energy_of_run(narrow_run().analysed(tmp_path))
     assert set(points["energy_by"]) == {"power limit"}
     expected = points["board_w"] * points["median_s"]
     assert points["energy_j"].tolist() == pytest.approx(expected.tolist())

@@ -6,8 +6,7 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import RECIPES
-from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.gathered import links as section
 from tests.roofcal.report.drawn import charted, drawn
 from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES, gathered_run, gloo_run
@@ -16,7 +15,7 @@ from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES, gathe
 @pytest.fixture(scope="module")
 def linked(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
     """The made-up run of gathers and links."""
-    return analyse(load_run(gathered_run().write(tmp_path_factory.mktemp("links"))), h200)
+    return gathered_run().analysed(tmp_path_factory.mktemp("links"), h200)
 
 
 def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(linked: Analysis) -> None:

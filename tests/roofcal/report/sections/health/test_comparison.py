@@ -9,16 +9,21 @@ import pandas as pd
 import pytest
 
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.records import Environment, Measurement, Session
+from roofcal.core.records import Measurement, Session
 from roofcal.core.statistics import BETWEEN_CARDS, FEWEST_SAMPLES
 from roofcal.points.run import Run, load_run
+from roofcal.report.data.analysis import analyse
+from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.health import (
+    FILE,
     Health,
     health_of_run,
     judge_kinds,
     publication_for,
     summarise_kinds,
 )
+from tests.roofcal.report.chapters import blocks_of
+from tests.roofcal.report.pages import unpack
 from tests.roofcal.report.synthetic import (
     CPU,
     GPU,
@@ -78,6 +83,8 @@ def test_a_slow_card_is_slower_and_its_clock_explains_it(tmp_path: Path, publish
     assert row(health_here, "gemm")["clock"] == pytest.approx(0.8)
     assert row(health_here, "probe_copy")["ratio"] == pytest.approx(1.0)
     assert row(health_here, "gemm sentinel")["ratio"] == pytest.approx(1.25, rel=0.01)
+    same_clock = health(measured_run(tmp_path / "same", slower=1.25), published)
+    assert same_clock.answer.endswith("which does not explain it.")
 
 
 def test_points_that_fail_here_and_are_published_are_not_healthy(
@@ -96,11 +103,6 @@ def test_points_that_fail_here_and_are_published_are_not_healthy(
         "Not healthy: 2 points with published times have none here (2 failed). Over "
     )
     assert "Healthy:" not in health_here.answer
-
-
-def test_at_the_same_clock_the_clock_does_not_explain_it(tmp_path: Path, published: Run) -> None:
-    health_here = health(measured_run(tmp_path, slower=1.25), published)
-    assert health_here.answer.endswith("which does not explain it.")
 
 
 def test_without_a_publication_one_sentence_says_so(tmp_path: Path, published: Run) -> None:
@@ -139,15 +141,36 @@ def test_the_publication_of_the_same_environment_is_chosen(tmp_path: Path) -> No
         run.measure(product(64, 64, 64))
         return load_run(run.write(tmp_path / folder, suffix=suffix))
 
-    own = of("own", {}, ".jsonl")
-    same, later, earlier = (
-        of("published", {}),
-        of("published", {"torch": "2.12.0"}),
-        of("published", {"torch": "2.9.0"}),
-    )
+    own, same = of("own", {}, ".jsonl"), of("published", {})
+    later, earlier = (of("published", {"torch": torch}) for torch in ("2.12.0", "2.9.0"))
     assert publication_for(own, [later, same, earlier]) is same
     assert publication_for(own, [later, earlier]) is later
-    cpu: Environment = CPU
-    bare = MadeUpRun(cpu)
-    bare.measure(product(64, 64, 64, device=cpu.device))
+    bare = MadeUpRun(CPU)
+    bare.measure(product(64, 64, 64, device=CPU.device))
     assert publication_for(load_run(bare.write(tmp_path / "cpu")), [same, later]) is None
+
+
+def test_a_run_without_a_publication_has_no_section(tmp_path: Path) -> None:
+    assert blocks_of(analyse(measured_run(tmp_path), None), "health") == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [({}, "of the same environment"), ({"torch": "2.10.0"}, "which may cause a difference")],
+)
+def test_a_run_with_a_publication_says_how_and_has_both_tables(
+    tmp_path: Path, environment: dict[str, str], says: str
+) -> None:
+    peer = measured_run(tmp_path / "published", environment=environment, suffix=".jsonl.gz")
+    analysis = analyse(measured_run(tmp_path / "own", slower=1.2), None, peers=[peer])
+    about, kinds, points = blocks_of(analysis, "health")
+    assert isinstance(about, Prose)
+    assert says in about.text
+    assert isinstance(kinds, Table)
+    assert isinstance(points, Table)
+    assert (kinds.total, points.total) == (3, 31)
+    assert kinds.source == points.source == FILE
+    assert "power_cap" in kinds.body
+    shown = unpack(points.packed)
+    assert "4,096" not in shown
+    assert "1,024 \N{MULTIPLICATION SIGN} 1,024" in shown

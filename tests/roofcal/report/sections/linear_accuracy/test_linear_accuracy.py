@@ -8,8 +8,7 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
-from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections import linear_accuracy as section
 from tests.roofcal.report.chapters import blocks_of, csv_tables
@@ -31,7 +30,7 @@ from tests.roofcal.report.linears import (
 @pytest.fixture(scope="module")
 def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
     """The made-up run of linears."""
-    return analyse(load_run(linear_run().write(tmp_path_factory.mktemp("linears"))), h200)
+    return linear_run().analysed(tmp_path_factory.mktemp("linears"), h200)
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +96,6 @@ def test_what_fast_accumulation_costs_depends_on_the_product_alone(linears: Anal
     assert shapes == {(name, *sizes) for name, sizes in zip(OUTPUTS, LONG, strict=True)}
 
 
-def test_emulated_sums_are_left_out_of_accumulation_and_speed(linears: Analysis) -> None:
-    frame = linears.frames["linear"].assign(provider=section.EMULATED)
-    assert section.accumulation_table(frame).empty
-    speedups = linears.speedups["linear"].assign(provider=section.EMULATED)
-    assert section.speed_and_accuracy(frame, speedups).empty
-
-
 def test_speed_stands_beside_accuracy_of_the_same_shape(linears: Analysis) -> None:
     table = section.speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
     assert {column.key for column in section.SPEED} <= set(table.columns)
@@ -148,7 +140,7 @@ def test_the_section_has_answer_figures_and_tables(linears: Analysis) -> None:
 
 
 def test_without_times_the_section_says_what_takes_them(tmp_path: Path, h200: DeviceSpec) -> None:
-    untimed = analyse(load_run(linear_run(timed=False).write(tmp_path)), h200)
+    untimed = linear_run(timed=False).analysed(tmp_path, h200)
     shown = blocks(untimed)
     assert [b.text for b in shown if isinstance(b, Prose) and b.quiet] == [section.NO_SPEED]
     assert "linear_speed_and_accuracy.csv" not in dict(csv_tables(untimed))
@@ -164,7 +156,11 @@ def test_where_nothing_was_measured_one_sentence_says_what_to_run(analysis: Anal
     assert not any(name.startswith("linear_") for name, _ in csv_tables(analysis))
 
 
-def test_records_of_linears_from_before_have_no_such_columns(linears: Analysis) -> None:
+def test_emulated_sums_and_records_from_before_have_no_such_rows(linears: Analysis) -> None:
+    emulated = linears.frames["linear"].assign(provider=section.EMULATED)
+    assert section.accumulation_table(emulated).empty
+    speedups = linears.speedups["linear"].assign(provider=section.EMULATED)
+    assert section.speed_and_accuracy(emulated, speedups).empty
     frame = linears.frames["linear"].drop(columns=list(section.SQNR))
     assert section.accuracy_rows(frame).empty
     assert section.accumulation_table(frame).empty

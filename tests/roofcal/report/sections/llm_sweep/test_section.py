@@ -14,7 +14,7 @@ from roofcal.report.kit.blocks import FigureBlock
 from roofcal.report.sections.llm_sweep import FILE, SECTION, draw_frontier, draw_map
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import blocks_of
-from tests.roofcal.report.drawn import charted
+from tests.roofcal.report.drawn import charted, plain
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_the_map_shows_the_best_batch_of_every_cut(swept: DerivedTable) -> None:
     assert len(small) == 10
     rows = swept.rows[swept.rows["model"] == "llama3-8b"]
     assert small["tokens_per_s_per_gpu"].max() == rows["tokens_per_s_per_gpu"].max()
-    assert "7 models" in picture.facts.replace("\N{NO-BREAK SPACE}", " ")
+    assert "7 models" in plain(picture.facts)
 
 
 def test_the_curve_draws_the_frontier_alone(swept: DerivedTable) -> None:

@@ -29,7 +29,7 @@ def test_reasons_that_differ_in_numbers_alone_are_counted_together(tmp_path: Pat
     for n in (17, 555, 1001):
         made_up.fail(product(64, n, 64), "unsupported", f"n={n} is no multiple of 16")
     made_up.fail(product(64, 64, 64), "failed", "out of luck")
-    missing = not_ok(load_run(made_up.write(tmp_path)).points("gemm").table)
+    missing = not_ok(made_up.table(tmp_path))
 
     counted = counted_reasons(with_shape(missing))
 

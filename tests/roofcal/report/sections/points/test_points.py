@@ -35,14 +35,11 @@ def test_every_column_of_the_points_exists(analysis: Analysis, op: str) -> None:
 
 
 def test_people_get_protocol_and_interval(analysis: Analysis) -> None:
+    tables = [block for block in blocks_of(analysis, "points") if isinstance(block, Table)]
+    assert [table.total for table in tables] == [len(f) for f in analysis.frames.values()]
     points = readable_points(analysis.frames["gemm"])
     assert {"graph, cold", "wall, cold", "graph, cold, zeros"} <= set(points["protocol"])
     assert 0 < points["half_width"].dropna().max() < 0.01
-
-
-def test_all_points_of_all_ops_are_listed(analysis: Analysis) -> None:
-    tables = [block for block in blocks_of(analysis, "points") if isinstance(block, Table)]
-    assert [table.total for table in tables] == [len(f) for f in analysis.frames.values()]
 
 
 def test_every_column_of_the_tables_exists(analysis: Analysis) -> None:

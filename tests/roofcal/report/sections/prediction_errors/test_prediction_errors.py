@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from roofcal.core.environments import transferred_model
-from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import residuals
 from roofcal.report.kit.blocks import Table
 from roofcal.report.sections.prediction_errors import (
@@ -15,7 +14,7 @@ from roofcal.report.sections.prediction_errors import (
     models_by_error,
 )
 from tests.roofcal.report.chapters import blocks_of
-from tests.roofcal.report.drawn import charted
+from tests.roofcal.report.drawn import charted, drawn, plain
 from tests.roofcal.report.transferred import OTHER_TORCH, transferred_run
 
 
@@ -39,14 +38,10 @@ def test_the_least_accurate_model_comes_first(analysis: Analysis) -> None:
 
 
 def test_a_tab_per_model_with_its_error(analysis: Analysis) -> None:
-    picture = draw_measured_against_predicted(analysis.frames["gemm"])
-
-    assert picture is not None
-    tabs = [panel.choice.replace("\N{NO-BREAK SPACE}", " ") for panel in charted(picture).panels]
+    picture = drawn(draw_measured_against_predicted(analysis.frames["gemm"]))
+    tabs = [plain(panel.choice) for panel in charted(picture).panels]
     assert tabs[1] == "torchao: 30.0 %"
-    assert picture.facts.replace("\N{NO-BREAK SPACE}", " ").startswith(
-        "Within 10 % of the measured time: datasheet "
-    )
+    assert plain(picture.facts).startswith("Within 10 % of the measured time: datasheet ")
 
 
 def test_every_judged_point_of_a_model_stands_at_its_error(analysis: Analysis) -> None:
@@ -57,27 +52,18 @@ def test_every_judged_point_of_a_model_stands_at_its_error(analysis: Analysis) -
 
 def test_ratios_beyond_the_axis_are_counted(analysis: Analysis) -> None:
     frame = analysis.frames["gemm"].assign(torchao_s=1e3)
-    picture = draw_error_by_regime(frame)
-    assert picture is not None
+    picture = drawn(draw_error_by_regime(frame))
     assert "beyond the axis sit on its edge" in picture.facts
-
-
-def test_the_worst_regime_is_named(analysis: Analysis) -> None:
-    picture = draw_error_by_regime(analysis.frames["gemm"])
-    assert picture is not None
-    assert "highest in regime decode, 10.0" in picture.facts
 
 
 @pytest.fixture(scope="module")
 def moved(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
-    return analyse(load_run(transferred_run().write(tmp_path_factory.mktemp("moved"))), None)
+    return transferred_run().analysed(tmp_path_factory.mktemp("moved"))
 
 
 def test_other_calibrations_are_drawn_under_their_labels(moved: Analysis) -> None:
-    picture = draw_measured_against_predicted(moved.frames["gemm"], moved.labels)
-
-    assert picture is not None
-    tabs = {panel.choice.replace("\N{NO-BREAK SPACE}", " ") for panel in charted(picture).panels}
+    picture = drawn(draw_measured_against_predicted(moved.frames["gemm"], moved.labels))
+    tabs = {plain(panel.choice) for panel in charted(picture).panels}
     assert {"calibrated of torch2.0.1: 2.0 %", "calibrated of driver123.45: 40.0 %"} <= tabs
     assert "calibrated@" not in picture.facts
 
@@ -86,17 +72,12 @@ def test_another_calibration_is_never_the_best_model(moved: Analysis) -> None:
     errors = residuals(moved.frames["gemm"])
     assert models_by_error(errors)[-1] == transferred_model(OTHER_TORCH.environment_id)
     assert best_model(errors) == "calibrated"
-
-    picture = draw_error_by_regime(moved.frames["gemm"], moved.labels)
-
-    assert picture is not None
-    assert "The model with the least error is calibrated;" in picture.facts
-
-
-def test_another_calibration_is_named_where_there_is_no_other_model(moved: Analysis) -> None:
-    errors = residuals(moved.frames["gemm"])
     name = transferred_model(OTHER_TORCH.environment_id)
-    assert best_model(errors[errors["model"] == name]) == name
+    assert best_model(errors[errors["model"] == name]) == name, "there is no other"
+
+    picture = drawn(draw_error_by_regime(moved.frames["gemm"], moved.labels))
+    assert "The model with the least error is calibrated;" in picture.facts
+    assert "highest in regime decode, 10.0" in picture.facts
 
 
 @pytest.mark.parametrize("op", ["probe_copy", "probe_launch"])

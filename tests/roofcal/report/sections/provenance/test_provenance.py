@@ -16,24 +16,19 @@ from roofcal.report.data.provenance import (
 from roofcal.report.kit.blocks import Commands, Table
 from roofcal.report.sections.provenance import sessions_table
 from tests.roofcal.report.chapters import blocks_of
+from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun
 
 RUN = f"nvidia-h200/{GPU.environment_id}"
 
 
 def test_an_environment_in_the_units_people_use() -> None:
-    facts = {
-        label: value.replace("\N{NO-BREAK SPACE}", " ") for label, value in environment_facts(GPU)
-    }
-
+    facts = {label: plain(value) for label, value in environment_facts(GPU)}
     assert facts["power limit"] == "700.0 W"
     assert facts["memory clock"] == "3,201 MHz"
     assert (facts["ECC"], facts["MIG"]) == ("on", "off")
     assert facts["memory bus"] == "6016 bit"
     assert "NCCL" not in facts
-
-
-def test_what_is_unknown_is_left_out() -> None:
     assert "driver" not in dict(environment_facts(CPU))
     assert dict(environment_facts(CPU))["last-level cache"] == "32 MiB"
 
@@ -44,6 +39,13 @@ def test_folders_are_named_as_in_any_checkout(analysis: Analysis) -> None:
     published = replace(run, origin="published", files=RunFolder.at(run.folder, Path("elsewhere")))
     assert run_path(published) == f"reports/published/{RUN}"
     assert derived_path(published) == f"results/replay/{RUN}"
+    lines = commands(replace(analysis, run=published))
+    assert not any(line.startswith("make study") for line in lines)
+    assert f"--run reports/published/{RUN}=results/replay/{RUN}" in lines[-1]
+    # nothing writes over a publication that is shown as it was frozen
+    lines = commands(replace(analysis, run=replace(run, origin="published")))
+    assert lines[-1].startswith(f"python -m roofcal verify reports/published/{RUN}")
+    assert not any("--out" in line for line in lines)
 
 
 def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
@@ -56,16 +58,6 @@ def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
     assert sum("roofcal predict" in line for line in lines) == 2  # gemm and cast
 
 
-def test_a_replay_names_where_its_derived_files_go(analysis: Analysis) -> None:
-    run = replace(
-        analysis.run, origin="published", files=RunFolder.at(analysis.run.folder, Path("elsewhere"))
-    )
-    lines = commands(replace(analysis, run=run))
-
-    assert not any(line.startswith("make study") for line in lines)
-    assert f"--run reports/published/{RUN}=results/replay/{RUN}" in lines[-1]
-
-
 def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: Analysis) -> None:
     run = replace(analysis.run, origin="published")
     assert commands_anew(run, "a", "a", []) == ["python -m roofcal publish --again a"]
@@ -75,15 +67,6 @@ def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: An
     assert [line.rpartition("--op ")[2] for line in predictions] == [
         f"{op} {also}/{op}.jsonl" for op in ("gemm", "cast")
     ]
-
-
-def test_nothing_writes_over_a_publication_that_is_shown_as_it_was_frozen(
-    analysis: Analysis,
-) -> None:
-    lines = commands(replace(analysis, run=replace(analysis.run, origin="published")))
-
-    assert lines[-1].startswith(f"python -m roofcal verify reports/published/{RUN}")
-    assert not any("--out" in line for line in lines)
 
 
 def test_the_command_of_a_table(analysis: Analysis) -> None:
@@ -99,11 +82,8 @@ def test_sessions_say_when_where_and_by_which_command() -> None:
     assert (row["commit"], row["code"], row["dirty"]) == ("0123456789ab", "fedcba987654", "no")
     assert row["command"] == "python -m roofcal measure --plan plan/gemm.jsonl"
     assert row["timing"] == '{"budget_s": 0.4}'
-
-
-def test_a_checkout_without_git_is_unknown() -> None:
-    session = replace(MadeUpRun().session("gemm"), git_commit=None, git_dirty=None)
-    (row,) = sessions_table([session]).to_dict("records")
+    without_git = replace(MadeUpRun().session("gemm"), git_commit=None, git_dirty=None)
+    (row,) = sessions_table([without_git]).to_dict("records")
     assert (row["commit"], row["dirty"]) == (None, "unknown")
 
 

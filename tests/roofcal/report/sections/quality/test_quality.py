@@ -4,13 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from roofcal.fitting.panel_factors import PanelReading
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.panel_factors import READINGS
 from roofcal.report.data.quality import points_with_states
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.points import readable_points
@@ -20,58 +21,49 @@ from roofcal.report.sections.quality import (
     draw_burst,
     draw_session,
     panel_sentence,
-    panel_table,
 )
 from roofcal.report.write import write_report
 from tests.roofcal.report.chapters import ANCHOR, blocks_of
 from tests.roofcal.report.conftest import DEVICES
-from tests.roofcal.report.drawn import charted
+from tests.roofcal.report.drawn import charted, drawn, plain
 from tests.roofcal.report.synthetic import MadeUpRun, cast, product
 
 
 def test_sentinel_clock_power_and_temperature_share_the_time(analysis: Analysis) -> None:
-    picture = draw_session(analysis.frames, analysis.sessions)
-
-    assert picture is not None
-    facts = picture.facts.replace("\N{NO-BREAK SPACE}", " ")
+    picture = drawn(draw_session(analysis.frames, analysis.sessions))
+    facts = plain(picture.facts)
     assert "The sentinel of gemm was measured 5 times and spread over 1.0 %." in facts
     assert "Power from 690 W to 690 W." in facts
 
 
-def test_a_device_without_sensors_or_sentinel_has_no_such_figure(bare: Path) -> None:
+def test_without_sensors_sentinel_and_warm_up_there_is_no_figure(bare: Path) -> None:
     silent = analyse(load_run(bare), None)
     assert draw_session(silent.frames, silent.sessions) is None
+    assert draw_burst(silent.frames["gemm"]) is None
 
 
 def test_the_facts_state_how_much_settling_costs_the_made_up_run(analysis: Analysis) -> None:
-    picture = draw_burst(analysis.frames["gemm"])
-
-    assert picture is not None
+    picture = drawn(draw_burst(analysis.frames["gemm"]))
     chart = charted(picture)
     heights = chart.tables["points"][chart.y.key].to_numpy()
     assert heights == pytest.approx(np.full(len(heights), 1 / 0.9 - 1))
     assert "11.1" in picture.facts
 
 
-def test_without_a_warm_up_there_is_no_burst(bare: Path) -> None:
-    assert draw_burst(analyse(load_run(bare), None).frames["gemm"]) is None
-
-
 @pytest.fixture(scope="module")
 def two_cards(analysis: Analysis) -> Analysis:
     """The made-up run as if a second card had measured its sentinel, 4 % slower."""
     panel = [
-        PanelReading(
-            kind="memory",
-            sentinel="copy",
-            session=card,
-            card=card,
-            seconds=seconds * (1 + 0.001 * repetition),
-        )
+        ("memory", "copy", card, card, seconds * (1 + 0.001 * repetition))
         for card, seconds in (("GPU-1", 1.0), ("GPU-2", 1.04))
         for repetition in range(3)
     ]
-    return replace(analysis, panel=panel)
+    return replace(analysis, panel=pd.DataFrame(panel, columns=list(READINGS)))
+
+
+def answer_of(analysis: Analysis) -> str:
+    assert SECTION.answer is not None
+    return SECTION.answer(analysis).text
 
 
 def files_of(analysis: Analysis) -> list[str]:
@@ -88,54 +80,41 @@ def test_the_page_has_a_row_for_each_session_and_card_and_says_the_spread(
     assert "memory, 2 cards" in panel_sentence(two_cards)
 
     assert "panel.csv" in files_of(two_cards)
-    written = panel_table(two_cards.panel_factors)
-    assert list(written.columns) == [column.key for column in PANEL]
-    factors = panel_table(two_cards.panel_factors).set_index("card")["factor"]
+    assert list(two_cards.panel_factors) == [column.key for column in PANEL]
+    factors = two_cards.panel_factors.set_index("card")["factor"]
     assert set((factors["GPU-2"] / factors["GPU-1"].to_numpy()).round(6)) == {1.04}
 
 
 def test_a_run_whose_sessions_share_nothing_says_that_nothing_is_known(analysis: Analysis) -> None:
-    assert panel_table(analysis.panel_factors).empty
+    assert analysis.panel_factors.empty
     prose = [block.text for block in blocks_of(analysis, "quality") if isinstance(block, Prose)]
     assert any(text.startswith("No two sessions share a sentinel") for text in prose)
     assert "panel.csv" not in files_of(analysis)
 
 
-def test_times_of_one_visit_are_named_as_that(analysis: Analysis) -> None:
+def test_the_page_says_that_intervals_of_one_visit_hold_no_other(analysis: Analysis) -> None:
     texts = [check.text for check in all_checks(analysis)]
     assert any(
         "have an interval that covers the samples of one visit only" in text for text in texts
     )
-
-
-def test_the_answer_says_that_intervals_of_one_visit_hold_no_other(analysis: Analysis) -> None:
-    assert SECTION.answer is not None
-    answer = SECTION.answer(analysis)
-    assert answer is not None
-    assert answer.text.endswith("(middle op), and covers only the one visit of each point.")
+    assert answer_of(analysis).endswith("(middle op), and covers only the one visit of each point.")
 
     frames = {op: frame.copy() for op, frame in analysis.frames.items()}
     frames["gemm"].loc[frames["gemm"][INTERVAL_HOLDS].notna(), INTERVAL_HOLDS] = "this session"
-    answer = SECTION.answer(replace(analysis, frames=frames))
-    assert answer is not None
-    assert answer.text.endswith("(middle op).")
+    assert answer_of(replace(analysis, frames=frames)).endswith("(middle op).")
 
 
 COUNT = 23  # products with two states; the m-th is 6 + m % apart
 
 
-def run_with_states(root: Path) -> Path:
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made_up = MadeUpRun()
     for m in range(1, COUNT + 1):
         made_up.visit(product(m, 4096, 4096), 100e-6, (106 + m) * 1e-6)
     made_up.visit(product(32, 4096, 4096), 100e-6, 104e-6)
     made_up.visit(cast(1024, 8192, "fp8_rowwise_dim0"), 10e-6, 20e-6)
-    return made_up.write(root)
-
-
-@pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run_with_states(tmp_path_factory.mktemp("states"))
+    return made_up.write(tmp_path_factory.mktemp("states"))
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +134,8 @@ def test_points_with_several_states_stand_the_widest_first(states: Analysis) -> 
     assert list(table["states"][:2]) == ["10.00 (1); 20.00 (1)", "100.0 (1); 129.0 (1)"]
     shapes = [shape.replace("\N{MULTIPLICATION SIGN}", "x") for shape in table["shape"][:2]]
     assert shapes == ["1,024 x 8,192", "23 x 4,096 x 4,096"]
+    every = readable_points(states.frames["gemm"]).set_index("m")["states"]
+    assert (every[1], every[32]) == ("100.0 (1); 107.0 (1)", None)
 
 
 def test_whether_the_interval_holds_all_states_is_said_of_each_point(states: Analysis) -> None:
@@ -171,10 +152,7 @@ def test_the_section_shows_the_twenty_widest_and_counts_the_rest(states: Analysi
     assert "; 4 more are in the tables of ops, column states_s" in table.caption
     assert "100.0 (1); 129.0 (1)" in table.body
     assert "100.0 (1); 107.0 (1)" not in table.body
-    assert SECTION.answer is not None
-    answer = SECTION.answer(states)
-    assert answer is not None
-    assert answer.text.endswith("; 24 points have several states.")
+    assert answer_of(states).endswith("; 24 points have several states.")
 
 
 def test_a_check_counts_the_points_by_op_and_leads_to_the_table(states: Analysis) -> None:
@@ -186,12 +164,6 @@ def test_a_check_counts_the_points_by_op_and_leads_to_the_table(states: Analysis
         f"cast. {held} of their 95 % intervals include all states of the point."
     )
     assert check.target == "quality-states"
-
-
-def test_the_table_of_all_points_names_the_states_beside_the_time(states: Analysis) -> None:
-    points = readable_points(states.frames["gemm"]).set_index("m")
-    assert points["states"][1] == "100.0 (1); 107.0 (1)"
-    assert points["states"][32] is None
 
 
 def test_a_run_of_one_state_says_nothing_of_states(analysis: Analysis) -> None:

@@ -1,34 +1,43 @@
 """Factors of sessions and cards: known ones are found, and their intervals hold them."""
 
 import math
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from roofcal.fitting.panel_factors import (
-    PanelFactor,
-    PanelReading,
-    card_spreads,
-    panel_factors,
-)
+from roofcal.core.visits.differences import CardSpread
+from roofcal.report.data import panel_factors as panel
 
-Readings = list[PanelReading]
+Reading = tuple[str, str, str, str, float]
+Readings = list[Reading]
 
 
 def reading(
     session: str, seconds: float, *, card: str = "", sentinel: str = "one", kind: str = "memory"
-) -> PanelReading:
-    return PanelReading(
-        kind=kind, sentinel=sentinel, session=session, card=card or session, seconds=seconds
-    )
+) -> Reading:
+    return kind, sentinel, session, card or session, seconds
 
 
-def by_session(readings: Readings) -> dict[str, PanelFactor]:
-    return {factor.session: factor for factor in panel_factors(readings) if factor.session}
+def table(readings: Readings) -> pd.DataFrame:
+    return pd.DataFrame(readings, columns=list(panel.READINGS))
 
 
-def by_card(readings: Readings) -> dict[str, PanelFactor]:
-    return {factor.card: factor for factor in panel_factors(readings) if not factor.session}
+def panel_factors(readings: Readings) -> list[Any]:
+    return list(panel.panel_factors(table(readings)).itertuples(index=False))
+
+
+def card_spreads(readings: Readings) -> list[CardSpread]:
+    return panel.card_spreads(table(readings))
+
+
+def by_session(readings: Readings) -> dict[str, Any]:
+    return {row.session_id: row for row in panel_factors(readings) if row.session_id}
+
+
+def by_card(readings: Readings) -> dict[str, Any]:
+    return {row.card: row for row in panel_factors(readings) if not row.session_id}
 
 
 def test_a_card_that_is_4_percent_slower_at_every_sentinel_has_that_factor() -> None:
@@ -40,7 +49,7 @@ def test_a_card_that_is_4_percent_slower_at_every_sentinel_has_that_factor() -> 
     cards = by_card(readings)
     assert cards["b"].factor / cards["a"].factor == pytest.approx(1.04)
     assert cards["b"].factor * cards["a"].factor == pytest.approx(1.0)
-    assert cards["b"].holds == "this session"
+    assert cards["b"].interval_holds == "this session"
     (spread,) = card_spreads(readings)
     assert spread.spread == pytest.approx(math.log(1.04) / 2**0.5)
 
@@ -52,7 +61,7 @@ def test_kinds_of_work_have_factors_of_their_own() -> None:
         for session, factor in (("a", 1.0), ("b", slower))
     ]
     ratios = {
-        factor.kind: factor.factor for factor in panel_factors(readings) if factor.session == "b"
+        factor.kind: factor.factor for factor in panel_factors(readings) if factor.session_id == "b"
     }
     assert ratios == pytest.approx({"memory": 1.0, "products": 1.05**0.5})
     assert math.isnan(panel_factors(readings)[0].low), "one reading each says nothing of its error"
@@ -81,7 +90,7 @@ def test_a_card_of_several_sessions_says_so_and_sessions_of_one_card_have_no_car
         for session, card, seconds in (("a", "x", 1.0), ("b", "x", 1.01), ("c", "y", 1.03))
         for _ in range(3)
     ]
-    assert by_card(readings)["x"].holds == "another session"
+    assert by_card(readings)["x"].interval_holds == "another session"
     assert by_card(readings)["x"].factor < by_card(readings)["y"].factor
     one_card = [reading(session, 1.0, card="x") for session in "ab"]
     assert by_card(one_card) == {}
@@ -123,8 +132,8 @@ def test_intervals_hold_the_true_factors(cards: int, sessions: int) -> None:
         readings, of_session, of_card = made_up_panel(draw, cards, sessions)
         centre = float(np.mean(list(of_session.values())))
         for factor in panel_factors(readings):
-            if factor.session:
-                truth = math.exp(of_session[factor.session] - centre)
+            if factor.session_id:
+                truth = math.exp(of_session[factor.session_id] - centre)
                 held_sessions.append(factor.low <= truth <= factor.high)
             else:
                 truth = math.exp(of_card[factor.card] - float(np.mean(list(of_card.values()))))
@@ -158,7 +167,7 @@ def test_sentinels_of_one_session_alone_change_no_factor_and_no_interval(shared:
     sentinels_of = {session: common + own[session] for session in "ab"}
     readings = scattered(np.random.default_rng(3), sentinels_of, {"a": 0.0, "b": 0.02})
     factors = panel_factors(readings)
-    assert factors == panel_factors([one for one in readings if one.sentinel in common])
+    assert factors == panel_factors([one for one in readings if one[1] in common])
     assert {factor.sentinels for factor in factors} == {shared}
 
 
