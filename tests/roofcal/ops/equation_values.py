@@ -31,11 +31,13 @@ _BY_UNIT: Final = {
     "1": 1.2,
 }
 _UNITS: Final = 132
+# The second half are where our int4 kernels take other blocks, splits of K and turns.
 _SIZES: Final = (
-    np.array([1.0, 16.0, 77.0, 512.0, 4096.0, 8192.0]),
-    np.array([4096.0, 28672.0, 1000.0, 520.0, 4096.0, 8192.0]),
-    np.array([8192.0, 4096.0, 4104.0, 65536.0, 4096.0, 1024.0]),
+    np.array([1.0, 16, 77, 512, 4096, 8192, 1, 63, 64, 100, 128, 256]),
+    np.array([4096.0, 28672, 1000, 520, 4096, 8192, 4224, 18432, 8448, 5120, 25344, 4224]),
+    np.array([8192.0, 4096, 4104, 65536, 4096, 1024, 4096, 7168, 896, 8192, 4096, 4096]),
 )
+_CAST_RECIPES: Final = ("fp8_rowwise_both", "fp8_tensorwise", "mxfp8_dim1")
 
 
 def _constants(declared: Mapping[str, Constant]) -> dict[str, float]:
@@ -53,8 +55,9 @@ def equation_values() -> dict[str, dict[str, Any]]:
             seconds["gemm"][f"{family} {recipe}"] = total.tolist()
     for family in cast.FAMILIES:
         constants = _constants(cast.CONSTANTS)
-        parts = cast.evaluate(constants, "fp8_rowwise_both", (m, n), family, 5e7, _UNITS)
-        seconds["cast"][family] = parts.total.tolist()
+        for recipe in _CAST_RECIPES:
+            total = cast.evaluate(constants, recipe, (m, n), family, 5e7, _UNITS).total
+            seconds["cast"][f"{family} {recipe}"] = total.tolist()
     for family in mixed_gemm.FAMILIES:
         constants = _constants(mixed_gemm.CONSTANTS)
         recipe = "int4_groupwise_g128"
