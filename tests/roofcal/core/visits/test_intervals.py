@@ -12,7 +12,7 @@ import pytest
 
 from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Measurement, PlanPoint
+from roofcal.core.records import Measurement
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.differences import time_ratio
 from roofcal.core.visits.intervals import (
@@ -26,7 +26,7 @@ from roofcal.core.visits.intervals import (
 )
 from roofcal.core.visits.rows import merged_visits, split_visits
 from tests.paths import ROOT
-from tests.roofcal.made_up_records import row
+from tests.roofcal.made_up_records import point_of, row
 
 
 def visit(median: float, half: float = 0.001, session: str = "s") -> VisitTime:
@@ -327,9 +327,7 @@ def test_visits_of_published_products_at_the_power_limit_differ_as_their_interva
 
 def test_a_point_that_is_a_sentinel_too_has_an_interval_that_holds_its_repetitions() -> None:
     """An empty kernel of an H100, in two states."""
-    probe = PlanPoint(
-        op="probe_launch", provider="triton", recipe="empty", shape={"grid": 1}, device="d"
-    )
+    probe = point_of("probe_launch", "empty", {"grid": 1})
     sentinel, other = replace(probe, repeat=1, sweeps=("sentinel",)), replace(probe, repeat=2)
     repetitions = {sentinel.point_id: [visit(0.9593), visit(0.9596)], other.point_id: [visit(9.0)]}
 

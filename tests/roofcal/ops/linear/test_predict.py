@@ -18,7 +18,8 @@ from roofcal.ops.linear.model import (
 )
 from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, PASSES, pass_seconds
 from roofcal.ops.time_models import Sources, cast_times
-from tests.roofcal.models.runs import SOURCES, calibration, cast, exactly, product
+from tests.roofcal.made_up_records import exactly, point_of
+from tests.roofcal.models.runs import SOURCES, calibration, cast, product
 from tests.roofcal.models.stand_in import StandIn, TimesItsCasts, sizes
 from tests.roofcal.ops.linear.test_model import BLOCKS, DIM0, SQUARES, STRIPS
 from tests.roofcal.ops.linear.test_spec import OWN
@@ -117,8 +118,7 @@ def test_unknown_products_and_casts_are_key_errors() -> None:
 
 
 def linear(provider: str, recipe: str, op: str = "linear") -> PlanPoint:
-    shape = {"m": 512, "n": 1024, "k": 2048}
-    return PlanPoint(op=op, provider=provider, recipe=recipe, shape=shape, device="made-up")
+    return point_of(op, recipe, {"m": 512, "n": 1024, "k": 2048}, provider=provider)
 
 
 @pytest.mark.parametrize(
