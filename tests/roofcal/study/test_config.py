@@ -143,16 +143,6 @@ def test_a_mistake_is_named_with_file_and_key(
     assert str(folder / file) in message
 
 
-def test_all_mistakes_of_all_files_are_reported_together(folder: Path) -> None:
-    edit(folder / "config.yaml", "seeds", value=1)
-    edit(folder / "sweeps/cast.yaml", "sweeps", "square", value={"cubes": [0]})
-    edit(folder / "models/qwen3-32b.yaml", "matrices", value={})
-    message = errors(folder, published="perhaps")
-    for part in ("config.yaml: seeds", "cast.yaml: sweeps.square", "qwen3-32b.yaml: matrices",
-                 "config.yaml: published"):  # fmt: skip
-        assert part in message
-
-
 def test_an_override_replaces_its_key_alone(folder: Path) -> None:
     study = load_study(folder, {"timing": {"cpu": {"budget_s": 0.125}}})
     assert study.timing("cpu")["budget_s"] == 0.125
