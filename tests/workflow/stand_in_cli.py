@@ -102,9 +102,11 @@ def _measure(a: Any) -> None:
         with Path("held").open("a") as held:
             held.write(f"{Path(a.out).stem}: {_held_by_job(os.environ['SLURM_JOB_ID'])}\n")
     points = [p for p in points if a.world_sizes is None or p.world_size in a.world_sizes]
-    ids = {"session_id": Path(a.journal).stem, "environment_id": environment}
-    unknown = dict.fromkeys(("device_uuid", "git_commit", "git_dirty"))
-    told = dict.fromkeys(("host", "code_hash", "command", "started_utc"), "stand-in")
+    ids: dict[str, Any] = {"session_id": Path(a.journal).stem, "environment_id": environment}
+    unknown: dict[str, Any] = dict.fromkeys(("device_uuid", "git_commit", "git_dirty"))
+    told: dict[str, Any] = dict.fromkeys(
+        ("host", "code_hash", "command", "started_utc"), "stand-in"
+    )
     session = Session(**ids, **unknown, **told, op=points[0].op, timing=json.loads(a.timing))
     rows = [
         Measurement(point_id=point.point_id, status="ok", latency_samples_s=(1.0,), **ids)
@@ -139,7 +141,10 @@ def calibrate(a: Any) -> None:
         for file in sorted((Path(a.run) / "measurements").glob("probe_*"))
         for measurement in read_records(file, Measurement)
     ]
-    ids = {"device": environment.device, "environment_id": environment.environment_id}
+    ids: dict[str, Any] = {
+        "device": environment.device,
+        "environment_id": environment.environment_id,
+    }
     write_records(Path(a.out), [Calibration(**ids, constants={}, probe_points=len(probes))])
 
 
