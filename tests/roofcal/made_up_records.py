@@ -1,5 +1,6 @@
 """Records of every kind, for tests that are about something else: each has what must be there."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from roofcal.core.records import (
@@ -17,6 +18,12 @@ def environment_of(device: str = "made-up", **fields: Any) -> Environment:
     vendor = "cpu" if device.startswith("cpu") else "nvidia"
     defaults: dict[str, Any] = {"vendor": vendor, "device_name": "Made Up", "compute_units": 2}
     return Environment(device=device, **defaults | {"torch": "2", "python": "3.11"} | fields)
+
+
+def point_of(op: str, recipe: str, shape: Mapping[str, int], **fields: Any) -> PlanPoint:
+    """A point on the made-up GPU, by provider `made` if `fields` says no other."""
+    defaults: dict[str, Any] = {"provider": "made", "device": "made-up"}
+    return PlanPoint(op=op, recipe=recipe, shape=dict(shape), **defaults | fields)
 
 
 def session(**fields: Any) -> Session:

@@ -14,9 +14,9 @@ from pathlib import Path
 from roofcal.core.jsonl import write_records
 from roofcal.core.manifest import write_manifest
 from roofcal.core.paths import DERIVED_TABLES
-from roofcal.core.records import Environment
 from tests.forked import start_process
 from tests.paths import ROOT
+from tests.roofcal.made_up_records import environment_of
 from tests.workflow.forked_snakemake import ENVIRONMENT, be_snakemake
 
 HERE = Path(__file__).resolve().parent
@@ -165,14 +165,7 @@ def with_stand_ins(checkout: Checkout) -> Checkout:
 
 def write_gpu(checkout: Checkout) -> Path:
     """The folder of a run that has the environment of a GPU, as a node of a cluster writes it."""
-    environment = Environment(
-        device="nvidia-test",
-        vendor="nvidia",
-        device_name="Test",
-        compute_units=1,
-        torch="2.13",
-        python="3.11",
-    )
+    environment = environment_of("nvidia-test", torch="2.13")
     run = checkout.folder / "results/nvidia-test" / environment.environment_id
     write_records(run / "environment.jsonl", [environment])
     return run

@@ -130,7 +130,6 @@ def test_comments_in_config_rules_profile_and_environment_and_touching_every_fil
     ("source", "ops"),
     [
         ("kernels/streams/memory.py", {"probe_copy"}),
-        ("roofcal/ops/gemm/bench.py", {"gemm", "probe_math"}),
         ("roofcal/measure/timing.py", set(OPS)),
     ],
 )
@@ -183,13 +182,6 @@ def test_a_removed_sweep_point_disappears_from_every_output(finished: Checkout) 
     assert all(point in report for point in left)
 
 
-def test_an_op_left_out_of_the_study_is_left_out_with_its_probe(fresh: Checkout) -> None:
-    jobs = fresh.pending("--config", "ops=[gemm]")
-
-    assert measured(jobs) == set(OPS) - {"cast", "probe_cast"}
-    assert "predict cast" not in jobs
-
-
 def test_a_changed_csv_of_shapes_plans_and_measures_that_op(finished: Checkout) -> None:
     target = str((only_run(finished) / "measurements/gemm.jsonl").relative_to(finished.folder))
     finished.write("my.csv", "m,n,k\n32,32,32\n")
@@ -217,19 +209,6 @@ def test_a_changed_language_model_is_estimated_again_and_nothing_else(finished: 
     finished.replace("config/models/tiny.yaml", "for tests", "for other tests")
 
     assert finished.pending() == {"llm", "report", "all"}
-
-
-def test_a_driver_has_an_environment_of_its_own(fresh: Checkout) -> None:
-    folders = []
-    for driver in ("580", "590"):
-        fresh.set_devices(GPU | {"driver": driver})
-        jobs = fresh.pending_with_folders()
-        (folder,) = {
-            at for rule in ("plan", "measure") for op in OPS for at in jobs[f"{rule} {op}"]
-        }
-        assert f"driver{driver}" in folder
-        folders.append(folder)
-    assert folders[0] != folders[1]
 
 
 def test_an_old_environment_is_never_measured_again_and_left_out_if_it_was_interrupted(

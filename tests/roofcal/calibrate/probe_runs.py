@@ -11,13 +11,21 @@ from roofcal.calibrate.calibration import _ROW, probes_of
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint, Protocol, Telemetry
+from roofcal.core.records import Measurement, PlanPoint, Protocol
 from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.cast import model as cast_model
 from roofcal.ops.gemm.model import evaluate, packed_parts
 from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
 from roofcal.points.reader import read_points
+from tests.roofcal.made_up_records import (
+    environment_of,
+    exactly,
+    point_of,
+    readings,
+    row,
+    timed,
+)
 
 UNITS = 132
 TRUTH: dict[str, float] = {
@@ -67,15 +75,7 @@ PROCESSOR_CAST_TRUTH: dict[str, float] = {
 DRAM = {"read": 4.4e12, "write": 4.6e12, "copy": 4.2e12}
 CACHE = 9e12
 START_S = 2e-6
-ENVIRONMENT = Environment(
-    device="made-up",
-    vendor="nvidia",
-    device_name="Made Up",
-    compute_units=UNITS,
-    last_level_cache_bytes=50 << 20,
-    torch="2",
-    python="3",
-)
+ENVIRONMENT = environment_of(compute_units=UNITS, last_level_cache_bytes=50 << 20, python="3")
 
 
 def read_probes(run: Path, op: str) -> list[Probe]:
@@ -85,20 +85,15 @@ def read_probes(run: Path, op: str) -> list[Probe]:
 
 def as_probes(rows: list[tuple[PlanPoint, float]]) -> list[Probe]:
     """Points with their seconds as probes, without a run folder."""
-    row = Measurement(point_id="p", environment_id="e", session_id="s", status="ok")
-    return [Probe(point=point, measurement=row, latency=summarise([t] * 9)) for point, t in rows]
+    return [Probe(point=point, measurement=row(), latency=summarise([t] * 9)) for point, t in rows]
 
 
 def device_with(stream: float | None = None, **changes: Any) -> Device:
     """What fits know of the made-up GPU: the bandwidth of streams, and changes of its record."""
     environment = replace(ENVIRONMENT, **changes)
-    stream_constants = {} if stream is None else {"dram_read_bytes_per_s": _exactly(stream)}
+    stream_constants = {} if stream is None else {"dram_read_bytes_per_s": exactly(stream, "B/s")}
     cache_bytes = environment.last_level_cache_bytes
     return Device(environment=environment, cache_bytes=cache_bytes, constants=stream_constants)
-
-
-def _exactly(value: float) -> Ceiling:
-    return Ceiling(value=value, ci95_low=value, ci95_high=value, unit="B/s", evidence="made up")
 
 
 def write_run(folder: Path, *, noise: float = 0.0, family: str = "any_tile_split_k") -> Path:
@@ -199,9 +194,7 @@ def seconds(
 
 
 def _point(op: str, recipe: str, shape: dict[str, int], protocol: Protocol) -> PlanPoint:
-    return PlanPoint(
-        op=op, provider="made", recipe=recipe, shape=shape, device="made-up", protocol=protocol
-    )
+    return point_of(op, recipe, shape, protocol=protocol)
 
 
 def _write(
@@ -220,19 +213,14 @@ def _write(
 
 def _measurement(point: PlanPoint, t: float) -> Measurement:
     settled = tuple(t * (1 + 1e-4 * (i % 5 - 2)) for i in range(20))
-    return Measurement(
-        point_id=point.point_id,
-        environment_id=ENVIRONMENT.environment_id,
-        session_id="s",
-        status="ok",
-        latency_samples_s=(t * 0.8, *settled),
-        warmup_samples=1,
-        telemetry=Telemetry(
-            sample_index=(0, 1),
-            sm_clock_hz=(1.98e9, 1.4e9),
-            memory_clock_hz=(3.2e9, 3.2e9),
-            power_w=(400.0, 690.0),
-            temperature_c=(40.0, 60.0),
-            throttle_reasons=((), ("power_cap",)),
-        ),
+    sensors = readings(
+        (0, 1),
+        sm_clock_hz=(1.98e9, 1.4e9),
+        memory_clock_hz=3.2e9,
+        power_w=(400.0, 690.0),
+        temperature_c=(40.0, 60.0),
+        throttle_reasons=((), ("power_cap",)),
+    )
+    return replace(
+        timed(point, ENVIRONMENT, t * 0.8, *settled), warmup_samples=1, telemetry=sensors
     )

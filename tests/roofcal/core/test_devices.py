@@ -160,11 +160,7 @@ def test_a_card_as_its_driver_describes_it_is_matched(
         ),
         # The board of 2.4 TB/s whose bandwidth torchao gives to every H100.
         (
-            {
-                "name": "NVIDIA H100 80GB HBM3",
-                "memory_clock_hz": 1.875e9,
-                "memory_bus_bits": 5120,
-            },
+            {"name": "NVIDIA H100 80GB HBM3", "memory_clock_hz": 1.875e9, "memory_bus_bits": 5120},
             "memory of 2400 GB/s by clock and bus instead of 3350",
         ),
         (

@@ -20,40 +20,25 @@ from roofcal.core.jsonl import (
 )
 from roofcal.core.records import (
     Calibration,
-    Ceiling,
     Environment,
-    Measurement,
     PlanPoint,
-    Prediction,
     Protocol,
     Record,
-    Telemetry,
     Visit,
 )
-from tests.roofcal.made_up_records import session
+from roofcal.models.datasheet import longest_part
+from tests.roofcal.made_up_records import exactly, point_of, readings, row, session
 
-POINT = PlanPoint(
-    op="gemm", provider="cublaslt", recipe="bf16", shape={"m": 1, "n": 2, "k": 3}, device="d"
-)
+POINT = point_of("gemm", "bf16", {"m": 1, "n": 2, "k": 3}, provider="cublaslt")
 ENVIRONMENT = Environment(
     device="d", vendor="cpu", device_name="D", compute_units=2, torch="2", python="3"
 )
-MEASUREMENT = Measurement(
+MEASUREMENT = row(
+    *(3e-6, 1e-6, 2e-6),
     point_id=POINT.point_id,
-    environment_id="e",
-    session_id="s",
-    status="ok",
-    latency_samples_s=(3e-6, 1e-6, 2e-6),
     warmup_samples=1,
     slice_starts=(0, 1),
-    telemetry=Telemetry(
-        sample_index=(0,),
-        sm_clock_hz=(1.4e9,),
-        memory_clock_hz=(3.2e9,),
-        power_w=(700.0,),
-        temperature_c=(61.0,),
-        throttle_reasons=(("power_cap",),),
-    ),
+    telemetry=readings((0,), throttle_reasons=(("power_cap",),)),
 )
 RECORDS: list[Record] = [
     POINT,
@@ -63,18 +48,9 @@ RECORDS: list[Record] = [
     Calibration(
         device="d",
         environment_id="e",
-        constants={"x": Ceiling(value=1, ci95_low=0, ci95_high=2, unit="s", evidence="y")},
+        constants={"x": exactly(1, "s", half=1)},
     ),
-    Prediction(
-        point_id="p",
-        model="m",
-        math_s=None,
-        dram_s=1.0,
-        link_s=None,
-        launch_s=None,
-        total_s=1.0,
-        bound_by="dram",
-    ),
+    longest_part(POINT, "m", math_s=0.5, dram_s=1.0),
 ]
 
 
@@ -192,11 +168,7 @@ VISITED = replace(
         Visit(first_sample=0, warmup_samples=1, session_id="first"),
         Visit(first_sample=6, warmup_samples=2, session_id="second", started_s=100.0),
     ),
-    telemetry=Telemetry(
-        sample_index=(0, 1, 3, 7, 9, 11),
-        **dict.fromkeys(("sm_clock_hz", "memory_clock_hz", "power_w", "temperature_c"), (1.0,) * 6),
-        throttle_reasons=((),) * 6,
-    ),
+    telemetry=readings((0, 1, 3, 7, 9, 11)),
 )
 
 

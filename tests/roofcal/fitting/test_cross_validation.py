@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofcal.core.records import PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.core.times import Array
 from roofcal.fitting import cross_validation
@@ -22,7 +21,7 @@ from roofcal.fitting.cross_validation import (
 )
 from roofcal.fitting.probes import CalibrationError, Probe
 from tests.roofcal.calibrate.probe_runs import device_with
-from tests.roofcal.made_up_records import row
+from tests.roofcal.made_up_records import point_of, row
 
 POWERS = {"linear": 1.0, "square": 2.0}
 
@@ -60,9 +59,7 @@ def problem(sizes: Sequence[int], power: float = 1.0, slower: float = 3.0) -> Po
     for size in sizes:
         price = 0.01 * (slower if size > 100 else 1.0)
         seconds = 2.0 + price * size**power
-        point = PlanPoint(
-            op="probe_copy", provider="made", recipe="copy", shape={"size": size}, device="made-up"
-        )
+        point = point_of("probe_copy", "copy", {"size": size})
         latency = summarise([seconds] * 6)
         probes.append(Probe(point=point, measurement=row(), latency=latency))
     return Powers(probes=probes, device=device_with())

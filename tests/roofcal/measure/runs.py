@@ -26,6 +26,7 @@ from roofcal.measure.session import Job, measure
 from roofcal.measure.workers import RankGroup, WorkerProcess
 from roofcal.study.staleness import measure_hash
 from tests.made_once import make_once
+from tests.roofcal.made_up_records import environment_of, point_of
 from tests.roofcal.measure import worker_server
 
 STAND_INS = Path(__file__).parent / "stand_ins"
@@ -49,25 +50,15 @@ hash_of_code = cache(measure_hash)  # parses 50 files: 0.2 s of CPU
 
 def environment(**changes: Any) -> Environment:
     """This machine's CPU under another name, so that no result is taken for a real one."""
-    known: dict[str, Any] = {"device": "test-cpu", "vendor": "cpu", "device_name": "Test CPU"}
-    rest: dict[str, Any] = {
-        "compute_units": 1,
-        "last_level_cache_bytes": 1 << 16,
-        "torch": "0",
-        "python": "3",
-    }
-    return Environment(**(known | rest | changes))
+    known: dict[str, Any] = {"device": "test-cpu", "vendor": "cpu", "compute_units": 1}
+    return environment_of(**known | {"last_level_cache_bytes": 1 << 16} | changes)
 
 
 def point(recipe: str, deed: str = "works", **changes: Any) -> PlanPoint:
     """A point of op gemm. `deed` says what the scripted worker does; it is no part of its id."""
-    known: dict[str, Any] = {
-        "op": "gemm",
-        "provider": "torch_cpu",
-        "device": "test-cpu",
-        "shape": SHAPE,
-    }
-    return PlanPoint(**(known | {"recipe": recipe, "sweeps": (deed,)} | changes))
+    known: dict[str, Any] = {"op": "gemm", "shape": SHAPE, "sweeps": (deed,)}
+    known |= {"provider": "torch_cpu", "device": "test-cpu", "recipe": recipe}
+    return point_of(**known | changes)
 
 
 def hot(recipe: str, **changes: Any) -> PlanPoint:

@@ -14,23 +14,15 @@ from roofcal.core.jsonl import read_records
 from roofcal.core.records import Measurement, Record
 from roofcal.core.visits.rows import reusable_visits
 from roofcal.measure.journal import Journal, lock_journal
+from tests.roofcal.made_up_records import row as made_up_row
 from tests.roofcal.made_up_records import session
 
 TIMING = {"slice_s": 0.5, "point_timeout_s": 60, "seed": 0}
 SESSION = session(session_id="s1", environment_id="e1", timing=TIMING)
 
-MORE_VISITS = {
-    "visits": 2,
-    "most_visits": 4,
-    "more_visits": 0.25,
-    "visit_tolerance": 0.01,
-    "warm_card_s": 8,
-}
 
-
-def row(point: str, session: str = "s1", status: Any = "ok", **rest: Any) -> Measurement:
-    ids = {"point_id": point, "session_id": session, "environment_id": "e1"}
-    return Measurement(status=status, **(ids | rest))
+def row(point: str, session: str = "s1", **rest: Any) -> Measurement:
+    return made_up_row(point_id=point, session_id=session, environment_id="e1", **rest)
 
 
 def unheard(text: str) -> None:
@@ -44,44 +36,12 @@ def written(path: Path, *records: Record) -> Journal:
     return started
 
 
-def test_what_was_appended_is_there_for_the_next_session(tmp_path: Path) -> None:
-    written(tmp_path / "j.jsonl", SESSION, row("a"), row("b", status="failed", reason="why"))
-    again = Journal(tmp_path / "j.jsonl", unheard)
-    assert again.records == [SESSION, SESSION, row("a"), row("b", status="failed", reason="why")]
-
-
 def test_the_end_of_a_session_and_the_latest_measurement_of_a_point_win(tmp_path: Path) -> None:
     ended, later = replace(SESSION, finished_utc="later", wall_s=5.0), row("a", elapsed_s=2.0)
     failed, unknown = row("a", status="failed"), row("b", session="unknown")
     kept = written(tmp_path / "j.jsonl", SESSION, failed, later, unknown, ended)
     assert kept.sessions == {"s1": ended}
     assert reusable_visits(kept.records, SESSION) == {("a", 0): later}
-
-
-def test_a_line_is_on_the_disk_as_soon_as_it_is_appended(tmp_path: Path) -> None:
-    started = written(tmp_path / "j.jsonl", SESSION)
-    for index in range(3):
-        started.append(row(f"p{index}"))
-        assert len(read_records(tmp_path / "j.jsonl", Measurement)) == index + 1
-
-
-@pytest.mark.parametrize(
-    ("change", "taken_over"),
-    [
-        ({"code_hash": "other"}, False),
-        ({"environment_id": "e2"}, False),
-        ({"timing": SESSION.timing | {"slice_s": 0.1}}, False),  # type: ignore[operator]
-        ({"timing": SESSION.timing | {"seed": 1}}, False),  # type: ignore[operator]
-        ({"timing": SESSION.timing | {"point_timeout_s": 9}}, True),  # type: ignore[operator]
-        ({"timing": SESSION.timing | MORE_VISITS}, True),  # type: ignore[operator]
-        ({"session_id": "s2", "host": "there", "git_commit": "abc", "device_uuid": "GPU"}, True),
-    ],
-)
-def test_a_measurement_is_taken_over_while_all_it_depends_on_is_the_same(
-    tmp_path: Path, change: dict[str, Any], taken_over: bool
-) -> None:
-    kept = written(tmp_path / "j.jsonl", SESSION, row("a"))
-    assert bool(reusable_visits(kept.records, replace(SESSION, **change))) is taken_over
 
 
 @pytest.mark.parametrize(
@@ -115,14 +75,6 @@ def test_a_second_damaged_file_does_not_replace_the_first(tmp_path: Path) -> Non
         Journal(path, lambda _: None)
     kept = {file.name: file.read_text() for file in tmp_path.glob("j.damaged*")}
     assert sorted(kept.values()) == ["first\n", "second\n", "third\n"]
-
-
-def test_what_another_session_appended_is_read_again(tmp_path: Path) -> None:
-    ours = written(tmp_path / "j.jsonl", SESSION, row("a"))
-    theirs = Journal(tmp_path / "j.jsonl", unheard)
-    theirs.append(row("b"))
-    ours.read_again()
-    assert set(reusable_visits(ours.records, SESSION)) == {("a", 0), ("b", 0)}
 
 
 def test_one_session_at_a_time_uses_a_journal(

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed
 
-from roofcal.measure.ranks import SINGLE_RANK, Ranks
+from roofcal.measure.ranks import Ranks
 from roofcal.measure.session import measure
 from tests.roofcal.measure.runs import Sweep, device_is_free, hot, rig, sweep_once, workers_here
 
@@ -19,9 +19,12 @@ FAULTS = {
     "0_has_no_memory": ("out_of_memory", "rank 0: "),
     "1_is_wrong": ("incorrect", "relative error 0.5 exceeds 0.01"),
     "1_raises": ("failed", "rank 1: RuntimeError: it broke while timed"),
-    "1_exits": ("failed", "rank 1: the worker died (exit code 11)"),
-    "0_is_killed": ("failed", "rank 0: the worker died (signal SIGKILL"),
-    "1_hangs": ("timeout", "no sign of life for 20 s; rank 1 (hang at "),
+    "1_exits": ("failed", r"rank 1: the worker died \(exit code 11\)"),
+    "0_is_killed": ("failed", r"rank 0: the worker died \(signal SIGKILL"),
+    "1_hangs": (
+        "timeout",
+        r"no sign of life for 20 s; rank 1 \(hang at stand_ins/faulty_ranks\.py:\d+\); the workers",
+    ),
     "1_raises_before_the_others_meet": (
         "failed",
         "rank 1: RuntimeError: it broke; the other ranks waited for it for 20 s",
@@ -43,7 +46,7 @@ def test_a_fault_of_one_rank_is_a_row_that_names_the_rank(sweep: Sweep, recipe: 
     status, reason = FAULTS[recipe]
     row = sweep.rows[recipe]
     assert (row.status, row.latency_samples_s) == (status, ())
-    assert str(row.reason).startswith(reason)
+    assert re.match(reason, str(row.reason))
 
 
 @pytest.mark.parametrize("recipe", FINE)
@@ -67,21 +70,10 @@ def test_the_slowest_rank_counts(sweep: Sweep) -> None:
     assert min(sweep.rows["1_is_slow"].latency_samples_s) >= 2e-3
 
 
-def test_a_hanging_rank_is_named_with_the_line_it_hangs_at(sweep: Sweep) -> None:
-    reason = str(sweep.rows["1_hangs"].reason)
-    assert "stand_ins/faulty_ranks.py:" in reason
-    assert reason.endswith("; the workers were killed")
-
-
 def test_nobody_and_no_lock_is_left(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     assert workers_here() == []
     monkeypatch.setenv("ROOFCAL_LOCKS", sweep.run.locks)
     assert device_is_free()
-
-
-def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
-    assert set(sweep.rows) == {p.recipe for p in sweep.plan}
-    assert len(sweep.run.sessions()) == 1
 
 
 def test_ranks_that_do_not_start_fail_their_points_and_no_others(
@@ -96,14 +88,6 @@ def test_ranks_that_do_not_start_fail_their_points_and_no_others(
     assert {row.status for row in together} == {"failed"}
     said = r"the 2 measuring processes did not start: rank [01]: OSError: no network"
     assert all(re.fullmatch(said, str(row.reason)) for row in together)
-
-
-def test_one_rank_alone_agrees_with_itself_and_waits_for_nobody() -> None:
-    assert SINGLE_RANK.broadcast(2.5) == 2.5
-    assert SINGLE_RANK.all_gather([1.0, 3.0]) == [[1.0, 3.0]]
-    SINGLE_RANK.barrier()
-    with pytest.raises(ValueError, match="mine"), SINGLE_RANK.failing_together():
-        raise ValueError("mine")
 
 
 def test_no_provider_uses_multicast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from roofcal.measure import session
 from roofcal.measure.session import measure
 from roofcal.measure.visits import Visits, disagreement
 from roofcal.study.staleness import ROOT
+from tests.roofcal.made_up_records import row as line
 from tests.roofcal.measure.runs import Run, point, rig
 
 TWO = {"visits": 2, "most_visits": 2}
@@ -170,11 +171,6 @@ def test_a_session_says_how_busy_others_kept_the_machine_and_how_often_a_quota_s
     said = capsys.readouterr().err
     assert said.count("others keep 50% of the cores busy") == 1
     assert "The CPU quota of the container stopped its threads in 40 % of periods." in said
-
-
-def line(*samples: float, **rest: Any) -> Measurement:
-    ids = {"point_id": "p", "environment_id": "e", "session_id": "s"}
-    return Measurement(status="ok", latency_samples_s=samples, **(ids | rest))
 
 
 STEADY = [1.0 + 0.0001 * i for i in range(20)]

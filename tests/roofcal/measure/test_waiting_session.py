@@ -22,11 +22,8 @@ from tests.roofcal.measure.test_session_devices import GPU
 from tests.waiting import wait_until
 
 PATIENCE_S = 60
-ENDS = [
-    signal.SIGKILL,
-    pytest.param(signal.SIGTERM, marks=pytest.mark.campaign),
-    signal.SIGINT,
-]
+SOFT = (signal.SIGTERM, signal.SIGINT)
+ENDS = [signal.SIGKILL, *(pytest.param(end, marks=pytest.mark.campaign) for end in SOFT)]
 
 
 @dataclass

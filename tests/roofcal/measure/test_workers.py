@@ -1,8 +1,7 @@
-"""Which rank is at fault where several share a point, and how the end of a process is worded."""
+"""Which rank is at fault where several share a point."""
 
 import faulthandler
 import json
-import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import PlanPoint
-from roofcal.measure.workers import RankGroup, describe_exit, hanging_rank, innermost_call
+from roofcal.measure.workers import RankGroup, hanging_rank, innermost_call
 from tests.roofcal.measure.runs import point, scripted
 from tests.waiting import wait_until
 
@@ -58,15 +57,6 @@ def test_all_ranks_measure_and_one_of_them_reports(group: RankGroup) -> None:
     assert words(group) == ["at", "measurement", "done"]
 
 
-def test_an_end_is_told_with_rank_and_point(group: RankGroup) -> None:
-    first, second = ask(group, "works", "exits")
-    assert words(group) == ["at", "at"]
-    fault = group.fault(10)
-    assert (fault.status, fault.last) == ("failed", second.point_id)
-    assert fault.reason == "rank 0: the worker died (exit code 7)"
-    assert first.point_id != second.point_id
-
-
 def test_ranks_that_give_no_answer_are_timed_out(group: RankGroup) -> None:
     (asked,) = ask(group, "hangs")
     assert group.next_event(120) == {"at": asked.point_id}
@@ -97,15 +87,9 @@ WORKS = """Current thread 0x02 (most recent call first):
 """
 
 
-def test_the_rank_that_does_not_wait_is_the_one_that_hangs() -> None:
+def test_the_rank_that_does_not_wait_is_the_one_that_hangs_and_where_all_wait_nobody() -> None:
     assert hanging_rank([WAITS, WORKS, WAITS]) == (1, "call at gemm/bench.py:7")
-
-
-def test_a_process_without_an_answer_hangs() -> None:
     assert hanging_rank([WAITS, ""]) == (1, "gives no answer")
-
-
-def test_where_all_wait_nobody_is_blamed() -> None:
     rank, where = hanging_rank([WAITS, WAITS])
     assert rank is None
     assert where.startswith("rank 0: barrier at distributed/distributed_c10d.py:88; rank 1: ")
@@ -118,15 +102,3 @@ def test_a_stack_of_this_python_is_read(tmp_path: Path) -> None:
     where, waits = innermost_call(path.read_text())
     assert where.startswith("test_a_stack_of_this_python_is_read at measure/test_workers.py:")
     assert not waits
-
-
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        (3, "exit code 3"),
-        (-signal.SIGSEGV, "signal SIGSEGV"),
-        (-signal.SIGKILL, "signal SIGKILL; the kernel sends it when memory runs out"),
-    ],
-)
-def test_an_exit_code_is_put_in_words(code: int, says: str) -> None:
-    assert describe_exit(code) == says

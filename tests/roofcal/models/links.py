@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from roofcal.core.records import PlanPoint
 from roofcal.ops.time_models import Sources
-from tests.roofcal.made_up_records import exactly
+from tests.roofcal.made_up_records import exactly, point_of
 from tests.roofcal.models.runs import DESCRIBED, SOURCES, calibration
 
 M, N, K = 8192, 3584, 8192
@@ -35,8 +35,5 @@ LINKED = linked(*LINES)
 
 
 def gathered(provider: str, world_size: int = 2, recipe: str = "bf16", m: int = M) -> PlanPoint:
-    shape = {"m": m, "n": N, "k": K}
-    return PlanPoint(
-        op="all_gather_matmul", provider=provider, recipe=recipe, shape=shape, device="made-up",
-        world_size=world_size,
-    )  # fmt: skip
+    ranks = {"provider": provider, "world_size": world_size}
+    return point_of("all_gather_matmul", recipe, {"m": m, "n": N, "k": K}, **ranks)

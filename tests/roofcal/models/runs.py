@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Calibration, Ceiling, PlanPoint
+from roofcal.core.records import Calibration, PlanPoint
 from roofcal.core.wave_device import WaveDevice
 from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast import model as cast_model
@@ -12,6 +12,7 @@ from roofcal.ops.gemm.model import CONSTANTS
 from roofcal.ops.gemm.tiles import FAMILIES
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
+from tests.roofcal.made_up_records import exactly, point_of
 
 SPEC = DeviceSpec(
     device="made-up",
@@ -29,14 +30,9 @@ SPEC = DeviceSpec(
 )
 
 
-def exactly(value: float, unit: str = "1") -> Ceiling:
-    return Ceiling(value=value, ci95_low=value, ci95_high=value, unit=unit, evidence="made up")
-
-
 def calibration(device: str = "made-up", environment: str = "e1") -> Calibration:
     constants = {"compute_units": exactly(float(UNITS)), "launch_graph_s": exactly(1e-6, "s")}
-    copy = Ceiling(value=4e12, ci95_low=3.9e12, ci95_high=4.1e12, unit="B/s", evidence="made up")
-    constants["dram_copy_bytes_per_s"] = copy
+    constants["dram_copy_bytes_per_s"] = exactly(4e12, "B/s", half=1e11)
     for recipe in ("bf16", "fp8_tensorwise"):
         prefix = f"gemm.cublaslt.{recipe}."
         constants[f"{prefix}tile_family"] = encode_family(FAMILIES, "any_tile_split_k")
@@ -105,10 +101,8 @@ SOURCES = Sources(calibration=calibration(), spec=DESCRIBED)
 
 
 def product(m: int, n: int, k: int, recipe: str = "bf16", provider: str = "cublaslt") -> PlanPoint:
-    shape = {"m": m, "n": n, "k": k}
-    return PlanPoint(op="gemm", provider=provider, recipe=recipe, shape=shape, device="made-up")
+    return point_of("gemm", recipe, {"m": m, "n": n, "k": k}, provider=provider)
 
 
 def cast(rows: int, cols: int, recipe: str, provider: str = "torch_compile") -> PlanPoint:
-    shape = {"rows": rows, "cols": cols}
-    return PlanPoint(op="cast", provider=provider, recipe=recipe, shape=shape, device="made-up")
+    return point_of("cast", recipe, {"rows": rows, "cols": cols}, provider=provider)

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.jsonl import write_records
+from roofcal.core.records import Ceiling
 from roofcal.models.calibrations import find_calibration
 from roofcal.models.errors import PredictError
+from tests.roofcal.made_up_records import exactly
 from tests.roofcal.models.runs import calibration
 
 
@@ -57,17 +59,6 @@ def test_what_is_not_there_is_answered_by_what_there_is(tmp_path: Path) -> None:
         find(tmp_path, "nvidia-h200")
 
 
-def test_constants_of_nobody_in_particular_are_refused_with_the_way_out(tmp_path: Path) -> None:
-    folder = tmp_path / "results/made-up/e1"
-    current = calibration("made-up", "e1")
-    old = {k.replace("gemm.cublaslt.", "gemm."): v for k, v in current.constants.items()}
-    write_records(folder / "calibration.jsonl", [replace(current, constants=old)])
-    with pytest.raises(PredictError) as caught:
-        find(tmp_path, "made-up")
-    assert "gemm.<provider>.<recipe>.<constant> now" in str(caught.value)
-    assert f"calibrate --run {folder} --out {folder / 'calibration.jsonl'}" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("equations", "problem"),
     [
@@ -91,27 +82,39 @@ def test_a_calibration_of_another_equation_is_refused_with_the_way_out(
         find(tmp_path, "made-up")
 
 
-def test_a_calibration_of_an_older_roofcal_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    cast, narrow = "cast.torch_eager.fp8_rowwise_dim0.", "mixed_gemm.triton.int4_groupwise_g64."
-    older = calibration("made-up", "e1")
-    without = {k: v for k, v in older.constants.items() if k != f"{cast}bytes_per_s"}
-    alone = {**older.constants, f"{narrow}fixed_s": older.constants[f"{cast}fixed_s"]}
-    path = tmp_path / "published/made-up/e1/calibration.jsonl"
-    for constants, name in ((without, f"{cast}bytes_per_s"), (alone, f"{narrow}narrow_family")):
-        write_records(path, [replace(older, constants=constants)])
-        with pytest.raises(PredictError, match=rf"{name} is missing.*roofcal calibrate --run"):
-            find(tmp_path, "made-up")
+WHOLE = calibration("made-up", "e1")
+PRODUCT = "gemm.cublaslt.bf16."
+CAST, NARROW = "cast.torch_eager.fp8_rowwise_dim0.", "mixed_gemm.triton.int4_groupwise_g64."
 
 
-def test_a_calibration_without_what_its_equations_read_is_named(tmp_path: Path) -> None:
-    whole = calibration("made-up", "e1")
-    path = tmp_path / "published/made-up/e1/calibration.jsonl"
-    for constant in ("compute_units", "gemm.cublaslt.bf16.launch_s"):
-        constants = {k: v for k, v in whole.constants.items() if k != constant}
-        write_records(path, [replace(whole, constants=constants)])
-        last = constant.rpartition(".")[2]
-        with pytest.raises(PredictError, match=rf"gemm.cublaslt.bf16 cannot .* {last} is missing"):
-            find(tmp_path, "made-up")
-    write_records(path, [replace(whole, probe_errors={})])
+def without(*names: str) -> dict[str, Ceiling]:
+    return {name: value for name, value in WHOLE.constants.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("constants", "says"),
+    [
+        (without(f"{CAST}bytes_per_s"), f"{CAST}bytes_per_s is missing"),
+        (without() | {f"{NARROW}fixed_s": exactly(1.0, "s")}, f"{NARROW}narrow_family is missing"),
+        (without("compute_units"), "gemm.cublaslt.bf16 cannot .* compute_units is missing"),
+        (without(f"{PRODUCT}launch_s"), "gemm.cublaslt.bf16 cannot .* launch_s is missing"),
+        (
+            {name.replace(PRODUCT, "gemm.bf16."): value for name, value in without().items()},
+            "gemm.<provider>.<recipe>.<constant> now",
+        ),
+    ],
+)
+def test_a_calibration_without_what_its_equations_read_is_refused_with_the_way_out(
+    tmp_path: Path, constants: dict[str, Ceiling], says: str
+) -> None:
+    path = tmp_path / "results/made-up/e1/calibration.jsonl"
+    write_records(path, [replace(WHOLE, constants=constants)])
+    with pytest.raises(PredictError, match=f"{says}.*calibrate --run {path.parent} --out "):
+        find(tmp_path, "made-up")
+
+
+def test_a_calibration_without_the_errors_of_its_probes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results/made-up/e1/calibration.jsonl"
+    write_records(path, [replace(WHOLE, probe_errors={})])
     with pytest.raises(PredictError, match=r"calibration.jsonl: .* cannot be predicted"):
         find(tmp_path, "made-up")

@@ -13,6 +13,7 @@ from roofcal.models import datasheet
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, model_named, predict_points, predict_run
 from roofcal.ops.time_models import Sources
+from tests.roofcal.made_up_records import exactly, point_of
 from tests.roofcal.models.links import LINKED, gathered
 from tests.roofcal.models.runs import (
     DESCRIBED,
@@ -20,7 +21,6 @@ from tests.roofcal.models.runs import (
     SPEC,
     calibration,
     cast,
-    exactly,
     product,
 )
 
@@ -86,7 +86,7 @@ def test_a_name_of_no_model_says_what_to_ask_for(name: str, message: str) -> Non
 
 def test_answers_of_all_ops_stand_in_the_order_of_the_points() -> None:
     shape = {"m": 512, "n": 1024, "k": 2048}
-    linear = PlanPoint(op="linear", provider="x", recipe="bf16", shape=shape, device="made-up")
+    linear = point_of("linear", "bf16", shape)
     points = [gathered("nccl_then_gemm"), linear, product(64, 64, 64), gathered("torch_fused", 4)]
     answers = predict_points(MODELS["calibrated"], points, LINKED)
     assert [answer.point_id for answer in answers] == [point.point_id for point in points[:3]]

@@ -59,14 +59,16 @@ def expression_of(part: str, key: str, constants: Constants) -> sympy.Expr:
 @pytest.mark.parametrize(("name", "device"), DEVICES)
 def test_every_expression_is_torchaos(name: str, device: str) -> None:
     data = GOLDEN[name]
-    for part, numbers in data["devices"][device].items():
-        for key, expected in numbers.items():
-            expression = expression_of(part, key, SETS[name][device])
-            # subs() takes a hundred times as long
-            function = sympy.lambdify((M, K, N), expression, modules="math")
-            seconds = [function(*shape) for shape in data["shapes_m_k_n"]]
-            golden = np.array(expected, dtype=float).reshape(len(expected), -1).sum(axis=1)
-            assert seconds == pytest.approx(golden, rel=1e-12), (part, key)
+    golden = {
+        (part, key): np.array(expected, dtype=float).reshape(len(expected), -1).sum(axis=1)
+        for part, numbers in data["devices"][device].items()
+        for key, expected in numbers.items()
+    }
+    expressions = [expression_of(*which, SETS[name][device]) for which in golden]
+    function = sympy.lambdify((M, K, N), expressions, modules="math")  # subs() takes minutes
+    by_shape = zip(*(function(*shape) for shape in data["shapes_m_k_n"]), strict=True)
+    for (which, expected), seconds in zip(golden.items(), by_shape, strict=True):
+        assert seconds == pytest.approx(expected, rel=1e-12), which
 
 
 def test_the_golden_numbers_cover_every_recipe_role_and_fusion() -> None:

@@ -31,11 +31,19 @@ _BY_UNIT: Final = {
     "1": 1.2,
 }
 _UNITS: Final = 132
+# The second half are where our int4 kernels take other blocks, splits of K and turns.
 _SIZES: Final = (
-    np.array([1.0, 16.0, 77.0, 512.0, 4096.0, 8192.0]),
-    np.array([4096.0, 28672.0, 1000.0, 520.0, 4096.0, 8192.0]),
-    np.array([8192.0, 4096.0, 4104.0, 65536.0, 4096.0, 1024.0]),
+    np.array([1.0, 16, 77, 512, 4096, 8192, 1, 7, 63, 64, 100, 128, 256]),
+    np.array([4096.0, 28672, 1000, 520, 4096, 8192, 4224, 28704, 18432, 8448, 5120, 25344, 4224]),
+    np.array([8192.0, 4096, 4104, 65536, 4096, 1024, 4096, 8192, 7168, 896, 8192, 4096, 4096]),
 )
+# Of families that pack operands: copying and multiplying take alike long.
+_PACKING: Final = {
+    "launch_s": 2e-6, "side_s": 1e-8, "near_bytes": 4e6, "far": 0.5, "dram_bytes_per_s": 2e10,
+    "tile_flops_per_s": 2e11, "direct_flops_per_s": 5e10, "update_bytes_per_s": 5e9,
+    "pack_a_bytes_per_s": 3e10, "pack_b_bytes_per_s": 1e10, "pack_bytes_per_s": 2e10,
+}  # fmt: skip
+_CAST_RECIPES: Final = ("fp8_rowwise_both", "fp8_tensorwise", "mxfp8_dim1")
 
 
 def _constants(declared: Mapping[str, Constant]) -> dict[str, float]:
@@ -46,15 +54,20 @@ def equation_values() -> dict[str, dict[str, Any]]:
     """Op -> the number of its equation, and seconds of fixed shapes by family."""
     m, n, k = _SIZES
     seconds: dict[str, dict[str, Any]] = {"gemm": {}, "cast": {}, "mixed_gemm": {}}
-    for family in tiles.FAMILIES:
+    for family, how in tiles.FAMILIES.items():
         for recipe in ("bf16", "fp8_axiswise"):
-            shapes = tiles.describe(recipe, m, n, k, family, _UNITS)
-            total = gemm.evaluate(_constants(gemm.CONSTANTS), shapes, family).total
+            if isinstance(how, tiles.PackedFamily):
+                own = {name: _PACKING[name] for name in how.constants}
+                total = gemm.packed_parts(own, recipe, _SIZES, 2).total
+            else:
+                shapes = tiles.describe(recipe, m, n, k, family, _UNITS)
+                total = gemm.evaluate(_constants(gemm.CONSTANTS), shapes, family).total
             seconds["gemm"][f"{family} {recipe}"] = total.tolist()
     for family in cast.FAMILIES:
         constants = _constants(cast.CONSTANTS)
-        parts = cast.evaluate(constants, "fp8_rowwise_both", (m, n), family, 5e7, _UNITS)
-        seconds["cast"][family] = parts.total.tolist()
+        for recipe in _CAST_RECIPES:
+            total = cast.evaluate(constants, recipe, (m, n), family, 5e7, _UNITS).total
+            seconds["cast"][f"{family} {recipe}"] = total.tolist()
     for family in mixed_gemm.FAMILIES:
         constants = _constants(mixed_gemm.CONSTANTS)
         recipe = "int4_groupwise_g128"

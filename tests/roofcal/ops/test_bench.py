@@ -4,8 +4,9 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from roofcal.ops.bench import (
     relative_errors,
     worst,
 )
+from roofcal.ops.gemm import bench as gemm_bench
 from roofcal.ops.spec import Unsupported
 from tests.paths import ROOT
 from tests.roofcal.ops.linear.test_spec import OWN
@@ -145,6 +147,105 @@ def test_every_shape_of_a_function_stays_compiled(monkeypatch: pytest.MonkeyPatc
         for size, function in enumerate(functions):
             assert function(torch.ones(size + 2)).sum() == 2 * (size + 2)
     assert len(compiled) == len(functions)
+
+
+def outputs_of(op: str, recipe: str, shape: dict[str, int], distribution: str = "normal") -> Any:
+    """Inputs of an op, and what its plain provider makes of them: a tensor, or one of each."""
+    bench, provider = load_bench(op), "torch_eager" if op == "cast" else "torch_cpu"
+    inputs = bench.make_inputs(recipe, shape, generator(), distribution)
+    output = bench.build(provider, recipe, shape)(inputs)
+    return inputs, (output,) if isinstance(output, torch.Tensor) else tuple(output)
+
+
+def verdicts(op: str, recipe: str, inputs: Any, outputs: Sequence[torch.Tensor]) -> list[bool]:
+    """Whether each output is let through where the op tells them apart, else whether all are."""
+    bench, alone = load_bench(op), op in ("gemm", "mixed_gemm")
+    given = outputs[0] if alone else tuple(outputs)
+    error, by_output = relative_errors(bench, recipe, inputs, given)
+    return [one <= bench.tolerance(recipe) for one in (by_output or {"": error}).values()]
+
+
+def spoilt(right: torch.Tensor, mistake: str, factor: float) -> torch.Tensor:
+    wrong = right.float().clone()
+    sheet = wrong.view(len(wrong), -1) if wrong.ndim else wrong.view(1, 1)
+    rows, columns = sheet.shape
+    if mistake == "tile":  # between the rows that a check of large products samples
+        first = rows * 3 // 8
+        sheet[first : max(rows // 2, first + 1), : max(columns // 4, 1)] = 0
+    elif mistake == "nan":
+        sheet[-1, -1] = math.nan
+    elif mistake == "scale":  # some scales are powers of two
+        sheet *= 2 if right.dtype == torch.float8_e8m0fnu else factor
+    else:
+        sheet.copy_(sheet.roll(1, dims=0))
+    return wrong.to(right.dtype)
+
+
+ON_CPU = ("fp32", "bf16", "int8", "fp8_tensorwise")  # products that torch has on any processor
+INT4 = [recipe for recipe in BY_NAME["mixed_gemm"].recipes if recipe.startswith("int4")]
+LINEARS = (*BY_NAME["linear"].recipes, OWN)
+PRODUCT, LINEAR = {"m": 256, "n": 256, "k": 128}, {"m": 100, "n": 64, "k": 128}
+
+
+class Spoilt(NamedTuple):
+    """What calls of an op may do wrong; `factor`: of a scale; `sampled`: see below."""
+
+    op: str
+    recipes: tuple[str, ...]
+    shape: dict[str, int]
+    mistakes: str = "tile nan scale shift"
+    factor: float = 2.0
+    sampled: bool = False
+
+
+SPOILT = [
+    Spoilt("gemm", ON_CPU, PRODUCT),
+    Spoilt("gemm", ON_CPU, PRODUCT, sampled=True),
+    Spoilt("mixed_gemm", tuple(INT4), {"m": 5, "n": 64, "k": 256}, factor=1.05),
+    Spoilt("cast", BY_NAME["cast"].recipes, {"rows": 64, "cols": 48}, "tile nan scale", 1.05),
+    Spoilt("linear", LINEARS, LINEAR),
+    Spoilt("norm_linear_sigmoid", LINEARS, LINEAR),
+    Spoilt("transformer_block", LINEARS, TINY, "nan scale shift", 1.25),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "recipe"), [(case, recipe) for case in SPOILT for recipe in case.recipes]
+)
+def test_a_right_output_is_let_through_and_each_that_is_spoilt_is_not(
+    case: Spoilt, recipe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large products are checked by some rows and a random projection of the others."""
+    monkeypatch.setattr(gemm_bench, "_FULL_REFERENCE_FLOPS", 0 if case.sampled else 1e18)
+    monkeypatch.setattr(gemm_bench, "_SAMPLED_ROWS", 4)
+    inputs, outputs = outputs_of(case.op, recipe, case.shape)
+    right = verdicts(case.op, recipe, inputs, outputs)
+    assert all(right)
+    mistakes = case.mistakes.replace("nan", "") if recipe == "int8" else case.mistakes
+    for mistake in mistakes.split():
+        wrong = [spoilt(output, mistake, case.factor) for output in outputs]
+        several = [wrong] if len(right) == len(wrong) else one_replaced(outputs, wrong)
+        for given in several:
+            assert not any(verdicts(case.op, recipe, inputs, given)), mistake
+
+
+def one_replaced(right: Sequence[Any], wrong: Sequence[Any]) -> list[list[Any]]:
+    return [[*right[:i], one, *right[i + 1 :]] for i, one in enumerate(wrong)]
+
+
+@pytest.mark.parametrize(
+    ("op", "recipe", "shape"),
+    [
+        *(("cast", recipe, {"rows": 8, "cols": 8}) for recipe in BY_NAME["cast"].recipes),
+        ("gemm", "fp8_tensorwise", {"m": 16, "n": 16, "k": 16}),
+        ("mixed_gemm", "int4_groupwise_g32", {"m": 5, "n": 64, "k": 256}),
+        ("linear", "fp8_axiswise", LINEAR),
+    ],
+)
+def test_zeros_make_zeros(op: str, recipe: str, shape: dict[str, int]) -> None:
+    inputs, outputs = outputs_of(op, recipe, shape, "zeros")
+    assert not outputs[0].float().any()
+    assert all(verdicts(op, recipe, inputs, outputs))
 
 
 FP8 = [name for name, recipe in GEMM_RECIPES.items() if recipe.math_dtype == "fp8"]

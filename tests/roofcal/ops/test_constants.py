@@ -22,7 +22,7 @@ from roofcal.ops.constants import (
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.model import default_provider
 from roofcal.ops.mixed_gemm import model as mixed_gemm
-from tests.roofcal.models.runs import exactly
+from tests.roofcal.made_up_records import exactly
 from tests.roofcal.ops.equation_values import FILE, equation_values
 
 WRITTEN = json.loads(FILE.read_text())

@@ -10,7 +10,8 @@ from roofcal.models import calibrated
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, cast_seconds, seconds
-from tests.roofcal.models.runs import SOURCES, calibration, cast, exactly, product
+from tests.roofcal.made_up_records import exactly
+from tests.roofcal.models.runs import SOURCES, calibration, cast, product
 
 SIZES = (np.array([300.0]), np.array([4096.0]), np.array([8192.0]))
 TILES, DIM0 = "any_tile_split_k", "fp8_rowwise_dim0"

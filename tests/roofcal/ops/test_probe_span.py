@@ -7,7 +7,6 @@ import pytest
 
 from roofcal.ask.measured import measured_points
 from roofcal.ask.shape_limits import refusal
-from roofcal.core.records import PlanPoint
 from roofcal.models.registry import model_named, predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.bench import build
@@ -16,6 +15,7 @@ from roofcal.ops.probe_span import doublings_outside
 from roofcal.ops.spec import OpSpec, Shape, Unsupported
 from tests.roofcal.ask.published_run import PUBLISHED, published_calibration, published_sources
 from tests.roofcal.calibrate.probe_runs import read_probes
+from tests.roofcal.made_up_records import point_of
 
 CALIBRATION = published_calibration()
 GEMM, CAST = BY_NAME["gemm"], BY_NAME["cast"]
@@ -48,7 +48,7 @@ def test_intervals_grow_with_the_distance_up_to_a_limit() -> None:
 @pytest.mark.parametrize("size", [(1, 1, 1), (1 << 30, 16, 16), (131072, 131072, 131072)])
 def test_no_interval_far_outside_is_absurd(size: tuple[int, int, int]) -> None:
     shape = dict(zip("mnk", size, strict=True))
-    point = PlanPoint(op="gemm", provider="cublaslt", recipe="bf16", shape=shape, device="")
+    point = point_of("gemm", "bf16", shape, provider="cublaslt")
     (answer,) = predict_points(model_named("calibrated"), [point], published_sources())
     assert answer.low_s is not None
     assert answer.high_s is not None
@@ -101,13 +101,7 @@ def test_points_far_outside_are_within_their_intervals(name: str, least: int) ->
         doublings = outside(op, measured.provider, measured.recipe, measured.shape)
         if not doublings or doublings < 1:
             continue
-        point = PlanPoint(
-            op=name,
-            provider=measured.provider,
-            recipe=measured.recipe,
-            shape=measured.shape,
-            device="nvidia-h200",
-        )
+        point = point_of(name, measured.recipe, measured.shape, provider=measured.provider)
         (told,) = predict_points(model_named("calibrated"), [point], published_sources())
         assert told.low_s is not None
         assert told.high_s is not None

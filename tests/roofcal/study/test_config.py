@@ -10,6 +10,7 @@ import yaml
 from roofcal.core.language_models import load_model, load_models
 from roofcal.core.yaml_files import ConfigError
 from roofcal.study.config import load_study
+from roofcal.study.schema import StudyFile
 from tests.paths import ROOT
 
 CONFIG = ROOT / "config"
@@ -44,6 +45,12 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
         left_out = [op for op in study.ops if not study.op_slice(op, "cuda")["sweeps"]]
         slow = ["probe_link", "norm_linear_sigmoid", "transformer_block", "all_gather_matmul"]
         assert left_out == {"quick": slow, "standard": ["transformer_block"], "full": []}[size]
+
+
+def test_the_defaults_are_a_study() -> None:
+    study = StudyFile()
+    assert (study.study, study.devices, study.published) == ("quick", "auto", True)
+    assert set(study.timing) == {"cuda", "cpu"}
 
 
 # fmt: off
@@ -91,6 +98,16 @@ MISTAKES: list[tuple[str, tuple[str, ...], Any, str]] = [
     ("models/llama3-8b.yaml", ("matrices", "qkv", "n"), 0, "matrices.qkv.n"),
     ("models/llama3-8b.yaml", ("matrices", "qkv", "shard"), "m", "matrices.qkv.shard"),
     ("models/llama3-8b.yaml", ("architecture", "heads"), 40, "file: matrices.qkv.n is 6144"),
+    ("models/llama3-8b.yaml", ("architecture", "kv_heads"), 5,
+     "32 heads cannot share 5 key/value heads"),
+    ("models/llama3-8b.yaml", ("architecture", "experts"), {"count": 4, "per_token": 2},
+     "missing: expert_down, expert_gate_up"),
+    ("models/llama3-8b.yaml", ("architecture", "experts"),
+     {"count": 4, "per_token": 2, "dense_layers": 32}, "leaves no layer of 32"),
+    ("models/llama3-8b.yaml", ("architecture", "experts"), {"count": 8, "per_token": 9},
+     "per_token is 9, and there are 8 experts"),
+    ("models/llama3-8b.yaml", ("architecture", "latent"), {"latent": 8, "rope": 4, "value": 8},
+     "missing: kv_down, kv_up, q_down, q_up"),
     ("sweeps/gemm.yaml", ("sweeps", "x"),
      {"blocks": {"models": ["llama3-8b"], "tokens": [4096], "sequence": 4096}},
      "sweeps.x.blocks: op 'gemm' has no shape for a block; use grid or shapes"),
@@ -100,6 +117,11 @@ MISTAKES: list[tuple[str, tuple[str, ...], Any, str]] = [
     ("models/llama3-8b.yaml", ("architecture", "layer"), 1, "did you mean 'layers'?"),
     ("config.yaml", ("timing", "cuda", "target_interval"), 1,
      "timing.cuda.target_interval: Input should be less than 1"),
+    ("config.yaml", ("timing_of_study",), {"quick": {"visit": 1}},
+     "timing_of_study.quick.visit: Extra inputs"),
+    ("config.yaml", ("timing_of_study",), {"quick": {"visits": 0}},
+     "timing_of_study.quick.visits: Input should be greater than 0"),
+    ("config.yaml", ("timing_of_study",), {"small": {"visits": 1}}, "timing_of_study.small"),
     ("config.yaml", ("timing", "cuda", "min_samples"), 1.5,
      "timing.cuda.min_samples: Input should be a valid integer"),
     ("sweeps/gemm.yaml", ("contenders", "tpu"), {},
@@ -119,16 +141,6 @@ def test_a_mistake_is_named_with_file_and_key(
     message = errors(folder)
     assert says in message
     assert str(folder / file) in message
-
-
-def test_all_mistakes_of_all_files_are_reported_together(folder: Path) -> None:
-    edit(folder / "config.yaml", "seeds", value=1)
-    edit(folder / "sweeps/cast.yaml", "sweeps", "square", value={"cubes": [0]})
-    edit(folder / "models/qwen3-32b.yaml", "matrices", value={})
-    message = errors(folder, published="perhaps")
-    for part in ("config.yaml: seeds", "cast.yaml: sweeps.square", "qwen3-32b.yaml: matrices",
-                 "config.yaml: published"):  # fmt: skip
-        assert part in message
 
 
 def test_an_override_replaces_its_key_alone(folder: Path) -> None:
@@ -193,17 +205,3 @@ def test_a_size_of_the_study_may_have_a_timing_of_its_own() -> None:
     standard = load_study(CONFIG, {"study": "standard", **changes}).timing("cpu")
     assert (quick["visits"], standard["visits"]) == (1, 2)
     assert quick["budget_s"] == standard["budget_s"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"quick": {"visit": 1}}, "timing_of_study.quick.visit: Extra inputs"),
-        ({"quick": {"visits": 0}}, "timing_of_study.quick.visits: Input should be greater than 0"),
-        ({"small": {"visits": 1}}, "config.yaml: timing_of_study.small"),
-    ],
-)
-def test_a_bad_timing_of_a_size_is_named(
-    folder: Path, changes: dict[str, object], said: str
-) -> None:
-    assert said in errors(folder, timing_of_study=changes)

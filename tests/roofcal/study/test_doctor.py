@@ -62,76 +62,40 @@ QUOTA = {"product_drift": 0.9, "throttled_share": 0.5, "cpu_quota": 1.5}
 BUSY = "kept busy by other processes for"
 
 
-@pytest.mark.parametrize(
-    ("gpus", "found", "says", "says_not"),
-    [
-        ([H200], {}, ["datasheet: nvidia-h200", "SM clock 345 MHz now, 1980 MHz at most"], []),
-        ([H200], {}, ["lock: free", "measures nvidia-h200 with every op of config"], []),
-        ([H200], {}, ["not checked: whether times of nvidia-h200 repeat"], ["small product"]),
-        ([replace(H200, memory_bus_bits=3000)], {}, ["is not nvidia-h200"], []),
-        ([replace(H200, process_ids=(7, 8))], {}, ["2 other process(es)"], []),
-        ([replace(H200, memory_bytes=None)], {}, ["SMs, memory unknown (GPU-test-doctor)"], []),
-        (
-            [replace(H200, memory_free_bytes=None, driver=None)],
-            {},
-            ["free memory unknown, driver unknown"],
-            [],
-        ),
-        (
-            [SLICE],
-            {},
-            [
-                "no file of config/devices lists the name 'NVIDIA H200 MIG 1g.18gb'",
-                "what runs on its other slices",
-                "measures nvidia-h200-mig-1g.18gb with every op",
-            ],
-            [],
-        ),
-        ([], {}, ["no NVIDIA GPU", "measures this CPU", "nothing is published"], []),
-        (
-            [],
-            {"installed_software": CPU_TORCH},
-            ["triton: 3.6.0, not used on a CPU", "cuda: not needed on a CPU"],
-            ["not found"],
-        ),
-        (
-            [H200],
-            {"installed_software": replace(CUDA_TORCH, triton=None)},
-            ["triton: not found"],
-            [],
-        ),
-        ([H200], {"busy_share": 0.1}, [f"{BUSY} 10% of the time"], ["disturbs"]),
-        ([H200], {"busy_share": 0.5}, ["disturbs every number on a CPU"], ["on a GPU too"]),
-        ([H200], {"busy_share": 0.95}, ["disturbs every number on a CPU, and on a GPU too"], []),
-        (
-            [],
-            {"product_drift": 0.02},
-            ["moved by 2.0 % within a second", "not checked: drifts of minutes"],
-            ["can be trusted"],
-        ),
-        (
-            [],
-            {"product_drift": 0.3},
-            ["moved by 30.0 %", "beyond 10% no number of a study can be trusted"],
-            [],
-        ),
-        (
-            [],
-            {"try_lock": None},
-            ["not checked: whether times repeat, because a measurement is running here"],
-            ["small product"],
-        ),
-        (
-            [],
-            QUOTA,
-            [
-                "The CPU quota of the container stopped its threads in 50 % of periods",
-                "the CPU quota of the container is 1.5 cores",
-            ],
-            ["stop other work"],
-        ),
-    ],
-)
+# fmt: off
+FOUND: list[tuple[list[Gpu], dict[str, Any], list[str], list[str]]] = [
+    ([H200], {}, ["datasheet: nvidia-h200", "SM clock 345 MHz now, 1980 MHz at most"], []),
+    ([H200], {}, ["lock: free", "measures nvidia-h200 with every op of config"], []),
+    ([H200], {}, ["not checked: whether times of nvidia-h200 repeat"], ["small product"]),
+    ([replace(H200, memory_bus_bits=3000)], {}, ["is not nvidia-h200"], []),
+    ([replace(H200, process_ids=(7, 8))], {}, ["2 other process(es)"], []),
+    ([replace(H200, memory_bytes=None)], {}, ["SMs, memory unknown (GPU-test-doctor)"], []),
+    ([replace(H200, memory_free_bytes=None, driver=None)], {},
+     ["free memory unknown, driver unknown"], []),
+    ([SLICE], {}, ["no file of config/devices lists the name 'NVIDIA H200 MIG 1g.18gb'",
+                   "what runs on its other slices",
+                   "measures nvidia-h200-mig-1g.18gb with every op"], []),
+    ([], {}, ["no NVIDIA GPU", "measures this CPU", "nothing is published"], []),
+    ([], {"installed_software": CPU_TORCH},
+     ["triton: 3.6.0, not used on a CPU", "cuda: not needed on a CPU"], ["not found"]),
+    ([H200], {"installed_software": replace(CUDA_TORCH, triton=None)}, ["triton: not found"], []),
+    ([H200], {"busy_share": 0.1}, [f"{BUSY} 10% of the time"], ["disturbs"]),
+    ([H200], {"busy_share": 0.5}, ["disturbs every number on a CPU"], ["on a GPU too"]),
+    ([H200], {"busy_share": 0.95}, ["disturbs every number on a CPU, and on a GPU too"], []),
+    ([], {"product_drift": 0.02},
+     ["moved by 2.0 % within a second", "not checked: drifts of minutes"], ["can be trusted"]),
+    ([], {"product_drift": 0.3},
+     ["moved by 30.0 %", "beyond 10% no number of a study can be trusted"], []),
+    ([], {"try_lock": None},
+     ["not checked: whether times repeat, because a measurement is running here"],
+     ["small product"]),
+    ([], QUOTA, ["The CPU quota of the container stopped its threads in 50 % of periods",
+                 "the CPU quota of the container is 1.5 cores"], ["stop other work"]),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("gpus", "found", "says", "says_not"), FOUND)
 def test_what_was_found_is_said(
     say: Say, gpus: list[Gpu], found: dict[str, Any], says: list[str], says_not: list[str]
 ) -> None:

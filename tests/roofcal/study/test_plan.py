@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from roofcal.core.language_models import LanguageModel
-from roofcal.core.records import Environment
 from roofcal.core.visits.rows import is_sentinel
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.spec import OP as GEMM
@@ -16,11 +15,9 @@ from roofcal.study.config import load_study
 from roofcal.study.plan import PlanError, plan_op, sweep_shapes
 from roofcal.study.schema import Sweep
 from tests.paths import ROOT
+from tests.roofcal.made_up_records import environment_of
 
-GPU = Environment(
-    device="d", vendor="nvidia", device_name="D", compute_units=132, torch="2", python="3",
-    memory_bytes=80 << 30,
-)  # fmt: skip
+GPU = environment_of(compute_units=132, memory_bytes=80 << 30)
 
 
 def a_slice(**changes: Any) -> dict[str, Any]:
@@ -99,10 +96,7 @@ def test_tied_axes_of_a_grid_move_together() -> None:
 @pytest.mark.parametrize("backend", ["cuda", "cpu"])
 def test_no_probe_has_the_shape_of_a_study_point(size: str, backend: str) -> None:
     study = load_study(ROOT / "config", {"study": size})
-    vendor = "cpu" if backend == "cpu" else "nvidia"
-    device = Environment(
-        device="d", vendor=vendor, device_name="D", compute_units=2, torch="2", python="3"  # type: ignore[arg-type]
-    )  # fmt: skip
+    device = environment_of("made-up" if backend == "cuda" else "cpu")
     shapes = {
         op: {
             tuple(point.shape.values())

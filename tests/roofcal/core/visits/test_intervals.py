@@ -12,7 +12,7 @@ import pytest
 
 from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Measurement, PlanPoint
+from roofcal.core.records import Measurement
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.differences import time_ratio
 from roofcal.core.visits.intervals import (
@@ -26,7 +26,7 @@ from roofcal.core.visits.intervals import (
 )
 from roofcal.core.visits.rows import merged_visits, split_visits
 from tests.paths import ROOT
-from tests.roofcal.made_up_records import row
+from tests.roofcal.made_up_records import point_of, row
 
 
 def visit(median: float, half: float = 0.001, session: str = "s") -> VisitTime:
@@ -38,8 +38,8 @@ def visit(median: float, half: float = 0.001, session: str = "s") -> VisitTime:
 SAMPLES = tuple(1.0 + 0.01 * i for i in range(20))
 
 
-def interval_of(points: list[list[VisitTime]], index: int = 0) -> PointInterval:
-    interval = point_intervals(points)[index]
+def interval_of(points: Sequence[Sequence[VisitTime]]) -> PointInterval:
+    interval = point_intervals(points)[0]
     assert interval is not None
     return interval
 
@@ -56,8 +56,7 @@ def test_one_visit_has_the_interval_of_its_samples_alone() -> None:
 def test_a_row_of_two_visits_has_a_time_for_each() -> None:
     merged = merged_visits([row(*SAMPLES), row(*(2 * s for s in SAMPLES), visit=1)])
     assert [time.median for time in visit_times(merged)] == pytest.approx([1.095, 2.19])
-    (interval,) = point_intervals([visit_times(merged)])
-    assert interval is not None
+    interval = interval_of([visit_times(merged)])
     assert interval.basis == "visits"
     assert interval.median == pytest.approx(1.095 * 2**0.5)
 
@@ -114,6 +113,11 @@ def test_visits_that_agree_by_luck_are_no_surer_than_their_samples() -> None:
     assert math.log(interval.ci95_high / interval.median) > 0.05 / 2**0.5 * 0.99
 
 
+def hold(intervals: Sequence[PointInterval | None]) -> list[bool]:
+    """Whether each interval holds the truth, which is 1."""
+    return [i.ci95_low <= 1 <= i.ci95_high for i in intervals if i is not None]
+
+
 def planned(draw: np.random.Generator, scatters: np.ndarray, shift: float = 0.0) -> Any:
     """Two visits of every point, whose time is 1 but for a shift of its logarithm."""
     logs = shift + draw.normal(0, scatters[:, None], (len(scatters), 2))
@@ -130,8 +134,7 @@ def test_two_visits_cover_the_truth_in_93_to_98_percent_of_points(degrees: float
     draw = np.random.default_rng(1)
     held = []
     for _ in range(30):
-        made = point_intervals(planned(draw, drawn_scatters(draw, 80, degrees)))
-        held += [i.ci95_low <= 1 <= i.ci95_high for i in made if i is not None]
+        held += hold(point_intervals(planned(draw, drawn_scatters(draw, 80, degrees))))
     assert 0.93 <= np.mean(held) <= 0.98
 
 
@@ -181,8 +184,7 @@ def test_intervals_of_sessions_hold_the_truth_where_sessions_share_a_shift(
     draw = np.random.default_rng(6)
     held = []
     for _ in range(60):
-        made = measured(draw, sessions, common, drawn_scatters(draw, 40, 4.0))
-        held += [interval.ci95_low <= 1 <= interval.ci95_high for interval in made]
+        held += hold(measured(draw, sessions, common, drawn_scatters(draw, 40, 4.0)))
     assert np.mean(held) >= 0.93
 
 
@@ -211,8 +213,7 @@ def test_one_or_two_points_of_a_kind_are_covered_beside_many_of_another(
                 draw, {name: float(draw.normal(0, 0.01)) for name in sessions}, count
             )
         ]
-        intervals = point_intervals(points, kinds=["many"] * 40 + ["few"] * few)
-        held += [i.ci95_low <= 1 <= i.ci95_high for i in intervals[40:] if i is not None]
+        held += hold(point_intervals(points, kinds=["many"] * 40 + ["few"] * few)[40:])
     assert len(held) == 150 * few
     assert 0.93 <= np.mean(held) <= 0.98
 
@@ -224,8 +225,7 @@ def test_one_point_of_other_sessions_is_covered_beside_many_of_its_kind() -> Non
         a, b, c = draw.normal(0, 0.01, 3).tolist()
         points = points_of_sessions(draw, {"a": a, "b": b}, 40)
         points += points_of_sessions(draw, {"a": a, "c": c}, 1)
-        interval = interval_of(points, 40)
-        held.append(interval.ci95_low <= 1 <= interval.ci95_high)
+        held += hold(point_intervals(points)[40:])
     assert 0.93 <= np.mean(held) <= 0.98
 
 
@@ -249,9 +249,7 @@ def test_intervals_of_samples_alone_would_not_hold() -> None:
     """What the first visit says by itself, where visits scatter by 1 %."""
     draw = np.random.default_rng(3)
     runs = planned(draw, drawn_scatters(draw, 200, 4.0))
-    first = point_intervals([visits[:1] for visits in runs])
-    held = [i.ci95_low <= 1 <= i.ci95_high for i in first if i is not None]
-    assert np.mean(held) < 0.2
+    assert np.mean(hold(point_intervals([visits[:1] for visits in runs]))) < 0.2
 
 
 def at_power_limit(*windows: float) -> Measurement:
@@ -327,9 +325,7 @@ def test_visits_of_published_products_at_the_power_limit_differ_as_their_interva
 
 def test_a_point_that_is_a_sentinel_too_has_an_interval_that_holds_its_repetitions() -> None:
     """An empty kernel of an H100, in two states."""
-    probe = PlanPoint(
-        op="probe_launch", provider="triton", recipe="empty", shape={"grid": 1}, device="d"
-    )
+    probe = point_of("probe_launch", "empty", {"grid": 1})
     sentinel, other = replace(probe, repeat=1, sweeps=("sentinel",)), replace(probe, repeat=2)
     repetitions = {sentinel.point_id: [visit(0.9593), visit(0.9596)], other.point_id: [visit(9.0)]}
 

@@ -8,24 +8,19 @@ import pytest
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import Measurement, Telemetry
 from roofcal.core.visits.rows import merged_visits, split_visits, states_of_visits
+from tests.roofcal.made_up_records import readings
+from tests.roofcal.made_up_records import row as made_up_row
 
 
 def visit(number: int, *samples: float, **rest: Any) -> Measurement:
-    ids = {"point_id": "p", "environment_id": "e", "session_id": f"s{number}"}
-    telemetry = Telemetry(
-        sample_index=(0, 2),
-        sm_clock_hz=(1e9 + number, 2e9),
-        memory_clock_hz=(0.0, 0.0),
-        power_w=(1.0, 2.0),
-        temperature_c=(3.0, 4.0),
-        throttle_reasons=((), ("power_cap",)),
-    )
+    limited = {"power_w": (1.0, 2.0), "throttle_reasons": ((), ("power_cap",))}
     values: dict[str, Any] = {
-        "status": "ok", "latency_samples_s": samples, "warmup_samples": 2, "slice_starts": (0, 2),
-        "telemetry": telemetry, "started_s": 10.0 * number, "elapsed_s": 1.0, "visit": number,
+        "warmup_samples": 2, "slice_starts": (0, 2), "session_id": f"s{number}", "visit": number,
+        "telemetry": readings((0, 2), sm_clock_hz=(1e9 + number, 2e9), **limited),
+        "started_s": 10.0 * number, "elapsed_s": 1.0,
         "kernel_names": ("k",), "relative_error": 0.001,
     }  # fmt: skip
-    return Measurement(**(ids | values | rest))
+    return made_up_row(*samples, **values | rest)
 
 
 FIRST = visit(0, 1.0, 1.1, 1.2, 1.3)

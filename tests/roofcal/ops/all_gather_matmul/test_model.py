@@ -50,12 +50,6 @@ def test_scales_are_a_collective_of_their_own() -> None:
     assert fused.total[0] == pytest.approx(2 * 30e-6 + 256 * (K + 4) / 250e9)
 
 
-def test_a_long_product_hides_all_but_the_start() -> None:
-    fused = parts_of("symm_mem_fused", 2e-3)
-    assert fused.total[0] == pytest.approx(16e-6 + 2e-3)
-    assert fused.gather[0] == pytest.approx(16e-6 + 280e-6)
-
-
 def test_a_long_gather_is_followed_by_the_last_piece_of_the_best_cut() -> None:
     by_cut = [16e-6 + 280e-6 + 200e-6 / (2 * cut) + (cut - 1) * 5e-6 for cut in CHUNKS]
     assert parts_of("symm_mem_fused", 200e-6).total[0] == pytest.approx(min(by_cut))

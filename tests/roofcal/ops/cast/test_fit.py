@@ -18,8 +18,8 @@ def probes(folder: Path, noise: float = 0.0) -> list[Probe]:
     return read_probes(write_run(folder, noise=noise), "probe_cast")
 
 
-def fitted(probes_of_pair: list[Probe]) -> Fitted:
-    return fit(probes_of_pair, device_with(), np.random.default_rng(0))
+def fitted(probes_of_pair: list[Probe], vendor: str = "nvidia") -> Fitted:
+    return fit(probes_of_pair, device_with(vendor=vendor), np.random.default_rng(0))
 
 
 def constants_of(result: Fitted) -> dict[str, Ceiling]:
@@ -46,28 +46,20 @@ def test_constants_are_found_again_within_their_intervals(tmp_path: Path) -> Non
     assert result.errors[NAME]["mape"] < 0.05
 
 
-@pytest.mark.parametrize("family", ["plain", "padded_1024"])
+@pytest.mark.parametrize("family", ["plain", "padded_1024", "threads"])
 def test_families_are_told_apart(
     family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = probe_runs.casts(family=family)
     monkeypatch.setattr(probe_runs, "casts", lambda: rows)
-    assert family_of(fitted(probes(tmp_path, noise=0.02))) == family
+    vendor = "cpu" if family == "threads" else "nvidia"
+    result = fitted(probes(tmp_path, noise=0.02), vendor)
+    assert family_of(result) == family
+    assert result.errors[NAME]["mape"] < 0.05
 
 
 def test_seven_probes_are_too_few(tmp_path: Path) -> None:
     assert fitted(probes(tmp_path)[:7]) == Fitted()
-
-
-def test_a_cast_of_threads_is_told_apart_on_a_processor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = probe_runs.casts(family="threads")
-    monkeypatch.setattr(probe_runs, "casts", lambda: rows)
-    processor = device_with(vendor="cpu")
-    result = fit(probes(tmp_path, noise=0.02), processor, np.random.default_rng(0))
-    assert family_of(result).startswith("threads")
-    assert result.errors[NAME]["mape"] < 0.05
 
 
 def test_the_equation_of_threads_is_that_of_processors_alone(tmp_path: Path) -> None:

@@ -33,30 +33,6 @@ def test_a_product_is_right_by_both_checks(
     assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
 
 
-@pytest.mark.parametrize("recipe", CPU_RECIPES)
-@pytest.mark.parametrize("whole", [True, False])
-@pytest.mark.parametrize("mistake", ["tile", "nan", "scale", "shifted"])
-def test_a_wrong_product_is_caught_by_both_checks(
-    recipe: str, whole: bool, mistake: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if recipe == "int8" and mistake == "nan":
-        pytest.skip("int32 has no NaN")
-    monkeypatch.setattr(bench, "_FULL_REFERENCE_FLOPS", 1e18 if whole else 0)
-    monkeypatch.setattr(bench, "_SAMPLED_ROWS", 4)
-    inputs, output = inputs_and_output(recipe, 256, 256, 128)
-    wrong = output.clone()
-    if mistake == "tile":
-        wrong[96:128, 32:64] = 0  # between the sampled rows
-    elif mistake == "nan":
-        wrong[97, 33] = float("nan")
-    elif mistake == "scale":
-        wrong = wrong * 2
-    else:
-        wrong = wrong.roll(1, dims=0)
-    error = bench.relative_error(recipe, inputs, wrong)
-    assert not error <= bench.tolerance(recipe)
-
-
 def test_contenders_get_the_same_data() -> None:
     plain, _ = inputs_and_output("fp32", 32, 32, 32)
     half, _ = inputs_and_output("bf16", 32, 32, 32)
@@ -85,12 +61,6 @@ def test_a_row_of_zeros_stays_zero() -> None:
     q, scale = bench.quantise_fp8(torch.zeros(4, 16), rowwise=True)
     assert not q.float().any()
     assert (scale > 0).all()
-
-
-def test_zeros_are_a_distribution_of_their_own() -> None:
-    inputs, output = inputs_and_output("fp8_tensorwise", 16, 16, 16, "zeros")
-    assert not output.any()
-    assert bench.relative_error("fp8_tensorwise", inputs, output) == 0
 
 
 def test_blocks_of_scales_stand_where_cublaslt_wants_them() -> None:

@@ -84,20 +84,6 @@ def test_few_rows_wait_for_the_units_that_read_the_same_ones() -> None:
     assert one(1, 8192, 4096, crowded, **narrow) == one(1, 8192, 4096, alone, **narrow)
 
 
-def test_rows_off_32_bytes_load_slower() -> None:
-    # K = 4104: rows of 8208 bytes, the same number of 128-byte steps as 4160
-    slow_cache = {"load_bytes_per_s": 2e10}
-    assert one(4096, 4096, 4104, slow_cache) > 1.3 * one(4096, 4096, 4160, slow_cache)
-
-
-@pytest.mark.parametrize("sustained", [1e11, 1e18])
-def test_rows_off_256_bytes_are_slower_by_a_factor(sustained: float) -> None:
-    # K = 4032 and 4096: as many tiles; the rows of the first start on 128 bytes
-    alone = FREE | {"launch_s": 1e-15, "sustained_flops_per_s": sustained}
-    per_k = one(4096, 4096, 4032, alone) / 4032 / (one(4096, 4096, 4096, alone) / 4096)
-    assert per_k == pytest.approx(1.03, rel=1e-3)
-
-
 def test_the_power_limit_holds_for_the_start_as_well() -> None:
     limited = FREE | {"launch_s": 1e-6, "sustained_flops_per_s": 1e12}
     assert one(4096, 4096, 4096, limited) == pytest.approx(2 * 4096**3 / 1e12, rel=1e-3)
@@ -180,45 +166,6 @@ PACKED = {
     "pack_a_bytes_per_s": 3e10,
     "pack_b_bytes_per_s": 1e10,
 }
-
-
-def packed(m: int, n: int, k: int, **changed: float) -> float:
-    """Seconds in fp32 on two cores."""
-    sizes = (np.array([float(m)]), np.array([float(n)]), np.array([float(k)]))
-    return float(packed_parts(PACKED | changed, "fp32", sizes, 2).total[0])
-
-
-def test_a_packed_product_by_hand() -> None:
-    copied = 4 * 512 * 256 / 3e10 + 4 * 1024 * 256 / 1e10
-    multiplied = 2 * 512 * 1024 * 256 / (2 * 2e11)
-    begun = 2e-6 + 1e-8 * (512 + 1024)
-    assert packed(512, 1024, 256) == pytest.approx(begun + copied + multiplied)
-    written = 4 * 512 * 1024 / 5e9
-    stored = packed(512, 1024, 256, update_bytes_per_s=5e9)
-    assert stored == pytest.approx(begun + copied + multiplied + written)
-
-
-def test_one_rate_may_pack_both_operands() -> None:
-    apart = packed(300, 400, 500, pack_a_bytes_per_s=1e10, pack_b_bytes_per_s=1e10)
-    nothing = {"pack_a_bytes_per_s": 1e30, "pack_b_bytes_per_s": 1e30}
-    assert apart == pytest.approx(packed(300, 400, 500, pack_bytes_per_s=1e10, **nothing))
-
-
-def test_few_rows_are_multiplied_without_packing() -> None:
-    one_row = 2e-6 + 1e-8 * 2049 + 4 * 2048 * 2048 / 2e10 + 2 * 2048 * 2048 / 5e10
-    assert packed(1, 2048, 2048) == pytest.approx(one_row)
-    assert packed(1, 2048, 2048) < packed(1, 2048, 2048, direct_flops_per_s=1e-30)
-    assert packed(64, 2048, 2048) == packed(64, 2048, 2048, direct_flops_per_s=1e-30)
-
-
-def test_weights_beyond_the_near_ones_are_slower_by_up_to_a_factor() -> None:
-    alone = {"near_bytes": 4e6, "launch_s": 0.0, "side_s": 0.0}
-    alone |= {"tile_flops_per_s": 1e30, "direct_flops_per_s": 1e-30}
-    near, far = (
-        packed(512, n, 1000, far=0.5, **alone) / packed(512, n, 1000, far=0.0, **alone)
-        for n in (1000, 2000)
-    )
-    assert (near, far) == pytest.approx((1.0, 1 + 0.5 * (1 - 4e6 / 8e6)))
 
 
 @pytest.mark.parametrize("recipe", GEMM_RECIPES)

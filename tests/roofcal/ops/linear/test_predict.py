@@ -18,7 +18,8 @@ from roofcal.ops.linear.model import (
 )
 from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, PASSES, pass_seconds
 from roofcal.ops.time_models import Sources, cast_times
-from tests.roofcal.models.runs import SOURCES, calibration, cast, exactly, product
+from tests.roofcal.made_up_records import exactly, point_of
+from tests.roofcal.models.runs import SOURCES, calibration, cast, product
 from tests.roofcal.models.stand_in import StandIn, TimesItsCasts, sizes
 from tests.roofcal.ops.linear.test_model import BLOCKS, DIM0, SQUARES, STRIPS
 from tests.roofcal.ops.linear.test_spec import OWN
@@ -117,8 +118,7 @@ def test_unknown_products_and_casts_are_key_errors() -> None:
 
 
 def linear(provider: str, recipe: str, op: str = "linear") -> PlanPoint:
-    shape = {"m": 512, "n": 1024, "k": 2048}
-    return PlanPoint(op=op, provider=provider, recipe=recipe, shape=shape, device="made-up")
+    return point_of(op, recipe, {"m": 512, "n": 1024, "k": 2048}, provider=provider)
 
 
 @pytest.mark.parametrize(
@@ -236,55 +236,31 @@ def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:
     assert [prediction.total_s for prediction in torchaos] == [2048, 2048 + 4]
 
 
-@pytest.mark.parametrize(
-    ("point", "model", "reason"),
-    [
-        (
-            linear("triton", "axiswise*axiswise+axiswise*blockwise+axiswise*axiswise"),
-            "calibrated",
-            "grad_input, operand w: wanted tensorwise or axiswise",
-        ),
-        (
-            linear("triton", "fp8_axis"),
-            "calibrated",
-            "unknown recipe 'fp8_axis' of op linear; did you mean 'fp8_axiswise'",
-        ),
-        (linear("triton", "mxfp8"), "calibrated", "and casts a linear in mxfp8 by triton has"),
-        (linear("triton", "fp8_axiswise"), "calibrated", "knows no products in fp8_axiswise there"),
-        (
-            linear("torchao", "fp8_tensorwise"),
-            "calibrated",
-            "knows no casts fp8_tensorwise by torch_compile there",
-        ),
-        (linear("triton", "bf16", NORM), "wave", "passes of norm and sigmoid, which --model cali"),
-        (
-            linear("triton", "bf16", NORM),
-            "calibrated",
-            r"has no cast\.triton\.fp8_rowwise_dim0\.fixed_s, which",
-        ),
-        (
-            PlanPoint(
-                op="transformer_block", provider="", recipe="bf16", shape=TINY, device="made-up"
-            ),
-            "calibrated",
-            "no probe says how fast attention is; ask for its lin",
-        ),
-    ],
-)
+# fmt: off
+REFUSED: list[tuple[PlanPoint, str, str]] = [
+    (linear("triton", "axiswise*axiswise+axiswise*blockwise+axiswise*axiswise"), "calibrated",
+     "grad_input, operand w: wanted tensorwise or axiswise"),
+    (linear("triton", "fp8_axis"), "calibrated",
+     "unknown recipe 'fp8_axis' of op linear; did you mean 'fp8_axiswise'"),
+    (linear("triton", "mxfp8"), "calibrated", "and casts a linear in mxfp8 by triton has"),
+    (linear("triton", "fp8_axiswise"), "calibrated", "knows no products in fp8_axiswise there"),
+    (linear("torchao", "fp8_tensorwise"), "calibrated",
+     "knows no casts fp8_tensorwise by torch_compile there"),
+    (linear("triton", "bf16", NORM), "wave", "passes of norm and sigmoid, which --model cali"),
+    (linear("triton", "bf16", NORM), "calibrated",
+     r"has no cast\.triton\.fp8_rowwise_dim0\.fixed_s, which"),
+    (point_of("transformer_block", "bf16", TINY, provider=""), "calibrated",
+     "no probe says how fast attention is; ask for its lin"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("point", "model", "reason"), REFUSED)
 def test_what_has_no_answer_is_refused_with_the_reason(
     point: PlanPoint, model: str, reason: str
 ) -> None:
     with pytest.raises(PredictError, match=reason):
         predict_point(point, model, SOURCES)
-
-
-def test_other_ops_are_answered_as_before_and_in_order() -> None:
-    points = [product(16, 32, 64), linear("bf16_compile", "bf16"), cast(64, 64, DIM0)]
-    predictions = predict_points(MODELS["calibrated"], points, SOURCES)
-    assert [prediction.point_id for prediction in predictions] == [
-        point.point_id for point in points
-    ]
-    assert predictions[0] == MODELS["calibrated"].predict(points[:1], SOURCES)[0]
 
 
 def test_blocks_are_bounded_by_the_datasheet_and_predicted_by_no_other() -> None:

@@ -57,17 +57,6 @@ def test_a_product_is_right_on_a_gpu(provider: str, recipe: str, tokens: int) ->
     assert bench.relative_error(recipe, inputs, output) <= allowed
 
 
-@pytest.mark.parametrize("recipe", INT4)
-@pytest.mark.parametrize("mistake", ["row", "nan", "scale", "shifted"])
-def test_a_wrong_product_is_caught(recipe: str, mistake: str) -> None:
-    inputs, output = inputs_and_output("torch_cpu", recipe)
-    outputs = {"scale": output * 1.05, "shifted": output.roll(1, dims=1)}
-    outputs |= {"row": output.clone(), "nan": output.clone()}
-    outputs["row"][:, 63] = 0
-    outputs["nan"][4, 63] = float("nan")
-    assert not bench.relative_error(recipe, inputs, outputs[mistake]) <= bench.tolerance(recipe)
-
-
 def test_contenders_get_the_same_data() -> None:
     plain = bench.make_inputs("bf16", SHAPE, generator(), "normal")
     for recipe in INT4:
@@ -102,14 +91,6 @@ def test_more_rows_than_are_dequantised_at_once(monkeypatch: pytest.MonkeyPatch)
     assert torch.equal(inputs["scale_b"], whole.scales)
     assert bench.relative_error("int4_groupwise_g64", inputs, output) <= 5e-3
     assert not bench.relative_error("int4_groupwise_g64", inputs, output.roll(24, 1)) <= 5e-3
-
-
-def test_products_of_zeros_are_zeros() -> None:
-    inputs = bench.make_inputs("int4_groupwise_g32", SHAPE, generator(), "zeros")
-    output = bench.build("torch_cpu", "int4_groupwise_g32", SHAPE)(inputs)
-    assert not output.any()
-    assert bench.relative_error("int4_groupwise_g32", inputs, output) == 0
-    assert bench.relative_error("int4_groupwise_g32", inputs, output + 1) > 1
 
 
 @pytest.mark.parametrize("recipe", INT4)

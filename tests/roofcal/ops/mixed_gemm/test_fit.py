@@ -1,7 +1,8 @@
 """The fit of narrow weights: the roof that binds is found again, few probes are left alone."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -22,16 +23,9 @@ TILED = "tiles"
 MEMORY = {"fixed_s": 2e-6, "bytes_per_s": 3.6e12, "weights_per_s": 3e13, "flops_per_s": 6e14}
 SLOTS = {"fixed_s": 2e-6, "bytes_per_s": 3.6e12, "weights_per_s": 2e12, "flops_per_s": 6e14}
 BLOCKS = SLOTS | {"weights_per_s": 7e12, "block_columns": 1500.0}
-OURS = {"bytes_per_s": 3.9e12, "weights_per_s": 1.2e13, "flops_per_s": 6e14, "beside": 0.7}
-OURS |= {
-    "ragged": 0.4,
-    "turn_s": 2e-6,
-    "block_s": 3e-6,
-    "halving_s": 1e-6,
-    "part_s": 2e-6,
-    "unit_s": 5e-7,
-}
-OURS |= {"direct_s": 2e-6}
+OURS = {"bytes_per_s": 3.9e12, "weights_per_s": 1.2e13, "flops_per_s": 6e14}
+OURS |= {"beside": 0.7, "ragged": 0.4, "turn_s": 2e-6, "block_s": 3e-6}
+OURS |= {"halving_s": 1e-6, "part_s": 2e-6, "unit_s": 5e-7, "direct_s": 2e-6}
 
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -71,45 +65,34 @@ def probes_of(
     return read_probes(folder, "probe_mixed_gemm")
 
 
-@dataclass(frozen=True)
-class Result:
-    """What was fitted to one recipe of provider `made`."""
+class Result(NamedTuple):
+    """What was fitted to one recipe of a provider."""
 
     family: str
     constants: dict[str, Ceiling]
     errors: dict[str, float]
 
 
-def result_of(result: Fitted, recipe: str = RECIPE) -> Result:
-    prefix = f"mixed_gemm.made.{recipe}"
+def result_of(result: Fitted, recipe: str = RECIPE, provider: str = "made") -> Result:
+    pair = f"mixed_gemm.{provider}.{recipe}"
     named = {
-        name.removeprefix(f"{prefix}."): constant
+        name.removeprefix(f"{pair}."): constant
         for name, constant in result.constants.items()
-        if name.startswith(f"{prefix}.")
+        if name.startswith(f"{pair}.")
     }
-    family = named.pop("narrow_family").evidence.removeprefix("cross-validation: ")
-    return Result(family=family, constants=named, errors=result.errors[prefix])
+    family = list(FAMILIES)[int(named.pop("narrow_family").value)]
+    return Result(family, named, result.errors[pair])
 
 
 def fitted(probes: list[Probe], device: Device = GPU) -> Fitted:
     return fit(probes, device, np.random.default_rng(0))
 
 
-def fitted_to(
-    folder: Path,
-    truth: dict[str, float],
-    count: int = 24,
-    noise: float = 0.02,
-    family: str = PLAIN,
-) -> Result:
-    return result_of(fitted(probes_of(folder, {RECIPE: truth}, count, noise, family)))
-
-
 @pytest.mark.parametrize(("truth", "binding"), [(MEMORY, "bytes_per_s"), (SLOTS, "weights_per_s")])
 def test_the_roof_that_binds_is_found_again(
     tmp_path: Path, truth: dict[str, float], binding: str
 ) -> None:
-    result = fitted_to(tmp_path, truth)
+    result = result_of(fitted(probes_of(tmp_path, {RECIPE: truth})))
     assert result.family == PLAIN
     constant = result.constants[binding]
     assert constant.value == pytest.approx(truth[binding], rel=0.1)
@@ -118,7 +101,7 @@ def test_the_roof_that_binds_is_found_again(
 
 
 def test_tiles_of_rows_are_found_with_what_a_block_costs(tmp_path: Path) -> None:
-    result = fitted_to(tmp_path, BLOCKS, family=TILED)
+    result = result_of(fitted(probes_of(tmp_path, {RECIPE: BLOCKS}, family=TILED)))
     assert FAMILIES[result.family].splits
     assert result.constants["block_columns"].value == pytest.approx(1500, rel=0.3)
     assert result.constants["weights_per_s"].value == pytest.approx(7e12, rel=0.15)
@@ -132,12 +115,11 @@ def test_what_our_kernels_cost_is_found_again(tmp_path: Path, provider: str, fam
         replace(probe, point=replace(probe.point, provider=provider))
         for probe in probes_of(tmp_path, {RECIPE: OURS, OTHER: OURS}, 40, 0.01, family)
     ]
-    result = fitted(probes)
-    prefix = f"mixed_gemm.{provider}.{RECIPE}"
-    assert result.constants[f"{prefix}.narrow_family"].value == list(FAMILIES).index(family)
+    result = result_of(fitted(probes), provider=provider)
+    assert result.family == family
     for name in ("weights_per_s", "flops_per_s", "turn_s", "beside"):
-        assert result.constants[f"{prefix}.{name}"].value == pytest.approx(OURS[name], rel=0.2)
-    assert result.errors[prefix]["mape"] < 0.03
+        assert result.constants[name].value == pytest.approx(OURS[name], rel=0.2)
+    assert result.errors["mape"] < 0.03
 
 
 def test_the_probes_of_many_tokens_tell_what_the_specialised_kernel_costs(tmp_path: Path) -> None:
@@ -147,13 +129,12 @@ def test_the_probes_of_many_tokens_tell_what_the_specialised_kernel_costs(tmp_pa
     truth = OURS | {"bytes_per_s": 3.6e12, "weights_per_s": 5e13}
     made = probes_of(tmp_path, {RECIPE: truth, g128: truth}, 0, 0.01, family, drawn)
     probes = [replace(probe, point=replace(probe.point, provider=provider)) for probe in made]
-    result = fitted(probes)
-    prefix = f"mixed_gemm.{provider}.{g128}"
-    assert result.constants[f"{prefix}.narrow_family"].value == list(FAMILIES).index(family)
-    flops = result.constants[f"{prefix}.flops_per_s"].value
+    result = result_of(fitted(probes), g128, provider)
+    assert result.family == family
+    flops = result.constants["flops_per_s"].value
     assert flops == pytest.approx(truth["flops_per_s"], rel=0.15)
-    assert result.errors[prefix]["mape"] < 0.03
-    values = {n: result.constants[f"{prefix}.{n}"].value for n in constants_of(family)}
+    assert result.errors["mape"] < 0.03
+    values = {name: result.constants[name].value for name in constants_of(family)}
     unseen = sizes(80, 99)
     unseen[:, 0] += 16
     errors = np.abs(np.log(seconds(values, unseen, family) / seconds(truth, unseen, family)))

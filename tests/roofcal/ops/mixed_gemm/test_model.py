@@ -1,4 +1,7 @@
-"""Three roofs: bytes as the spec counts them, each roof binds where it should, crossings blend."""
+"""Three roofs: bytes as the spec counts them, each roof binds where it should, crossings blend.
+
+What our own kernels take, test_constants.py holds to written values.
+"""
 
 import numpy as np
 import pytest
@@ -168,75 +171,3 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     weights = int4.WeightSizes(rows=4096, k=4096, group=128)
     assert int4.for_many_tokens(weights, least - 1) is None
     assert int4.for_many_tokens(weights, least) is not None
-
-
-def ours(tokens: float, n: float, k: float, family: str = "ours", **changes: float) -> NarrowParts:
-    return parts(tokens, n, k, family, **changes)
-
-
-def test_our_blocks_share_a_multiprocessor_and_then_wait_for_their_turn() -> None:
-    """64 tokens, groups of 128, K of 7 * 128: blocks of 64 x 64, one resident, K not split."""
-    alone = ours(64, 64 * UNITS, 896)
-    assert alone.fixed[0] == pytest.approx(RATES["turn_s"] + RATES["block_s"])
-    assert alone.slots[0] == pytest.approx(UNITS * 64 * 896 / RATES["weights_per_s"])
-    two = ours(64, 2 * 64 * UNITS, 896)
-    assert two.fixed[0] == pytest.approx(2 * alone.fixed[0])
-    assert two.slots[0] == pytest.approx(2 * alone.slots[0])
-    # of the tuned ring two are resident: 256 tokens of 64 rows on 66 multiprocessors' worth of rows
-    beside = ours(256, 64 * UNITS / 2, 4096)
-    assert beside.fixed[0] == pytest.approx(RATES["turn_s"] + RATES["block_s"])
-    slowed = 1 + RATES["beside"]
-    assert beside.slots[0] == pytest.approx(slowed * UNITS * 64 * 4096 / RATES["weights_per_s"])
-
-
-def test_blocks_of_the_specialised_kernel_run_one_after_another() -> None:
-    """128 tokens: blocks of 192 x 128, one for each multiprocessor, or two."""
-    alone = ours(128, 192 * UNITS, 4096, SPECIALISED)
-    assert alone.fixed[0] == pytest.approx(RATES["turn_s"] + 2 * RATES["block_s"])
-    assert alone.slots[0] == pytest.approx(UNITS * 192 * 4096 / RATES["weights_per_s"])
-    two = ours(128, 2 * 192 * UNITS, 4096, SPECIALISED)
-    assert two.fixed[0] == pytest.approx(2 * alone.fixed[0])
-    assert two.math[0] == pytest.approx(2 * alone.math[0])
-
-
-def test_parts_of_k_of_the_specialised_kernel_exchange_the_sums_of_a_tile() -> None:
-    """5120 x 8192 of 100 tokens: 40 tiles of 128 x 128, K of 64 units in three parts."""
-    parted = ours(100, 5120, 8192, SPECIALISED)
-    columns = 22 * 128  # of the longest part
-    assert parted.slots[0] == pytest.approx(UNITS * 128 * columns / RATES["weights_per_s"])
-    assert parted.math[0] == ours(128, 5120, 8192, SPECIALISED).math[0]
-    fixed = RATES["turn_s"] + 2 * RATES["block_s"] + RATES["part_s"]
-    assert parted.fixed[0] == pytest.approx(fixed)
-
-
-def test_a_chained_kernel_starts_while_the_one_before_it_ends() -> None:
-    plain, chained = (ours(64, 18432, 7168, family) for family in OURS)
-    assert plain.fixed[0] - chained.fixed[0] == pytest.approx(RATES["turn_s"])
-    assert plain.slots[0] == chained.slots[0]
-
-
-@pytest.mark.parametrize(("tokens", "missing"), [(63, 1 / 64), (36, 28 / 64), (40, 0)])
-def test_tokens_off_eight_cost_more_the_more_of_a_block_are_missing_but_few_do_not(
-    tokens: int, missing: float
-) -> None:
-    assert ours(7, 28672, 8192).math[0] == ours(8, 28672, 8192).math[0]
-    whole, ragged = ours(64, 18432, 7168), ours(tokens, 18432, 7168)
-    assert ragged.math[0] == pytest.approx((1 + RATES["ragged"] * missing) * whole.math[0])
-    assert ragged.slots[0] == whole.slots[0]
-
-
-def test_a_warp_of_the_direct_kernel_waits_for_its_weights() -> None:
-    """One token: K of 4096 in 2 parts of 8 warps, blocks of 32 rows, two of which run at once."""
-    waiting = ours(1, 32 * UNITS, 4096)
-    units_of_a_warp = 4096 / 128 / 2 / 8
-    assert waiting.slots[0] == waiting.math[0] == 0
-    expected = RATES["direct_s"] + RATES["unit_s"] * units_of_a_warp + RATES["halving_s"]
-    assert waiting.fixed[0] == pytest.approx(expected)
-    assert ours(1, 64 * UNITS, 4096).fixed[0] == pytest.approx(2 * expected - RATES["halving_s"])
-
-
-def test_memory_and_work_of_our_kernels_join_by_their_squares() -> None:
-    of_parts = ours(64, 18432, 7168)
-    work = of_parts.slots[0] + of_parts.math[0]
-    joined = of_parts.fixed[0] + np.hypot(of_parts.dram[0], work)
-    assert of_parts.total[0] == pytest.approx(joined)

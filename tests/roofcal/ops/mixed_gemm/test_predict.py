@@ -1,6 +1,7 @@
 """Predictions of narrow weights: per provider, the fastest where none is named, with intervals."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from roofcal.models.wave import model as wave
 from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, evaluate, narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP
 from roofcal.ops.time_models import Sources
-from tests.roofcal.models.runs import SOURCES, SPEC, WAVE, exactly
+from tests.roofcal.made_up_records import exactly, point_of
+from tests.roofcal.models.runs import SOURCES, SPEC, WAVE
 
 RECIPE = "int4_groupwise_g128"
 FAST = {
@@ -37,21 +39,13 @@ def calibration(**providers: dict[str, float]) -> Calibration:
     }
     constants["compute_units"] = exactly(132)
     errors = {f"mixed_gemm.{p}.{RECIPE}": {"log_p95": 0.1} for p in providers}
-    return Calibration(
-        device="made-up",
-        environment_id="e",
-        constants=constants,
-        probe_errors=errors,
-        probe_points=24,
-        seed=0,
-    )
+    ids: dict[str, Any] = {"device": "made-up", "environment_id": "e"}
+    return Calibration(**ids, constants=constants, probe_errors=errors)
 
 
 def point(provider: str = "", recipe: str = RECIPE, tokens: int = 16) -> PlanPoint:
     shape = {"m": tokens, "n": 28672, "k": 8192}
-    return PlanPoint(
-        op="mixed_gemm", provider=provider, recipe=recipe, shape=shape, device="made-up"
-    )
+    return point_of("mixed_gemm", recipe, shape, provider=provider)
 
 
 KNOWN = Sources(calibration=calibration(triton=FAST, tinygemm=SLOW), spec=None)

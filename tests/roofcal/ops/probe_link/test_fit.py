@@ -13,7 +13,7 @@ from roofcal.models.link import link_of
 from roofcal.ops.probe_link.fit import fit
 from tests.roofcal.ask.llm.deployments import LINKED
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, device_with, read_probes
-from tests.roofcal.made_up_records import timed
+from tests.roofcal.made_up_records import point_of, timed
 
 Row = tuple[PlanPoint, float]
 SIZES = [4096 * 4**power for power in range(10)]
@@ -47,15 +47,9 @@ def every_row(noise: float) -> list[Row]:
 def point(
     recipe: str, size: int, provider: str = "nccl", world_size: int = 2, **how: str
 ) -> PlanPoint:
-    return PlanPoint(
-        op="probe_link",
-        provider=provider,
-        recipe=recipe,
-        shape={"size_bytes": size},
-        device="made-up",
-        world_size=world_size,
-        protocol=Protocol(cache="hot", **how),  # type: ignore[arg-type]
-    )
+    protocol = Protocol(cache="hot", **how)  # type: ignore[arg-type]
+    ranks = {"provider": provider, "world_size": world_size, "protocol": protocol}
+    return point_of("probe_link", recipe, {"size_bytes": size}, **ranks)
 
 
 def of_two(recipe: str, slower: Callable[[int], float] = lambda _: 1.0) -> list[Row]:
