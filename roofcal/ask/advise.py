@@ -232,11 +232,13 @@ class Adviser:
             near = nearest(self._products, option.products_by, product, shape, _NEAREST)
         backward = question.passes == "forward_backward"
         judged = (self.linears, self._products) if backward else (self._products,)
-        known = (
+        same_recipe = (
             [p for p in points if p.recipe == recipe and p.error is not None] for points in judged
         )
         closest = min(
-            next(filter(None, known), []), key=lambda p: distance(p.shape, shape), default=None
+            next(filter(None, same_recipe), []),
+            key=lambda p: distance(p.shape, shape),
+            default=None,
         )
         error = closest.error if closest else None
         measured = [
@@ -296,8 +298,8 @@ class Adviser:
     ) -> Advice:
         options = self.options(question.passes, question.weights)
         recipes = linear_recipes(self.model, self.sources, question.passes)
-        known = {option.recipe for option in options}
-        refused = {name: NO_CASTS for name in recipes if name not in known}
+        with_options = {option.recipe for option in options}
+        refused = {name: NO_CASTS for name in recipes if name not in with_options}
         addends: dict[Option, list[_Addend]] = {}
         outside: dict[Option, float] = {}
         for_larger: set[str] = set()

@@ -27,6 +27,7 @@ from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, Option, Part, fastest_times, linear_options
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
 from roofcal.core.names import did_you_mean, names_with_part
+from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models.errors import PredictError, checked_sizes
@@ -284,13 +285,16 @@ def linear_speedups(
     linear: Linear,
     n: int,
     k: int,
-    known: dict[tuple[Any, ...], Times] | None = None,
+    part_times: dict[tuple[Any, ...], Times] | None = None,
 ) -> Speedups:
-    """Speed-ups on GRID of a linear with n x k weights; known, and raises, as in fastest_times."""
+    """Speed-ups on GRID of a linear with n x k weights.
+
+    part_times: as of fastest_times, which says what is raised, too.
+    """
     baseline = replace(linear, recipe=BASELINE)
     sizes = {"m": GRID, "n": np.full_like(GRID, float(n)), "k": np.full_like(GRID, float(k))}
     (bf16, bf16_by), (ours, ours_by) = (
-        fastest_times(model, sources, one, sizes, known) for one in (baseline, linear)
+        fastest_times(model, sources, one, sizes, part_times) for one in (baseline, linear)
     )
     return replace(speedup_ratio(bf16, ours), by=list(zip(ours_by, bf16_by, strict=True)))
 
@@ -346,8 +350,7 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
     names = f"recipes to compare with {BASELINE}: {', '.join(recipes)}"
     if recipe == BASELINE:
         raise PredictError(f"--recipe {BASELINE} is what others are compared with; {names}")
-    packed = names_with_part(recipe, BY_NAME["mixed_gemm"].recipes)
-    if packed and not names_with_part(recipe, recipes):
+    if names_with_part(recipe, WEIGHT_ONLY_RECIPES) and not names_with_part(recipe, recipes):
         raise PredictError(
             f"recipe '{recipe}' packs the weights, which serves inference alone: `advise` ranks it "
             f"beside {BASELINE}. There are {names}"

@@ -68,13 +68,13 @@ def run_map(run: Path, calibration: Path) -> str:
 
 def map_csv(model: Model, sources: Sources) -> str:
     """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
-    known: dict[tuple[Any, ...], Times] = {}  # linears share most of their products and casts
+    part_times: dict[tuple[Any, ...], Times] = {}  # linears share most of their products and casts
     rows = (
         row
         for linear in mapped_linears(model, sources)
         for side in SIDES
         for row in _rows_by_tokens(
-            linear, side, linear_speedups(model, sources, linear, side, side, known)
+            linear, side, linear_speedups(model, sources, linear, side, side, part_times)
         )
     )
     return csv_text(COLUMNS, rows)

@@ -56,8 +56,8 @@ def device_choice(text: str) -> tuple[str, str]:
     if len(measured) == 1:
         others = ", ".join(device for device in matches if device not in measured)
         return measured[0], f"'{text}' is taken as {measured[0]}, which was measured; not {others}"
-    known = f"; measured: {', '.join(measured)}" if measured else ""
-    raise PredictError(f"'{text}' may be any of: {', '.join(matches)}{known}")
+    which_measured = f"; measured: {', '.join(measured)}" if measured else ""
+    raise PredictError(f"'{text}' may be any of: {', '.join(matches)}{which_measured}")
 
 
 def datasheet(device: str) -> DeviceSpec | None:

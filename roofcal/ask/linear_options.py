@@ -126,8 +126,8 @@ def linear_options(model: Model, sources: Sources, linear: Linear) -> Iterator[O
     if linear.recipe in UNCAST:
         casters = ["none"]
     elif linear.casts != "none":
-        known = cast_providers(model, sources, linear) if has_casts(linear.recipe) else []
-        casters = [caster for caster in known if linear.casts in (FASTEST, caster)]
+        providers = cast_providers(model, sources, linear) if has_casts(linear.recipe) else []
+        casters = [caster for caster in providers if linear.casts in (FASTEST, caster)]
     products = product_recipes(linear.recipe, linear.passes)
     for provider in _providers(model, sources, "gemm", products["output"]):
         for caster in casters[: 1 if provider == "" else None]:
@@ -191,13 +191,14 @@ def fastest_times(
     sources: Sources,
     linear: Linear,
     sizes: Mapping[str, Array],
-    known: dict[tuple[Any, ...], Times] | None = None,
+    part_times: dict[tuple[Any, ...], Times] | None = None,
 ) -> tuple[Times, list[Option]]:
     """Times of a linear by the option that is the fastest of its recipe, and which that is.
 
     sizes: vectors of m, n and k. A shape that every option of the recipe refuses has no time, NaN.
     Where the recipe lies too far outside of its probes to be ranked, the nearest option answers.
-    known: times of products and casts, which are computed once where many linears share them.
+    part_times: what is already computed of products and casts; what lacks is added, so that many
+        linears can share it.
     Raises KeyError for a recipe without options.
     """
     options = list(linear_options(model, sources, linear))
@@ -211,8 +212,8 @@ def fastest_times(
         for some in (options, rivals)
     )
     is_ranked = outside <= np.maximum(nearest.min(axis=0) + FARTHEST, outside.min(axis=0))
-    known = {} if known is None else known
-    times = [_option_times(model, sources, option, sizes, known) for option in options]
+    part_times = {} if part_times is None else part_times
+    times = [_option_times(model, sources, option, sizes, part_times) for option in options]
     totals = np.stack([own.total for own in times])
     place = np.where(is_ranked & np.isfinite(outside), totals, np.inf).argmin(axis=0)
     chosen = (place, np.arange(totals.shape[1]))
@@ -245,19 +246,19 @@ def _option_times(
     sources: Sources,
     option: Option,
     sizes: Mapping[str, Array],
-    known: dict[tuple[Any, ...], Times],
+    part_times: dict[tuple[Any, ...], Times],
 ) -> Times:
     times = {}
     for number, part in enumerate(option.parts):
         sides = list(part.shape(sizes).values())
         key = (part.op, part.provider, part.recipe, *(side.tobytes() for side in sides))
-        if key not in known:
-            known[key] = (
+        if key not in part_times:
+            part_times[key] = (
                 cast_times(model, sources, part.provider, part.recipe, sides[0], sides[1])
                 if part.op == "cast"
                 else product_times(model, sources, part.provider, part.recipe, sides)
             )
-        times[f"{number} {part.role}"] = known[key]
+        times[f"{number} {part.role}"] = part_times[key]
     return sum_of_times(times)
 
 

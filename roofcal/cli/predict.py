@@ -147,13 +147,17 @@ def symbolic(
     if fused and parts not in (["linear"], ["role"]):
         raise ValueError("--fused needs --linear or --role: nothing else has a cast to fuse")
     from roofcal.ask.devices import datasheet
+    from roofcal.ask.points import RECIPE_ALIASES
     from roofcal.models import torchao_formulas as formulas
 
     axes = {axis: size for axis, size in {"m": m, "n": n, "k": k}.items() if size is not None}
     fill_axes(axes, "mnk", sizes)
     if missing := [f"--{axis}" for axis in "mkn" if axes and axis not in axes]:
         raise ValueError(f"a value of the expression needs {' '.join(missing)} too")
-    recipe = formulas.TORCHAO_NAMES.get(recipe, recipe)
+    torchao_names = {
+        ours: alias for alias, ours in RECIPE_ALIASES.items() if alias in formulas.FORMATS
+    }
+    recipe = torchao_names.get(recipe, recipe)
     chosen = formulas.choose_constants(device, constants, datasheet(device))
     if linear:
         expression = formulas.linear_expression(chosen, recipe, fused)

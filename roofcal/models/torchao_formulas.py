@@ -170,12 +170,6 @@ FORMATS: Final[dict[str, Formats]] = {
 }
 TRAINING_RECIPES: Final = ("bf16", *KERNELS)
 INFERENCE_RECIPES: Final = ("bf16", *ACTIVATION_CASTS)
-# What torchao calls recipes of ours.
-TORCHAO_NAMES: Final = {
-    "fp8_tensorwise": "tensorwise",
-    "fp8_axiswise": "rowwise",
-    "fp8_blockwise_128x128": "blockwise",
-}
 
 
 def product_expression(constants: Constants, recipe: str) -> sympy.Expr:
