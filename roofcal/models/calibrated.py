@@ -72,10 +72,10 @@ def fabrics(sources: Sources, world_size: int) -> Fabrics | None:
     return None if calibration is None else calibrated_fabrics(calibration, world_size)
 
 
-def _calibration(sources: Sources, asked: str) -> Calibration:
-    """That of the sources; raises KeyError for what is asked without one."""
+def _calibration(sources: Sources, constants: str) -> Calibration:
+    """That of the sources; raises KeyError with the constants that lack one."""
     if sources.calibration is None:
-        raise KeyError(asked)
+        raise KeyError(constants)
     return sources.calibration
 
 

@@ -30,6 +30,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.names import did_you_mean
 from roofcal.models.errors import PredictError
 from roofcal.models.torchao import (
+    BYTES,
     DATASHEET,
     SETS,
     Constants,
@@ -40,7 +41,8 @@ from roofcal.models.torchao import (
 
 M, K, N = sympy.symbols("M K N", integer=True, positive=True)
 ROLES: Final = ("input", "weight", "grad_output")
-_BF16, _FP8, _FP4 = 2, 1, 0.5  # bytes per element
+# Bytes per element.
+_BF16, _FP8, _FP4 = (BYTES[name] for name in ("bf16", "fp8", "fp4"))
 _SCALE: Final = 4  # bytes of a scale in fp32
 _BLOCK: Final = 128
 

@@ -73,8 +73,9 @@ def predict_fastest(
         for candidate in calibrated_providers(calibration.constants, op.name, recipe):
             if provider not in ("", candidate):
                 continue
-            told = predictions_of(members, model, answer(calibration, candidate, recipe, sizes))
-            for point, prediction in zip(members, told, strict=True):
+            times = answer(calibration, candidate, recipe, sizes)
+            predictions = predictions_of(members, model, times)
+            for point, prediction in zip(members, predictions, strict=True):
                 refused = op.refused_axes(candidate, recipe, point.shape)
                 if any(is_small for (_, kind), is_small in refused.items() if kind == "least"):
                     continue
@@ -98,9 +99,9 @@ def predict_by_recipe(
         groups.setdefault((point.op, point.recipe), []).append(point)
     predictions: dict[str, Prediction] = {}
     for (op, recipe), members in groups.items():
-        told = answer(BY_NAME[op], recipe, members)
-        if told is not None:
-            predictions |= {p.point_id: p for p in predictions_of(members, model, told)}
+        times = answer(BY_NAME[op], recipe, members)
+        if times is not None:
+            predictions |= {p.point_id: p for p in predictions_of(members, model, times)}
     return [predictions[p.point_id] for p in points if p.point_id in predictions]
 
 

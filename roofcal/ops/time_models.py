@@ -101,8 +101,8 @@ def moving_times(
 
 def fabrics_of(model: Model, sources: Sources, world_size: int) -> Fabrics | None:
     """What joins so many devices, by any model; None where it knows no link."""
-    known = getattr(model, "fabrics", None)
-    fabrics: Fabrics | None = known(sources, world_size) if known else None
+    model_fabrics = getattr(model, "fabrics", None)
+    fabrics: Fabrics | None = model_fabrics(sources, world_size) if model_fabrics else None
     return fabrics
 
 
@@ -141,17 +141,17 @@ def _times_by(
     model: Model,
     function: str,
     sources: Sources,
-    asked: tuple[str, str, str],
+    contender: tuple[str, str, str],
     sizes: Sequence[Array],
 ) -> Times:
     """Seconds by a function that the model may have, else by `predict`, a point per element.
 
-    asked: op, provider and recipe. sizes: vectors along the axes of the op.
+    contender: op, provider and recipe. sizes: vectors along the axes of the op.
     """
-    op, provider, recipe = asked
+    op, provider, recipe = contender
     if by_vectors := getattr(model, function, None):
-        told: Times = by_vectors(sources, provider, recipe, *sizes)
-        return told
+        times: Times = by_vectors(sources, provider, recipe, *sizes)
+        return times
     columns = [size.astype(int).tolist() for size in sizes]
     points = [
         PlanPoint(

@@ -13,6 +13,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import worst_factor
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.quality import (
+    LONG_S,
     STATES_TABLE,
     STATES_TITLE,
     drift_fraction,
@@ -24,7 +25,6 @@ from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, perce
 
 _ALARMING: Final = ("failed", "timeout", "incorrect", "out_of_memory", "not_reached")
 _MOST_DRIFT: Final = 0.02
-_LONG_S: Final = 1e-4
 _FAR_BEYOND_CEILING: Final = 1.1
 
 
@@ -169,7 +169,7 @@ def _clock_checks(analysis: Analysis) -> Iterator[Check]:
     text = (
         f"The card named a reason to clock down during {percent(throttled, 0)} of the {op} points."
     )
-    long = rows[(rows["median_s"] >= _LONG_S) & rows["burst_median_s"].notna()]
+    long = rows[(rows["median_s"] >= LONG_S) & rows["burst_median_s"].notna()]
     if len(long):
         slower = float((long["median_s"] / long["burst_median_s"] - 1).median())
         text += (

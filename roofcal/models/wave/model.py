@@ -89,14 +89,14 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
             return TimesAndParts(times, {"dram_s": dram, "launch_s": launch})
         sizes = sizes_of(members, op.axes)
         if op.computes == "product" and recipe in known:
-            told = gemm_times(device, GEMM_RECIPES[recipe], *sizes)
+            product = gemm_times(device, GEMM_RECIPES[recipe], *sizes)
         elif op.computes == "product" and recipe in WEIGHT_ONLY_RECIPES and "bf16" in known:
-            told = narrow_product_times(device, least_bytes_of(op, recipe, members), *sizes)
+            product = narrow_product_times(device, least_bytes_of(op, recipe, members), *sizes)
         else:
             return None
-        times = Times(total=told.total, bound_by=told.bound_by)
+        times = Times(total=product.total, bound_by=product.bound_by)
         return TimesAndParts(
-            times, {"math_s": told.tiles, "dram_s": told.dram, "launch_s": told.launch}
+            times, {"math_s": product.tiles, "dram_s": product.dram, "launch_s": product.launch}
         )
 
     return predict_by_recipe(points, MODEL, answer)

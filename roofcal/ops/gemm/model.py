@@ -495,7 +495,7 @@ PAGE = OpPage(
     time_note="without casts",
     is_headline=True,
     health=True,
-    library_providers=("cublaslt", "torch_cpu"),
+    library_providers=LIBRARIES,
     colours={
         "bf16": "blue",
         "fp32": "grey",

@@ -324,16 +324,12 @@ def cast_providers(model: Model, sources: Sources, linear: Linear) -> list[Casts
 
 
 def predict_composed(
-    model: Model, points: Sequence[PlanPoint], sources: Sources
-) -> list[Prediction]:
-    """A prediction per point of op linear whose products and casts the model knows."""
-    return predict_groups(model, points, sources)
-
-
-def predict_groups(
     model: Model, points: Sequence[PlanPoint], sources: Sources, more: MoreTimes | None = None
 ) -> list[Prediction]:
-    """As predict_composed; more: seconds of what an op has beside the parts of a linear."""
+    """A prediction per point whose products and casts the model knows.
+
+    more: seconds of what an op has beside the parts of a linear.
+    """
     groups: dict[tuple[str, str], list[PlanPoint]] = {}
     for point in points:
         groups.setdefault((point.provider, point.recipe), []).append(point)

@@ -66,7 +66,7 @@ def predict_composed(
     model: Model, points: Sequence[PlanPoint], sources: Sources
 ) -> list[Prediction]:
     """A prediction per point whose products and casts are calibrated."""
-    return linear.predict_groups(model, points, sources, pass_times)
+    return linear.predict_composed(model, points, sources, pass_times)
 
 
 def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:

@@ -22,11 +22,9 @@ from roofcal.core.times import Array
 from roofcal.fitting.bootstrap import Index, ceiling, interval
 from roofcal.fitting.conformal import Errors, half_widths
 from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.probe_link.model import COLLECTIVES, share
+from roofcal.ops.probe_link.model import COLLECTIVES, METHODS, share
 
 _LEAST_SIZES: Final = 3
-# As calls follow each other in a captured model; on a CPU, where nothing is captured, by the clock.
-_METHODS: Final = ("graph", "wall")
 _UNITS: Final = {"bytes_per_s": "B/s", "latency_s": "s"}
 _MOSTLY_RATE, _MOSTLY_LATENCY = _UNITS
 
@@ -76,7 +74,7 @@ def _measured_lines(probes: Sequence[Probe]) -> Iterator[_MeasuredLine]:
     for (recipe, provider, world_size), group in sorted(groups.items(), key=lambda item: item[0]):
         collective = COLLECTIVES[recipe]
         by_symm_mem = "_symm_mem" if provider == "symm_mem" and collective != "send" else ""
-        for method in _METHODS:
+        for method in METHODS:
             members = [probe for probe in group if probe.point.protocol.method == method]
             sizes = [probe.shape["size_bytes"] for probe in members]
             if len(set(sizes)) >= _LEAST_SIZES:

@@ -16,6 +16,9 @@ from roofcal.core.records import Calibration
 from roofcal.core.times import Array, Duration, Rate
 from roofcal.ops.declarations import Constant, OpPage, by_name
 
+# The first that was measured counts: as calls follow each other in a captured model; on a CPU,
+# where nothing is captured, by the clock.
+METHODS: Final = ("graph", "wall")
 COLLECTIVES: Final = {
     "all_gather": "all_gather",
     "reduce_scatter": "reduce_scatter",

@@ -24,6 +24,7 @@ from roofcal.report.data.quality import (
     panel_readings,
     points_with_states,
     quality_row,
+    waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_shape
 
@@ -165,6 +166,11 @@ class Analysis:
         """One row per op on how well it was measured."""
         rows = [{"op": op} | quality_row(f, self.sessions[op]) for op, f in self.frames.items()]
         return pd.DataFrame(rows)
+
+    @cached_property
+    def waiting(self) -> pd.DataFrame:
+        """What the device waited for, by op in the order of measuring."""
+        return waiting_rows(self.sessions)
 
     @cached_property
     def panel_factors(self) -> pd.DataFrame:

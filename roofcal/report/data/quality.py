@@ -21,6 +21,7 @@ from roofcal.report.data.tidy import axes_of, ok_rows
 from roofcal.report.kit.numbers import significant
 
 TARGET_INTERVAL: Final = 0.01
+LONG_S: Final = 1e-4  # calls this long show in sentences how far settled times lie above bursts
 STATES_TITLE: Final = "Points with several states"
 STATES_TABLE: Final = "quality-states"  # id of the table within a chapter: checks link to it
 # Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
@@ -192,15 +193,15 @@ def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
     between_s           idle between the end of the session before on the same card and this one,
                         as where its kernels were still compiled
     """
-    told = [
+    ended = [
         (op, s, _seconds(s.started_utc), _seconds(s.finished_utc or ""))
         for op, of_op in sessions.items()
         for s in of_op
         if s.wall_s and s.starting_s is not None
     ]
     rows = []
-    for op in dict.fromkeys(op for op, *_ in told):
-        own = [(session, start) for of, session, start, _ in told if of == op]
+    for op in dict.fromkeys(op for op, *_ in ended):
+        own = [(session, start) for of, session, start, _ in ended if of == op]
         wall_s = wall_seconds([session for session, _ in own])
         shares = {
             f"{part}_fraction": sum(getattr(session, field) or 0.0 for session, _ in own) / wall_s
@@ -213,7 +214,7 @@ def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
             and (
                 earlier := [
                     end
-                    for _, other, _, end in told
+                    for _, other, _, end in ended
                     if other.device_uuid == session.device_uuid and end is not None and end <= start
                 ]
             )

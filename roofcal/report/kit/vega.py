@@ -86,12 +86,10 @@ def vega_lite(chart: Chart) -> dict[str, Any]:
     fields = list(dict.fromkeys(entry.field for entry in chart.legend if entry.field))
     has_grid = all(layer.mark != "cells" for layer in chart.layers)
     x, y = (_channels(alt.X, chart.x, has_grid), _channels(alt.Y, chart.y, has_grid))
-    layers = [
-        part
-        for layer in chart.layers
-        for hiding in [[name for name in fields if name in chart.tables[layer.table]]]
-        for part in _parts(layer, x, y, hiding)
-    ]
+    layers: list[Any] = []
+    for layer in chart.layers:
+        hiding = [name for name in fields if name in chart.tables[layer.table]]
+        layers += _parts(layer, x, y, hiding)
     if chart.zooms:
         # its axes follow the pointer, and the wheel while Ctrl or Alt is held: alone it scrolls the
         # page; Altair would name the layer by a counter of the process, and bytes would differ

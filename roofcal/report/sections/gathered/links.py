@@ -8,7 +8,7 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
-from roofcal.ops.probe_link.model import COLLECTIVES, share
+from roofcal.ops.probe_link.model import COLLECTIVES, METHODS, share
 from roofcal.ops.probe_link.spec import OP as PROBE
 from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.points.roofs import constants_of
@@ -22,7 +22,6 @@ from roofcal.report.kit.writer import Picture
 OP: Final = PROBE.name
 SYMMETRIC: Final = "symm_mem"
 _SYMMETRIC_SUFFIX: Final = f"_{SYMMETRIC}"
-_METHODS: Final = ("graph", "wall")  # the first that was measured, as roofcal.ops.probe_link.fit
 
 LINK_CONSTANTS: Final = (
     *named("collective", "by", "world_size"),
@@ -66,7 +65,7 @@ def link_curves(frame: pd.DataFrame | None) -> pd.DataFrame:
     if frame is None or frame.empty:
         return pd.DataFrame()
     rows = ok_rows(frame[frame["repeat"] == 0])
-    method = next((m for m in _METHODS if (rows["method"] == m).any()), None)
+    method = next((m for m in METHODS if (rows["method"] == m).any()), None)
     rows = rows[rows["method"] == method]
     shares = [
         share(COLLECTIVES[str(recipe)], int(size))

@@ -157,7 +157,6 @@ def _blocks(swept: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
 
 
 SECTION = Section(
-    key="llm-sweep",
     title="How to cut language models",
     question="models",
     contents=_contents,

@@ -12,6 +12,7 @@ from roofcal.points.columns import STATES
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import (
+    LONG_S,
     STATES_TABLE,
     STATES_TITLE,
     by_sentinel,
@@ -20,7 +21,6 @@ from roofcal.report.data.quality import (
     minutes_since_start,
     sentinel_drift,
     times_by_hold,
-    waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_protocol
 from roofcal.report.kit import charts
@@ -176,7 +176,7 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     drawn = thinned(rows, charts.MOST_ROWS)
     burst = drawn[["slower", "burst_median_s"]]
     facts = f"Median change {percent(float(rows['slower'].median()), signed=True)}."
-    long = rows[rows["median_s"] >= 1e-4]
+    long = rows[rows["median_s"] >= LONG_S]
     if len(long):
         middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
         facts = (
@@ -231,10 +231,8 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     name = "How each op was measured"
     yield writer.table("quality-ops", name, analysis.quality, COLUMNS, FILE)
     yield from _blocks_of_states(analysis, writer)
-    waiting = waiting_rows(analysis.sessions)
-    if len(waiting):
-        name = "What the device waited for, in the order of measuring"
-        yield writer.table("quality-waiting", name, waiting, WAITING, WAITING_FILE)
+    name = "What the device waited for, in the order of measuring"
+    yield from writer.filled_table("quality-waiting", name, analysis.waiting, WAITING, WAITING_FILE)
     yield Prose(text=panel_sentence(analysis))
     factors, title = analysis.panel_factors, "Sessions and cards by their sentinels"
     yield from writer.filled_table("quality-panel", title, factors, PANEL, PANEL_FILE)
@@ -294,7 +292,7 @@ def _tables(analysis: Analysis) -> Iterable[CsvTable]:
     return [
         CsvTable(FILE, analysis.quality),
         *filled_table(PANEL_FILE, analysis.panel_factors),
-        *filled_table(WAITING_FILE, waiting_rows(analysis.sessions)),
+        *filled_table(WAITING_FILE, analysis.waiting),
     ]
 
 
