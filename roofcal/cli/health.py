@@ -30,8 +30,8 @@ def every_card(
     Args:
         every_card: measure each card of this node in turn and judge none: `fleet` compares them
         out (FOLDER): records go to <device>/<environment>/<node>/<card> below it (results/fleet)
-        node: with --every-card: the name that this node must have environment (FILE): with
-        --every-card: the environment.jsonl that this node has to have
+        node: with --every-card: the name that this node must have
+        environment (FILE): with --every-card: the environment.jsonl that this node has to have
     """
     from roofcal.health.panel import measure_node
 

@@ -47,12 +47,12 @@ GROUPS: Final = {
             "errors of a model on products that somebody else measured, by regime",
         ),
         "compare": (
-            "questions.COMPARE",
+            "records.COMPARE",
             "what moved from run A to run B; exit code 1 where B is slower or broken",
         ),
-        "claims": ("questions.CLAIMS", "whether published claims hold on these records"),
-        "table": ("questions.TABLE", "the tidy frame of an op, one row per point"),
-        "export": ("questions.EXPORT", "calibrated constants for other tools"),
+        "claims": ("records.CLAIMS", "whether published claims hold on these records"),
+        "table": ("records.TABLE", "the tidy frame of an op, one row per point"),
+        "export": ("records.EXPORT", "calibrated constants for other tools"),
     },
     "study this machine, in a checkout": {
         "doctor": ("stages.DOCTOR", "what is here, and what a study here can do"),

@@ -56,7 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.models.torchao_formulas": {"sympy"},  # formulas as expressions
     "roofcal.ask.answers": {"pandas"},  # of frames alone
     "roofcal.cli.main": {"shtab"},
-    "roofcal.cli.questions": {"pandas"},  # for types
+    "roofcal.cli.records": {"pandas"},  # for types
     "roofcal.export.frames": {"pandas"},
     "roofcal.export.tables": {"pandas", "yaml"},
     "roofcal.export.formats": {"yaml"},

@@ -13,6 +13,7 @@ _HEAVY: Final = (
     "matplotlib",
     "pandas",
     "scipy",
+    "seaborn",
     "snakemake",
     "torch",
 )

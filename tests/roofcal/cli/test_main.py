@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,7 +14,7 @@ import pytest
 
 import roofcal
 from roofcal.cli.commands import sizes_text, write_or_print
-from roofcal.cli.main import CRASHED, GROUPS, main
+from roofcal.cli.main import COMMANDS, CRASHED, GROUPS, main
 from tests.paths import ROOT
 
 
@@ -108,6 +109,28 @@ def test_help_lists_every_command_below_the_heading_of_its_group(
         section = text.partition(f"{heading}:\n")[2].partition("\n\n")[0]
         listed = [line.split()[0] for line in section.splitlines() if line[2:3].strip()]
         assert listed == list(commands)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_meaning_in_help_runs_into_the_next_option(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert re.search(r" \w+ \([A-Z]+\): ", capsys.readouterr().out) is None
+
+
+def test_help_of_what_asks_records_imports_no_answers() -> None:
+    """The module of answers, roofcal.api, costs 0.25 s."""
+    program = (
+        "import sys\n"
+        "from roofcal.cli.main import main\n"
+        "for command in ('compare', 'claims', 'table', 'export'):\n"
+        "    try: main([command, '--help'])\n"
+        "    except SystemExit: pass\n"
+        "sys.exit('roofcal.api' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True)
 
 
 def test_the_version_is_that_of_the_package_and_needs_no_ops() -> None:

@@ -1,0 +1,192 @@
+"""What people ask of records: `compare`, `claims`, `table` and `export`.
+
+`compare`: what moved between two runs. `claims`: whether published claims hold here. `table`: the
+tidy frame of an op, and `export`: calibrated constants, for other programs. Nothing here imports
+roofcal.api, which takes 0.25 s.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from roofcal.cli.commands import (
+    Command,
+    named_device,
+    show,
+    write_or_print,
+)
+from roofcal.core import paths
+from roofcal.core.environments import version_key
+from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.statistics import MATTERS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def compare(
+    a: str,
+    b: str,
+    /,
+    *,
+    threshold: float = MATTERS,
+    limit: float | None = None,
+    json: bool = False,
+    out: Path | None = None,
+) -> int:
+    """Print the comparison; the exit code is that of its outcome, see OUTCOMES.
+
+    Args:
+        a (A): run folder, <device>/<environment_id>, or the start of one; DIR=DERIVED as in
+            `report`
+        b (B): the later one
+        threshold: changes below do not matter (0.02)
+        limit: a slowdown beyond it is a regression (default: threshold)
+        json: for programs, every point
+    """
+    from roofcal.compare.as_text import Comparison
+    from roofcal.compare.comparison import OUTCOMES
+    from roofcal.compare.comparison import compare as compared
+    from roofcal.study.run_search import run_named
+
+    earlier, later = (
+        run_named(named_device(name), (paths.PUBLISHED, paths.RESULTS)) for name in (a, b)
+    )
+    comparison = compared(earlier, later, threshold, limit)
+    show(Comparison(comparison), as_json=json, out=out)
+    return OUTCOMES[comparison["outcome"]]
+
+
+def claims(
+    *,
+    ledger: str | None = None,
+    json: bool = False,
+    device: str | None = None,
+    environment: str | None = None,
+) -> None:
+    """Print the verdicts, device by device.
+
+    Args:
+        ledger: claims of config/claims/<ledger>.yaml alone
+        json: for programs, with what was printed
+        device: e.g. nvidia-h200; default: all with records
+        environment: with --device; default: the latest calibrated one
+    """
+    from roofcal.ask.devices import datasheet
+    from roofcal.claims import load_claims
+    from roofcal.core.names import did_you_mean_or_all
+    from roofcal.points.run import load_run
+    from roofcal.report.data.claims import JudgedClaims, evidence_of_run, judge
+    from roofcal.study.run_search import find_run, runs_with_records
+    from roofcal.study.runs import RunsError
+
+    if environment and not device:
+        raise ValueError("--environment needs --device")
+    entries = load_claims(paths.CLAIMS)
+    ledgers = list(dict.fromkeys(entry.ledger.ledger for entry in entries))
+    if not ledgers:
+        raise ValueError(f"{paths.CLAIMS}: holds no claims")
+    if ledger not in (None, *ledgers):
+        raise ValueError(f"unknown ledger '{ledger}'{did_you_mean_or_all(str(ledger), ledgers)}")
+    asked = [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
+    devices = [device] if device else sorted({run.device for run in runs_with_records()})
+    if not devices:
+        raise RunsError("nothing is measured or published; `make study` measures this machine")
+    verdicts = {}
+    for run in [find_run(name, environment) for name in devices]:
+        evidence = evidence_of_run(load_run(run.folder, run.derived), datasheet(run.device))
+        verdicts[run.device, run.environment_id] = judge(asked, evidence)
+    show(JudgedClaims(verdicts), as_json=json)
+
+
+def table(
+    *,
+    device: str,
+    op: str,
+    environment: str | None = None,
+    format: Literal["csv", "json", "markdown", "latex"] = "csv",
+    json: bool = False,
+    where: list[str] | None = None,
+    columns: str = "",
+) -> None:
+    """Print the tidy frame of an op.
+
+    Args:
+        op: e.g. gemm
+        environment: default: the latest calibrated one
+        format: how it is written; default: csv
+        json: as --format json
+        where (CONDITION): only rows that fit, as 'm = 4096' or 'provider != triton'; may be given
+            again
+        columns (NAMES): these columns, with commas between
+    """
+    from roofcal.report.data.table_files import table_text
+
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    form = "json" if json else format
+    sys.stdout.write(table_text(_frame(device, op, environment), form, where or [], names))
+
+
+def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
+    """The tidy frame by the records; that of the publication where it is without its samples."""
+    from roofcal.export.frames import RunFrames
+    from roofcal.report.data.table_files import tidy_table
+    from roofcal.study.run_search import find_run
+    from roofcal.study.runs import RunsError
+
+    try:
+        run = find_run(device, environment)
+    except RunsError:
+        published = published_without_samples(device, environment)
+        if published is None:
+            raise
+        return RunFrames(device, published.environment_id, published).table(op)
+    return tidy_table(run.folder, run.derived, op)
+
+
+def published_without_samples(device: str, environment: str | None) -> RunFolder | None:
+    """The latest publication of a device that has tables and no samples, as a wheel carries it."""
+    runs = [
+        run
+        for run in run_folders(paths.PUBLISHED)
+        if run.device == device
+        and environment in (None, run.environment_id)
+        and not run.measured_ops()
+        and (run.folder / "tables").is_dir()
+    ]
+    return max(runs, key=lambda run: version_key(run.environment_id), default=None)
+
+
+def export(
+    *,
+    device: str,
+    environment: str | None = None,
+    format: str = "json",
+    json: bool = False,  # noqa: ARG001 (the default of --format)
+    out: Path | None = None,
+) -> None:
+    """Print calibrated constants for another tool, and say where they come from.
+
+    Args:
+        format: torchao, aiconfigurator, calculon, llm-analysis, genz, csv, json, yaml, markdown or
+            latex
+        json: as --format json
+        out (FILE): default: print it
+    """
+    from roofcal.ask.devices import datasheet
+    from roofcal.export.formats import check_format
+    from roofcal.export.formats import export as exported
+    from roofcal.export.subject import Subject
+    from roofcal.models.calibrations import find_calibration
+
+    check_format(format)
+    folder, calibration = find_calibration(device, environment, paths.PUBLISHED, paths.RESULTS)
+    subject = Subject.of_run(RunFolder.at(folder), calibration, datasheet(calibration.device))
+    write_or_print(exported(format, subject), out)
+    print(f"from: {folder}", file=sys.stderr)
+
+
+COMPARE: Final = Command({"": compare})
+CLAIMS: Final = Command({"": claims})
+TABLE: Final = Command({"": table}, either=("format", "json"))
+EXPORT: Final = Command({"": export}, either=("format", "json"), is_needed=True)
