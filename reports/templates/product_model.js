@@ -1,6 +1,6 @@
 // The calibrated equations of products, as roofcal/ops/gemm/model.py and roofcal/ops/mixed_gemm/model.py
 // have them: same names, same order. tests/roofcal/report/test_shape_box.py holds them to Python.
-// Data: roofcal.report.shape_box.py.
+// Data: roofcal/report/shape_box.py.
 "use strict";
 const productModel = (() => {
   // Constants that a calibration may leave out, and the value that leaves them out.
@@ -49,7 +49,7 @@ const productModel = (() => {
     return [2 ** Math.ceil(Math.log2(Math.max(m, 16))), narrow, Math.ceil(steps / Math.ceil(steps / pieces))];
   }
 
-  // roofcal.ops.gemm.model.interval_groups and roofcal.ops.regimes
+  // roofcal.ops.gemm.model.groups_of and roofcal.ops.regimes
   function gemmGroup(option, shape) {
     const { m, n, k } = shape;
     if (rowAlignment(option, shape) !== 16) return "unaligned";
@@ -67,7 +67,7 @@ const productModel = (() => {
     return side <= 1024 * 1.0001 ? "small" : side <= 4096 * 1.0001 ? "mid" : "large";
   }
 
-  // roofcal.ops.gemm.packed: products of processors.
+  // roofcal.ops.gemm.model: products of processors.
   function packedTime(option, { m, n, k }, units, c) {
     const a = operandBytes(option.a, m, k), b = operandBytes(option.b, n, k), flops = 2 * m * n * k;
     const slower = 1 + c.far * Math.max(0, 1 - c.near_bytes / b);
@@ -125,7 +125,7 @@ const productModel = (() => {
     return joined({ launch, dram, ...best, power: flops / constants.sustained_flops_per_s * uneven });
   }
 
-  // roofcal.ops.mixed_gemm.our_blocks: the block that our int4 kernels take, how many a multiprocessor
+  // roofcal.ops.mixed_gemm.model.our_blocks: the block that our int4 kernels take, how many a multiprocessor
   // holds at once (resident), and how many there are (count).
   function ourBlock(option, { m, n, k }, units) {
     const group = option.b.cols ?? k, padded = Math.ceil(n / 64) * 64, ofK = Math.ceil(k / 128);

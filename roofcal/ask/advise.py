@@ -179,8 +179,8 @@ class Adviser:
         """What the model can time; raises PredictError where that is nothing."""
         key = passes, weights
         if key not in self._options:
-            asked = Linear(recipe=BASELINE, passes=passes, casts=FASTEST, weights=weights)
-            self._options[key] = list(all_options(self.model, self.sources, asked))
+            baseline = Linear(recipe=BASELINE, passes=passes, casts=FASTEST, weights=weights)
+            self._options[key] = list(all_options(self.model, self.sources, baseline))
         if not self._options[key]:
             raise PredictError(f"model '{self.model.MODEL}' knows no products of linears here")
         return self._options[key]
@@ -193,13 +193,13 @@ class Adviser:
         for question in questions:
             checked_sizes(m=question.m, n=question.n, k=question.k)
         points: dict[PointKey, PlanPoint] = {}
-        asked = dict.fromkeys(
+        parts_of_questions = dict.fromkeys(
             (part, question)
             for question in questions
             for option in self.options(question.passes, question.weights)
             for part in option.parts
         )
-        for part, question in asked:
+        for part, question in parts_of_questions:
             if self._refusal(part, question) is None:
                 points[_key(part, question)] = _point(part, question)
         predictions = predict_points(self.model, list(points.values()), self.sources)

@@ -194,8 +194,8 @@ def predict_point(
 
     # a composed op knows whose answer a point without a provider is, and what is a bound
     is_composed = not point.provider and not own
-    asked = [""] if is_composed else allowed
-    answers = {name: answer for name in asked for answer in predicted(name)}
+    providers = [""] if is_composed else allowed
+    answers = {name: answer for name in providers for answer in predicted(name)}
     if not answers:
         raise PredictError(_no_answer(point, model, sources))
     order = sorted(answers, key=lambda name: answers[name].total_s)
@@ -349,12 +349,12 @@ def predict_csv(
     unknown op or provider and for a world size that the op does not have.
     """
     device = next(s.device for s in (sources.calibration, sources.spec) if s is not None)
-    asked = PlanPoint(
+    question = PlanPoint(
         op=op, provider=provider, recipe="", shape={}, device=device, world_size=world_size
     )
-    _check_op(asked)
+    _check_op(question)
     spec = BY_NAME[op]
-    _check_world_size(asked, spec.shared_axis)
+    _check_world_size(question, spec.shared_axis)
 
     def row_errors(cells: Cells) -> Iterator[str]:
         for column, value in (("op", op), ("world_size", str(world_size))):
@@ -373,7 +373,7 @@ def predict_csv(
         recipe = recipe_named(cells["recipe"], spec.recipes)
         rows.append({"recipe": recipe, **shape})
         try:
-            answer = predict_point(replace(asked, recipe=recipe, shape=shape), model, sources)
+            answer = predict_point(replace(question, recipe=recipe, shape=shape), model, sources)
         except PredictError as error:
             rows[-1] |= {"provider": provider, "refused": str(error)}
         else:

@@ -123,9 +123,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
-    if list(words) == ["--version"]:  # a third of the time: no options of ops
-        print(_VERSION)
-        return 0
     if list(words[:1]) == ["--print-completion"]:
         parser = command_parser(COMMANDS)
         _offer_names(parser)

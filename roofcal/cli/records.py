@@ -88,14 +88,14 @@ def claims(
         raise ValueError(f"{paths.CLAIMS}: holds no claims")
     if ledger not in (None, *ledgers):
         raise ValueError(f"unknown ledger '{ledger}'{did_you_mean_or_all(str(ledger), ledgers)}")
-    asked = [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
+    chosen = [entry for entry in entries if ledger in (None, entry.ledger.ledger)]
     devices = [device] if device else sorted({run.device for run in runs_with_records()})
     if not devices:
         raise RunsError("nothing is measured or published; `make study` measures this machine")
     verdicts = {}
     for run in [find_run(name, environment) for name in devices]:
         evidence = evidence_of_run(load_run(run.folder, run.derived), datasheet(run.device))
-        verdicts[run.device, run.environment_id] = judge(asked, evidence)
+        verdicts[run.device, run.environment_id] = judge(chosen, evidence)
     show(JudgedClaims(verdicts), as_json=json)
 
 

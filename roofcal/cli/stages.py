@@ -1,6 +1,6 @@
 """The stages of a study, which Snakemake calls: plan, compile, measure, calibrate, ...; doctor.
 
-`predict`, `breakeven` and `llm`, which people ask too, have files of their own.
+People ask `predict`, `breakeven` and `llm` too: those are in predict.py and questions.py.
 """
 
 import signal

@@ -141,13 +141,16 @@ def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
     groups = [inside for inside in groups if inside.sum() >= _LEAST]
     rest = ~np.logical_or.reduce(groups) if groups else np.ones(len(table), dtype=bool)
     groups += [rest] if rest.sum() >= _LEAST else []
-    known = moderated_in_groups(Scatter(squares / degrees, degrees), turns, turn_degrees, groups)
+    moderated = moderated_in_groups(
+        Scatter(squares / degrees, degrees), turns, turn_degrees, groups
+    )
     seen = np.array([_seen_changes(*row) for row in table[_SEEN].itertuples(index=False)])
     clock_a, clock_b = _arrays(table, "clock_a", "clock_b")
     return table.assign(
         change=means[:, 1] - means[:, 0],
-        variance=known.variance * (1 / counts).sum(axis=1),  # of a unit -> of two means' difference
-        degrees=known.degrees,
+        variance=moderated.variance
+        * (1 / counts).sum(axis=1),  # of a unit -> of two means' difference
+        degrees=moderated.degrees,
         seen_low=seen[:, 0],
         seen_high=seen[:, 1],
         clock=np.log(clock_b) - np.log(clock_a),
@@ -214,11 +217,13 @@ def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
     centres = np.array([[0.0, 0.0, 0.0, np.inf]] * len(table))
     large = _large_groups(table)
     nulls = [i & unchanged if 2 * (i & unchanged).sum() >= i.sum() else i for i in large]
-    known = [_arrays(table[null], "change", "variance", "degrees") for null in nulls]
+    numbers_by_group = [_arrays(table[null], "change", "variance", "degrees") for null in nulls]
     between_degrees = [float(_EFFICIENCY * null.sum()) for null in nulls]
     shifts = [
         differences.common_shift(changes, variances, degrees, of_between).shift
-        for (changes, variances, degrees), of_between in zip(known, between_degrees, strict=True)
+        for (changes, variances, degrees), of_between in zip(
+            numbers_by_group, between_degrees, strict=True
+        )
     ]
     # The multiple of Student's quartiles that should contain half of the changes of each group: 1
     # for many points. With thirty points the width scatters by 20 %, and variances cannot fall
@@ -226,14 +231,14 @@ def _with_centres(table: pd.DataFrame, unchanged: Mask) -> pd.DataFrame:
     # widths are shrunk towards that of all groups, as far as these are alike.
     ratios = [
         differences.quartile_ratio(changes - shift, variances, degrees)
-        for (changes, variances, degrees), shift in zip(known, shifts, strict=True)
+        for (changes, variances, degrees), shift in zip(numbers_by_group, shifts, strict=True)
     ]
     logs = 2 * np.log(np.maximum(ratios, _LEAST_WIDTH))
     # The variance of the logarithm of a variance with so many degrees of freedom.
     chance = polygamma(1, np.array(between_degrees) / 2)
     targets = np.exp((logs - differences.shrunk_to_mean(logs, chance)) / 2) if large else ()
     for inside, shift, target, (changes, variances, degrees), of_between in zip(
-        large, shifts, targets, known, between_degrees, strict=True
+        large, shifts, targets, numbers_by_group, between_degrees, strict=True
     ):
         between = differences.between_variance(
             changes - shift, variances, degrees, of_between, target
@@ -270,11 +275,11 @@ def _shift_of_group(members: pd.DataFrame, threshold: float) -> dict[str, Any]:
         _shared_by_visits(members[f"units_{end}"].tolist(), members[f"turn_degrees_{end}"].tolist())
         for end in "ab"
     ]
-    known = [(variance, degrees) for variance, degrees in shared if degrees and variance > 0]
+    estimates = [(variance, degrees) for variance, degrees in shared if degrees and variance > 0]
     shift_half = _TWO_SIDED * error**0.5
-    if known:
-        by_visits = sum(variance for variance, _ in known)
-        degrees = by_visits**2 / sum(v**2 / d for v, d in known)  # by Satterthwaite
+    if estimates:
+        by_visits = sum(variance for variance, _ in estimates)
+        degrees = by_visits**2 / sum(v**2 / d for v, d in estimates)  # by Satterthwaite
         total = np.array([error + by_visits])
         combined = differences.combined_degrees(
             np.array([degrees]), np.array([by_visits]), total + RESOLUTION

@@ -279,9 +279,9 @@ def cause_of(card: str, slow: Sequence[Deviation], readings: pd.DataFrame) -> st
 
     def surplus(values: "pd.Series[float]") -> float:
         """The value of the card less the median of the others; 0 where either has none."""
-        known = values.dropna()
-        others = known.drop(card, errors="ignore")
-        return known[card] - float(others.median()) if card in known and len(others) else 0.0
+        numbers = values.dropna()
+        others = numbers.drop(card, errors="ignore")
+        return numbers[card] - float(others.median()) if card in numbers and len(others) else 0.0
 
     def oftener(reason: str) -> float:
         shares = rows["limited"].map(lambda limited: limited.get(reason, 0.0))

@@ -182,9 +182,9 @@ def _rows(cards: Cards, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
     for verdict in verdicts:
         by_op = {one.op: one for one in verdict.deviations}
         node, slot, card = _place(verdict.card)
-        known = verdict.card in states.index
+        has_state = verdict.card in states.index
         state: list[float] = (
-            states.loc[[verdict.card]].iloc[0].tolist() if known else [math.nan] * len(_STATE)
+            states.loc[[verdict.card]].iloc[0].tolist() if has_state else [math.nan] * len(_STATE)
         )
         yield {
             "node": node,

@@ -47,7 +47,8 @@ def discover(devices_folder: Path) -> list[Environment]:
         if silent := survey_gpus().silent:
             raise DiscoverError(f"{'; '.join(silent)}; no GPU is left to measure; {_OR_CPU}")
         return [_cpu_environment()]
-    _check_torch_build(gpus[0], installed_software())
+    software = installed_software()
+    _check_torch_build(gpus[0], software)
     specs = load_devices(devices_folder)
     same = ("compute_units", "memory_clock_hz", "memory_bus_bits", "memory_bytes", "power_limit_w")
     environments = [
@@ -57,7 +58,7 @@ def discover(devices_folder: Path) -> list[Environment]:
             device_name=gpu.name,
             python=platform.python_version(),
             **{name: getattr(gpu, name) for name in (*same, "ecc", "mig", "driver")},
-            **asdict(installed_software()),
+            **asdict(software),
         )
         for gpu in gpus
     ]

@@ -252,9 +252,13 @@ def site_index(
     sides: dict[str, Any] = {}
     for publication in publications:
         constants, products = publication.constants, publication.analysis.fastest
-        known = {f"rate.{name}": products[name].rate for name in GEMM_RECIPES if name in products}
-        known |= {name: constants[name] for name in (*_STREAMS, LAUNCH) if name in constants}
-        rates = {key: [c.value, c.ci95_low, c.ci95_high] for key, c in known.items()}
+        constants_by_key = {
+            f"rate.{name}": products[name].rate for name in GEMM_RECIPES if name in products
+        }
+        constants_by_key |= {
+            name: constants[name] for name in (*_STREAMS, LAUNCH) if name in constants
+        }
+        rates = {key: [c.value, c.ci95_low, c.ci95_high] for key, c in constants_by_key.items()}
         if power := publication.analysis.run.environment.power_limit_w:
             rates["power"] = [power]
         sides[side_of(publication)] = {

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.csv_table import OUTPUT, PROMPT
 from roofcal.ask.llm.deployment import Deployment, Workload, memory_of, with_batch
 from roofcal.ask.llm.estimate import datasheet_of, estimate
@@ -171,9 +172,6 @@ def rounded(value: float | None, factor: float = 1.0, digits: int = 5) -> float 
 # --- tokens per second of language models, on the fewest GPUs that hold each ---------------------
 
 BATCHES: Final = (1, 16, 64)
-# Those that `llm --help` names. The models of the datasheet tell no scales apart, and every recipe
-# takes a second to estimate on all devices.
-_RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise", "int4")
 _ESTIMATED: Final = (
     *("first_token_s", "first_token_low_s", "first_token_high_s"),
     *("decode_step_s", "decode_step_low_s", "decode_step_high_s", "decode_tokens_per_s"),
@@ -190,16 +188,16 @@ def language_model_rows(
 
     What has no row is in `without`: [side, model, recipe, smallest batch without a row, reason].
     """
-    asked: list[tuple[str, str, Sources]] = []
+    sides: list[tuple[str, str, Sources]] = []
     for publication in publications:
         run = publication.analysis.run
         sources = Sources(calibration=run.calibration, spec=publication.analysis.spec)
-        asked.append((side_of(publication), CALIBRATED, sources))
+        sides.append((side_of(publication), CALIBRATED, sources))
     for device, spec in specs.items():
         models_of_time = ("wave", "datasheet") if spec.wave else ("datasheet",)
-        asked += [(f"{by}:{device}", by, Sources(spec=spec)) for by in models_of_time]
+        sides += [(f"{by}:{device}", by, Sources(spec=spec)) for by in models_of_time]
     without: list[list[Any]] = []
-    rows = [row for question in asked for row in _rows_of_side(*question, models, without)]
+    rows = [row for side in sides for row in _rows_of_side(*side, models, without)]
     return {
         "columns": _OF_MODELS,
         "rows": rows,
@@ -219,7 +217,7 @@ def _rows_of_side(
 ) -> Iterator[list[Any]]:
     """Rows of all models and recipes; adds to `without` why there is none."""
     for name, model in models.items():
-        for recipe in _RECIPES if model.architecture else ():
+        for recipe in RECIPES if model.architecture else ():
             workload = Workload(batch=1, prompt=PROMPT, output=OUTPUT)
             smallest = Deployment(
                 model=model, recipe=recipe, tensor=1, pipeline=1, workload=workload

@@ -207,8 +207,9 @@ def _device_page(site: _Site, device: str, name: str) -> bytes:
 def _data(site: _Site) -> Iterator[tuple[str, Any]]:
     """(name, value) of every table that scripts read, loaded by the pages that need it."""
     yield "index", devices.site_index(site.publications, site.specs)
-    yield "vega", (drawings := site_charts())[0]
-    yield "charts", drawings[1]
+    vega, charts = site_charts()
+    yield "vega", vega
+    yield "charts", charts
     yield "modelled", modelled_points(site.publications, site.specs)
     models = load_models(paths.MODELS)
     yield "language_models", language_model_rows(site.publications, site.specs, models)
