@@ -176,6 +176,7 @@ def test_a_question_that_publications_do_not_answer(
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
     assert says in shell.refused(command)
+    assert shell.err.count("\n") == 1
 
 
 @pytest.mark.usefixtures("checkout")

@@ -61,3 +61,9 @@ def test_weights_alone_may_be_narrow() -> None:
 )
 def test_elements_are_packed_and_rounded_up(dtype: str, elements: int, expected: int) -> None:
     assert nbytes(dtype, elements) == expected
+
+
+def test_bytes_of_an_operand_and_of_no_type() -> None:
+    assert Operand(dtype="bf16").nbytes(3, 5) == 30
+    with pytest.raises(KeyError):
+        nbytes("fp7", 1)

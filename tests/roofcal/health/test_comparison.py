@@ -273,3 +273,12 @@ def test_the_map_shows_the_slower_of_two_cards_of_one_slot(order: tuple[int, int
     ]
     ((_, (cell,)),) = heat_map([verdicts[place] for place in order])["rows"]
     assert cell["text"] == "+22.1\u00a0%"
+
+
+def test_what_no_test_could_find_is_no_silent_good_verdict() -> None:
+    cards = {str(n): one_op("gemm", factor) for n, factor in enumerate((1, 1.002, 1.12))}
+    said = "0 of 3 cards are slower than the others; 1 beyond 2% yet within the limit"
+    assert said in text_of(compare_cards(cards))
+    failing = compare_cards(dict.fromkeys("abc", FAILED))
+    assert not any(verdict.is_healthy for verdict in failing)
+    assert "0 of 0 cards are slower" in text_of(failing)

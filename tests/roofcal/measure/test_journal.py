@@ -129,3 +129,36 @@ def test_a_file_system_without_locks_is_said_and_used(
         pass
     assert len(told) == 1
     assert f"{tmp_path}/j.jsonl: its file system has no locks" in told[0]
+
+
+VISITS = {"visits": 2, "most_visits": 4, "more_visits": 0.25, "visit_tolerance": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_kept"),
+    [
+        ({"timing": TIMING | VISITS | {"warm_card_s": 8}}, True),
+        ({"session_id": "s2", "host": "there", "git_commit": "abc", "device_uuid": "GPU"}, True),
+        ({"code_hash": "other"}, False),
+        ({"environment_id": "e2"}, False),
+    ],
+)
+def test_what_decides_no_number_measures_nothing_again(
+    tmp_path: Path, change: dict[str, Any], is_kept: bool
+) -> None:
+    kept = written(tmp_path / "j.jsonl", SESSION, row("a"))
+    assert bool(reusable_visits(kept.records, replace(SESSION, **change))) is is_kept
+
+
+def test_rows_of_another_process_are_read_again(tmp_path: Path) -> None:
+    ours = written(tmp_path / "j.jsonl", SESSION, row("a"))
+    Journal(tmp_path / "j.jsonl", unheard).append(row("b"))
+    ours.read_again()
+    assert set(reusable_visits(ours.records, SESSION)) == {("a", 0), ("b", 0)}
+
+
+def test_only_the_statuses_that_are_named_are_tried_again(tmp_path: Path) -> None:
+    rows = [row("a"), row("b", status="timeout"), row("c", status="failed")]
+    kept = written(tmp_path / "j.jsonl", SESSION, *rows)
+    retried = reusable_visits(kept.records, SESSION, ["timeout", "out_of_memory"])
+    assert set(retried) == {("a", 0), ("c", 0)}

@@ -246,6 +246,8 @@ def test_zeros_make_zeros(op: str, recipe: str, shape: dict[str, int]) -> None:
     inputs, outputs = outputs_of(op, recipe, shape, "zeros")
     assert not outputs[0].float().any()
     assert all(verdicts(op, recipe, inputs, outputs))
+    if op in ("gemm", "mixed_gemm"):
+        assert not any(verdicts(op, recipe, inputs, [outputs[0] + 1]))
 
 
 FP8 = [name for name, recipe in GEMM_RECIPES.items() if recipe.math_dtype == "fp8"]

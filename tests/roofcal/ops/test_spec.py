@@ -208,3 +208,7 @@ def test_a_probe_shares_the_parts_of_the_op_that_it_calibrates() -> None:
     assert model is load_part(BY_NAME["gemm"], "model")
     assert model.__name__ == "roofcal.ops.gemm.model"
     assert load_part(BY_NAME["linear"], "fit") is None
+
+
+def test_blocks_of_norm_and_sigmoid_have_the_recipes_of_linears() -> None:
+    assert BY_NAME["norm_linear_sigmoid"].recipes == BY_NAME["linear"].recipes

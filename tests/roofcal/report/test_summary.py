@@ -34,6 +34,7 @@ from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.linears import linear_run
 from tests.roofcal.report.synthetic import (
+    MODEL_ERROR,
     MadeUpRun,
     add_constants,
     product,
@@ -416,3 +417,10 @@ def test_the_summary_says_whose_gain_and_whose_error_it_is(tmp_path: Path) -> No
     row = device_line(analysis)
     assert str(row["gain"]).endswith("fp8_axiswise (triton)")
     assert row["mape"] == pytest.approx(0.1)  # the library's
+
+
+def test_errors_by_regime_are_those_of_all_recipes(analysis: Analysis) -> None:
+    matrix = error_matrix(analysis.errors, "gemm").set_index("model")
+    assert matrix.loc["calibrated", "decode"] == pytest.approx(MODEL_ERROR["decode"])
+    assert matrix.loc["torchao", "all"] == pytest.approx(0.3)
+    assert list(matrix["points"]) == [48, 48, 48]

@@ -301,3 +301,12 @@ def test_a_bad_run_leaves_the_old_page_alone(tmp_path: Path, folder: Path) -> No
 
     assert out.read_text() == "old"
     assert not (tmp_path / "tables").exists()
+
+
+def test_boxes_that_scroll_can_be_reached_by_keyboard(page: Page, text: str) -> None:
+    boxes = [tag for tag in page.of("div") if tag.get("class") == "box"]
+    assert boxes
+    assert all(b["tabindex"] == "0" and b["role"] == "region" and b["aria-label"] for b in boxes)
+    assert "@media (prefers-color-scheme: dark)" in text
+    assert '<meta name="viewport" content="width=device-width' in text
+    assert "@media print" in text

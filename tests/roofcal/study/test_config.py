@@ -205,3 +205,20 @@ def test_a_size_of_the_study_may_have_a_timing_of_its_own() -> None:
     standard = load_study(CONFIG, {"study": "standard", **changes}).timing("cpu")
     assert (quick["visits"], standard["visits"]) == (1, 2)
     assert quick["budget_s"] == standard["budget_s"]
+
+
+def test_all_mistakes_of_all_files_are_reported_together(folder: Path) -> None:
+    edit(folder / "config.yaml", "seeds", value=1)
+    edit(folder / "sweeps/cast.yaml", "sweeps", "square", value={"cubes": [0]})
+    edit(folder / "models/qwen3-32b.yaml", "matrices", value={})
+    message = errors(folder, published="perhaps")
+    for part in (
+        *("config.yaml: seeds", "cast.yaml: sweeps.square"),
+        *("qwen3-32b.yaml: matrices", "config.yaml: published"),
+    ):
+        assert part in message
+
+
+def test_heads_that_do_not_fit_the_matrices_of_a_model_are_refused(folder: Path) -> None:
+    edit(folder / "models/llama3-8b.yaml", "architecture", "heads", value=16)
+    assert "its heads make it" in errors(folder)

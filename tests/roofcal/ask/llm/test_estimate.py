@@ -110,3 +110,17 @@ def test_mistakes_are_reported_before_memory_is_counted() -> None:
     linked = replace(deployment("llama3-405b", tp=2), link="calibrated")
     with pytest.raises(PredictError, match="world sizes it has: none"):
         estimate(linked, SOURCES)
+
+
+def test_one_token_takes_no_decode_and_fewer_bits_decode_faster() -> None:
+    one = estimate(deployment(output=1), SOURCES)
+    assert one.all_tokens.value_s == one.first_token.value_s
+    load = deployment(prompt=100, output=50).workload
+    assert (load.mean_context, load.longest_context) == (125, 150)
+    bf16, int4 = (
+        estimate(deployment("llama3-8b", recipe), SOURCES).decode.total.value_s
+        for recipe in ("bf16", "int4")
+    )
+    assert bf16 > 1.5 * int4
+    with pytest.raises(PredictError, match="does not fit 1 x made-up at batch 1"):
+        estimates_by_batch(deployment("llama3-70b"), SOURCES)

@@ -15,6 +15,7 @@ from roofcal.models.wave.operators import (
     all_gather,
     all_reduce,
     check_sizes,
+    described_value,
     kernel_time,
     normalisation,
     send,
@@ -113,3 +114,20 @@ def test_a_size_that_is_none_is_named(size: object) -> None:
 def test_an_unknown_function_names_the_file(function: str, message: str) -> None:
     with pytest.raises(PredictError, match=rf"config/devices/made-up\.yaml: wave\.act.*{message}"):
         activation(WAVE, 10, function=function)
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda: normalisation(WAVE, 0, 8), "normalisation: rows=0"),
+        (lambda: activation(WAVE, 0), "activation: elements=0"),
+        (lambda: send(WAVE, 0), "send: nbytes=0"),
+        (
+            lambda: described_value(WAVE, "matrix_flops_per_clock", "int8"),
+            r"made-up\.yaml: wave\.mat.*; allowed: bf16, fp8",
+        ),
+    ],
+)
+def test_what_no_kernel_can_be_is_refused(ask: Callable[[], object], says: str) -> None:
+    with pytest.raises(PredictError, match=says):
+        ask()

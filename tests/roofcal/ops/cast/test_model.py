@@ -87,3 +87,23 @@ def test_rows_off_16_bytes_are_a_group_of_their_own() -> None:
     groups = groups_of("", (rows, cols))
     assert groups == ["few_rows", "small", "large", "unaligned"]
     assert set(groups) == set(GROUPS)
+
+
+def test_a_processor_adds_its_passes_by_hand() -> None:
+    moved = moved_bytes(64, 500)  # one thread; rows off 64 elements; all of it stays near
+    alone = 1.3e-5 + moved / 4e9 + moved / 2e10 + 64 * 8e-8
+    assert on_a_processor(64, 500) == pytest.approx(alone)
+    moved = moved_bytes(1024, 1024)  # two threads, 1.3 MB of it near
+    shared = 1.3e6 / 4e9 + (moved - 1.3e6) / 1.5e9
+    both = 1.3e-5 + 1.6e-5 + shared / 2 + moved / 2e10
+    assert on_a_processor(1024, 1024) == pytest.approx(both)
+
+
+def test_narrow_loads_are_slower_the_fewer_elements_they_take() -> None:
+    times = [seconds(1024, cols, "divisor") / cols for cols in (1024, 1020, 1022, 1021)]
+    assert times[0] < times[1] < times[2] < times[3]
+    narrow = seconds(1024, 1021, "divisor") - FIXED
+    whole = seconds(1024, 1021, "divisor", misaligned=1.0) - FIXED
+    assert narrow == pytest.approx(CAST_TRUTH["misaligned"] * whole)
+    one_row = seconds(8192, 1281, "inductor_rows", further_s=1e-9, misaligned=2.5)
+    assert one_row == pytest.approx(FIXED + 2.5 * moved_bytes(8192, 1281) / MEMORY, rel=1e-3)

@@ -306,3 +306,12 @@ def test_a_linear_between_norm_and_sigmoid_is_the_linear_and_its_passes() -> Non
     assert whole.low_s is not None
     assert alone.low_s is not None
     assert whole.low_s == pytest.approx(alone.low_s + passes)
+
+
+def test_other_ops_are_answered_as_before_and_in_order() -> None:
+    calibrated = MODELS["calibrated"]
+    linear_point = linear("bf16_compile", "bf16")
+    points = [product(16, 32, 64), linear_point, cast(64, 64, "fp8_rowwise_dim0")]
+    predictions = predict_points(calibrated, points, SOURCES)
+    assert [one.point_id for one in predictions] == [one.point_id for one in points]
+    assert predictions[0] == calibrated.predict(points[:1], SOURCES)[0]

@@ -10,6 +10,7 @@ from roofcal.ask.shape_limits import refusal
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated, datasheet, torchao
 from roofcal.models.wave import model as wave
+from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, evaluate, narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP
 from roofcal.ops.time_models import Sources
@@ -110,3 +111,14 @@ def test_models_without_a_rate_of_bf16_or_a_datasheet_leave_narrow_weights_out()
     for sources in (Sources(spec=replace(spec, wave=device)), KNOWN):
         for model in (datasheet, torchao, wave):
             assert model.predict([point("triton")], sources) == []
+
+
+def test_the_fastest_answers_with_its_interval_and_similar_names_are_kept_apart() -> None:
+    (anyone,), (fast,) = (calibrated.predict([point(p)], KNOWN) for p in ("", "triton"))
+    assert anyone.total_s == fast.total_s
+    ends = fast.total_s * np.exp(-0.1), fast.total_s * np.exp(0.1)
+    assert (fast.low_s, fast.high_s) == pytest.approx(ends)
+    both = calibration(triton=FAST, triton_chained=SLOW).constants
+    assert calibrated_providers(both, "mixed_gemm", RECIPE) == ["triton", "triton_chained"]
+    uncalibrated = [point("gemlite"), point("triton", "int4_groupwise_g32")]
+    assert calibrated.predict(uncalibrated, KNOWN) == []

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,8 +13,12 @@ from roofcal.report.data.tidy import (
     axes_of,
     models_in,
     protocol_name,
+    row_of_largest,
+    standard_protocol,
+    standard_rows,
     with_shape,
 )
+from roofcal.report.kit.styles import model_colours
 
 
 def test_points_and_sessions_are_counted_over_all_ops(analysis: Analysis) -> None:
@@ -85,3 +90,18 @@ def test_a_protocol_has_words(protocol: tuple[str, str], words: str) -> None:
     method, distribution = protocol
     row = {"method": method, "cache": "cold", "distribution": distribution}
     assert protocol_name(row) == words
+
+
+def test_the_standard_protocol_leaves_panel_and_sentinel_out(analysis: Analysis) -> None:
+    gemm = analysis.frames["gemm"]
+    assert set(gemm[standard_protocol(gemm)]["sweeps"]) == {"made_up", "made_up;panel"}
+    assert len(standard_rows(gemm)) == 16 * 3
+    frame = pd.DataFrame({"a": [1.0, np.nan, 3.0, 2.0], "b": list("wxyz")})
+    assert row_of_largest(frame, "a")["b"] == "y"
+
+
+def test_a_model_keeps_its_colour_beside_others() -> None:
+    declared = ["calibrated", "torchao", "wave", "datasheet"]
+    colours = model_colours([*declared, "calibrated@e2", "calibrated@e1", "learned"])
+    assert len(set(colours.values())) == 7
+    assert model_colours(declared) == {name: colours[name] for name in declared}

@@ -15,7 +15,7 @@ from roofcal.report.sections.breakeven import (
     smallest_m,
 )
 from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
-from tests.roofcal.report.drawn import drawn, plain
+from tests.roofcal.report.drawn import charted, drawn, plain
 
 
 def made_up_map() -> pd.DataFrame:
@@ -80,3 +80,15 @@ def test_facts_count_the_classes_with_casts_or_without() -> None:
     assert "highest 1.60" in facts
     assert "without casts" in drawn(draw_breakeven(table[table["casts"] == "none"])).facts
     assert draw_breakeven(table.iloc[:0]) is None
+
+
+def test_each_recipe_and_pass_has_a_panel_of_speedups_and_doubt_is_hatched() -> None:
+    chart = charted(draw_breakeven(made_up_map()))
+    passes = ("forward", "forward + backward")
+    recipes = ("fp8_tensorwise", "fp8_axiswise")
+    assert [p.title for p in chart.panels] == [f"{r}, {p}" for r in recipes for p in passes]
+    cells = chart.rows_of("points", chart.panels[0])
+    assert list(cells["speedup"]) == [0.5, 1.1, 1.6] * 2
+    assert [layer.table for layer in chart.layers if layer.mark == "hatched"] == ["uncertain"]
+    assert set(chart.tables["uncertain"]["class"]) == {"uncertain"}
+    assert len(chart.tables["uncertain"]) == 2 * 4

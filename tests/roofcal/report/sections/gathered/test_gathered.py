@@ -16,7 +16,7 @@ from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections import gathered as section
 from roofcal.report.summary import fastest_recipes
 from tests.roofcal.report.chapters import blocks_of, csv_tables
-from tests.roofcal.report.drawn import drawn
+from tests.roofcal.report.drawn import charted, drawn
 from tests.roofcal.report.gathers import (
     APART,
     NINE,
@@ -204,3 +204,16 @@ def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> Non
     assert tables[0].total == 2
     assert "gloo_then_gemm" in tables[0].body
     assert "gloo" in tables[2].body
+
+
+def test_a_panel_has_every_ratio_and_the_ideal(table: pd.DataFrame) -> None:
+    chart = charted(section.draw_speedup(table))
+    recipes = ("bf16", "fp8_axiswise")
+    assert [p.title for p in chart.panels] == [
+        f"{n} GPUs, {r}" for n in WORLD_SIZES for r in recipes
+    ]
+    chosen = table[(table["world_size"] == 2) & (table["recipe"] == "bf16")]
+    ideal = chosen[chosen["mode"] == "graph"].drop_duplicates(["m", "n", "k"])["ideal"]
+    for name, expected in (("points", chosen["speedup"]), ("ideal", ideal)):
+        shown = chart.rows_of(name, chart.panels[0])["speedup"]
+        assert sorted(shown) == pytest.approx(sorted(expected))

@@ -12,7 +12,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections import linear_accuracy as section
 from tests.roofcal.report.chapters import blocks_of, csv_tables
-from tests.roofcal.report.drawn import drawn
+from tests.roofcal.report.drawn import charted, drawn
 from tests.roofcal.report.linears import (
     CUBE,
     DATA,
@@ -191,3 +191,12 @@ def test_nothing_is_drawn_of_what_is_not_there(rows: pd.DataFrame) -> None:
     assert section.draw_matrix(rows[:0]) is None
     assert section.draw_dots(rows[:0]) is None
     assert section.draw_speed(pd.DataFrame()) is None
+
+
+def test_a_cell_is_the_lowest_and_providers_have_rows_of_their_own(rows: pd.DataFrame) -> None:
+    cells = charted(section.draw_matrix(rows)).tables["points"]
+    own = cells[(cells["data"] == "all positive") & (cells["name"] == "fp8_tensorwise")]
+    assert list(own["label"]) == ["38.0"] * 3
+    other = rows[rows["recipe"] == "fp8_axiswise"].assign(provider="torchao")
+    names = charted(section.draw_matrix(pd.concat([rows, other]))).tables["points"]["name"]
+    assert {"fp8_axiswise (triton)", "fp8_axiswise (torchao)", "bf16"} <= set(names)

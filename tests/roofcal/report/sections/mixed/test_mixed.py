@@ -218,3 +218,14 @@ def test_without_roofs_no_cause_is_given(tmp_path: Path, h200: DeviceSpec) -> No
     _, second, third = answered(tmp_path, h200, roofs=False)
     assert second.startswith("Which roof other int4 kernels meet is not known here")
     assert "bound by" not in third
+
+
+def test_a_cell_says_its_format_in_words_and_marks_doubt_twice(narrowed: Analysis) -> None:
+    chart = charted(draw_crossover(section.winners_table(narrowed.frames["mixed_gemm"])))
+    launches = ("plain launches", "int4 chained, others plain")
+    titles = {f"{kind}, {how}" for kind in ("measured", "predicted") for how in launches}
+    assert {panel.title for panel in chart.panels} == titles
+    cells = chart.rows_of("points", chart.panels[0])
+    assert list(cells["label"])[:4] == ["int4", "int4", "fp8?", "fp8"]
+    assert [layer.mark for layer in chart.layers] == ["cells", "hatched"]
+    assert list(chart.rows_of("uncertain", chart.panels[0])["m"]) == [64, 64]

@@ -84,3 +84,8 @@ def test_another_calibration_is_never_the_best_model(moved: Analysis) -> None:
 def test_without_predictions_there_is_no_figure(analysis: Analysis, op: str) -> None:
     assert draw_measured_against_predicted(analysis.frames[op]) is None
     assert draw_error_by_regime(analysis.frames[op]) is None
+
+
+def test_dots_of_a_model_stand_at_its_error(analysis: Analysis) -> None:
+    by_regime = charted(draw_error_by_regime(analysis.frames["gemm"]))
+    assert np.isclose(by_regime.tables["points"][by_regime.y.key], 0.7).sum() == 48
