@@ -90,3 +90,10 @@ def test_the_smallest_degree_fits_and_the_next_smaller_does_not() -> None:
 )
 def test_prompts_are_joined_and_cut_to_passes(batch: int, prompt: int, passes: int) -> None:
     assert deployment(batch=batch, prompt=prompt).workload.prefill_passes == passes
+
+
+def test_the_largest_batch_grows_with_gpus_and_shrinks_with_context() -> None:
+    by_gpus = [memory_of(deployment("llama3-70b", tp=t), H200).largest_batch for t in (2, 4, 8)]
+    assert by_gpus == sorted(by_gpus)
+    long = memory_of(deployment("llama3-70b", tp=2, prompt=30000), H200).largest_batch
+    assert long < by_gpus[0]

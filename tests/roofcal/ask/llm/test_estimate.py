@@ -124,3 +124,16 @@ def test_one_token_takes_no_decode_and_fewer_bits_decode_faster() -> None:
     assert bf16 > 1.5 * int4
     with pytest.raises(PredictError, match="does not fit 1 x made-up at batch 1"):
         estimates_by_batch(deployment("llama3-70b"), SOURCES)
+
+
+def test_longer_contexts_take_longer() -> None:
+    short, long = estimated(batch=16, prompt=512), estimated(batch=16, prompt=8192)
+    assert short.decode.total.value_s < long.decode.total.value_s
+    assert short.first_token.value_s < long.first_token.value_s
+
+
+def test_more_gpus_are_faster_and_wait_for_the_link() -> None:
+    one, eight = estimated("llama3-8b", batch=8), estimated("llama3-8b", batch=8, tp=8)
+    assert eight.first_token.value_s < one.first_token.value_s
+    assert one.link is None
+    assert "not calibrated, assumed 0.7" in str(eight.link)
