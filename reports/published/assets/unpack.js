@@ -1,4 +1,4 @@
-// What roofcal/report/kit/packing.py packed, and elements: shared by all scripts of a page.
+// What roofcal/report/kit/templates.py packed, and elements: shared by all scripts of a page.
 "use strict";
 async function unpackedBlob(packed) {
   const bytes = Uint8Array.from(atob(packed.trim()), (sign) => sign.charCodeAt(0));
