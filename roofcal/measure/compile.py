@@ -3,10 +3,14 @@
 A point is built and called exactly as the timing process does it, but with fake tensors (torch's
 FakeTensorMode: shapes and types without memory), and the launch of a Triton or Gluon kernel ends
 once its binary and its launcher lie in Triton's cache on disk. torch.compile writes its code to
-Inductor's cache and stops before that code would run. The timing process then finds our kernels in
-the cache; a compilation took 8 to 38 s there, while the GPU idled. On an H100 with torch 2.11 it
-still compiled about as many kernels as Inductor has, why is not known. Nothing runs on the GPU, and
-no CUDA context is made on purpose, but some was seen: another study may be measuring there.
+Inductor's cache and stops before that code would run. The timing process then finds all kernels in
+the cache; a compilation took 8 to 38 s there, while the GPU idled. Nothing runs on the GPU, and no
+CUDA context is made on purpose, but some was seen: another study may be measuring there.
+
+Triton's cache knows a kernel by the version of ptxas too, and there are two: kernels of
+torch.compile are assembled with the one that torch has, by the worker processes of Inductor that
+the timing process starts, all other kernels with Triton's own. A compiler here is both, and takes
+for each kernel the ptxas that it has there (`_ptxas_of_inductor`).
 
 Compilers are forked from a process that has imported everything, which takes 6 s. A compiler that
 aborts, as a failing pass of LLVM does, hangs or is killed costs the point that it compiles, and
@@ -23,7 +27,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -39,9 +43,12 @@ import torch._inductor.config as inductor
 # process that is forked afterwards can use: nothing of an H100's study was compiled ahead.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 
+from torch._inductor import async_compile
 from torch._inductor.output_code import CompiledFxGraph
+from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from torch._subclasses import fake_tensor
+from triton.backends.nvidia.compiler import get_ptxas_version
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
@@ -60,6 +67,7 @@ _TICK_S: Final = 0.1  # between two looks at whether the host is timed
 _BYTES_PER_COMPILER: Final = 2 << 30  # torch, Triton and LLVM: 1.2 to 1.7 GiB resident
 _NICENESS: Final = 10  # of compilers and their assemblers: the timing process goes first
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
+_PTXAS_PATH: Final = "TRITON_PTXAS_PATH"
 
 
 def compile_plan(plan: Path, environment: Path, processes: int) -> Iterator[dict[str, Any]]:
@@ -228,7 +236,8 @@ def compile_only() -> list[str]:
         return launch(self, *arguments, **(options | {"warmup": True}))
 
     def compile_without_loading(self: Any, *_: Any, **__: Any) -> None:
-        precompile(self, warm_cache_only=True)
+        with _ptxas_of_inductor():
+            precompile(self, warm_cache_only=True)
 
     def stop(*_: Any) -> Any:
         raise CompiledAheadError
@@ -250,6 +259,9 @@ def compile_only() -> list[str]:
         # compilers that Inductor starts load no kernel either.
         (fake_tensor, {"init_gpu_context": lambda _: None}),
         (CachingAutotuner, {"precompile": compile_without_loading}),
+        # Inductor calls it before the first kernel that it compiles in this process. Our kernels
+        # would be assembled with torch's ptxas from then on, under the version of Triton's.
+        (async_compile, {"_set_triton_ptxas_path": lambda: None}),
         (driver.active, {"get_current_stream": lambda _: 0}),
         (torch.cuda, {"set_device": lambda _: None, "synchronize": lambda _=None: None}),
         (torch.cuda, {"current_stream": lambda _=None: SimpleNamespace(cuda_stream=0)}),
@@ -265,6 +277,21 @@ def compile_only() -> list[str]:
     # FakeTensor warns whenever Triton asks for the alignment of a pointer, which is 0: aligned.
     warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
     return compiled
+
+
+@contextmanager
+def _ptxas_of_inductor() -> Iterator[None]:
+    """Assemble as the worker processes of Inductor do, with the ptxas that torch has."""
+    before = os.environ.get(_PTXAS_PATH)
+    _set_triton_ptxas_path.__wrapped__()
+    get_ptxas_version.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ.pop(_PTXAS_PATH, None)
+        if before is not None:
+            os.environ[_PTXAS_PATH] = before
+        get_ptxas_version.cache_clear()
 
 
 class CompiledAheadError(Exception):

@@ -22,7 +22,11 @@ from torch._dynamo.backends.common import aot_autograd
 
 pytest.importorskip("triton")
 
+from torch._inductor import async_compile
+from torch._inductor.runtime import compile_tasks
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas_version
 from triton.runtime.driver import driver
 
 from roofcal.cli.main import main
@@ -212,6 +216,36 @@ def test_backward_passes_are_compiled_with_their_forward_passes(
     monkeypatch.setattr(compiling, "compile_only", compile_by_its_driver)
     deeds(monkeypatch, square=call)
     assert reasons([cast("square")]) == {"square": "ValueError: backward forward"}
+
+
+def test_torch_compile_alone_assembles_with_the_ptxas_of_torch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As Inductor's workers do in the timing process: else that assembles each kernel again."""
+    inductor = tmp_path / "torch/_inductor"
+    for folder in (inductor, inductor.parent):  # torch 2.13 looks in the first, 2.11 in the other
+        (folder / "bin").mkdir(parents=True)
+        script = folder / "bin/ptxas"
+        script.write_text("#!/bin/sh\necho Cuda compilation tools, release 99.0, V99.0.1\n")
+        script.chmod(0o755)
+    monkeypatch.setattr(compile_tasks, "__file__", str(inductor / "runtime/compile_tasks.py"))
+    versions: list[str] = []
+
+    def say_version(*_: Any, **__: Any) -> None:
+        versions.append(get_ptxas_version(90))
+
+    monkeypatch.setattr(CachingAutotuner, "precompile", say_version)
+
+    def call() -> None:
+        async_compile._set_triton_ptxas_path()  # type: ignore[attr-defined]
+        say_version()
+        CachingAutotuner.precompile(None)  # type: ignore[arg-type]
+        say_version()
+        names = ("torch" if "V99" in version else "Triton" for version in versions)
+        raise ValueError(" ".join(names))
+
+    deeds(monkeypatch, both=call)
+    assert reasons([cast("both")]) == {"both": "ValueError: Triton torch Triton"}
 
 
 @pytest.fixture
