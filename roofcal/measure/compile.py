@@ -36,7 +36,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import torch
-import torch._functorch.config as functorch
 import torch._inductor.config as inductor
 
 # Inductor asks for GPUs while it is imported. Asked without NVML, CUDA is initialised, which no
@@ -266,9 +265,6 @@ def compile_only() -> list[str]:
         (torch.cuda, {"set_device": lambda _: None, "synchronize": lambda _=None: None}),
         (torch.cuda, {"current_stream": lambda _=None: SimpleNamespace(cuda_stream=0)}),
         (torch.cuda, {"is_current_stream_capturing": lambda: False}),
-        # Else a backward pass is compiled when it first runs, which is in the timing process: on a
-        # CPU that took 16 s of the 25 s of a first call.
-        (functorch, {"force_non_lazy_backward_lowering": True}),
     ]
     for owner, attributes in replaced:
         for name, value in attributes.items():

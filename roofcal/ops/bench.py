@@ -48,14 +48,20 @@ def compiled_for_one_shape(function: Callable[P, T]) -> Callable[P, T]:
     eight shapes runs the function eagerly. So each function from here has a code object of its own,
     and where its graph breaks, at code that others share, the limit is out of reach. A later visit
     of a point finds its function compiled.
+
+    A backward pass is compiled with its forward pass: else it would be when it first runs, which is
+    in the timing process, whose device idles meanwhile (16 s of the 25 s of a first call on a CPU).
+    A setting that only compilers ahead had would give their graphs other keys in torch's cache.
     """
     from torch._dynamo import config  # noqa: PLC0415 (seconds, which only compiled points need)
+    from torch._functorch import config as functorch  # noqa: PLC0415
 
     def call(*arguments: P.args, **options: P.kwargs) -> T:
         return function(*arguments, **options)
 
     call.__code__ = call.__code__.replace()
     config.recompile_limit = config.accumulated_recompile_limit = _MOST_SHAPES
+    functorch.force_non_lazy_backward_lowering = True
     return torch.compile(call, dynamic=False)
 
 

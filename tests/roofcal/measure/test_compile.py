@@ -35,6 +35,7 @@ from roofcal.core.records import PlanPoint
 from roofcal.measure import compile as compiling
 from roofcal.measure import session
 from roofcal.measure.compile import compile_points
+from roofcal.ops.bench import compiled_for_one_shape
 from tests.forked import start_process
 from tests.paths import ROOT
 from tests.roofcal.measure.runs import environment, rig
@@ -207,10 +208,13 @@ def test_backward_passes_are_compiled_with_their_forward_passes(
 
         return compile_graph
 
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().square()
+
     def call() -> None:
         backend = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"))
-        square = torch.compile(lambda x: x.sin().square(), backend=backend, dynamic=False)
-        square(torch.ones(3, requires_grad=True))
+        monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+        compiled_for_one_shape(square)(torch.ones(3, requires_grad=True))
         raise ValueError(" ".join(sorted(compiled)))
 
     monkeypatch.setattr(compiling, "compile_only", compile_by_its_driver)
