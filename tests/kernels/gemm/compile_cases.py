@@ -13,7 +13,7 @@ from kernels.common.architecture import (
     Architecture,
 )
 from kernels.gemm import axiswise, blockwise, rule, skinny
-from kernels.gemm.hopper import cooperative, pingpong, pipeline, staged_scales
+from kernels.gemm.hopper import pingpong, pipeline, staged_scales
 from kernels.gemm.rule import GemmConfig, SkinnyConfig
 from tests.kernels.compile_case import (
     AMD_WITH_E4M3,
@@ -48,7 +48,6 @@ def gemm_cases() -> Cases:
         yield f"gemm_{kind}_e5m2", _axiswise_case(rule.FAST[0], 0, True, LARGE, (kind, "e5m2"))
     yield from _blockwise(rule.BLOCKS, LARGE)
     yield from _blockwise(rule.SMALL_BLOCKS, SMALLER)
-    yield from _cooperative()
     yield from _pingpong()
     yield from _staged_scales()
     yield from _skinny()
@@ -164,22 +163,6 @@ def _skinny_case(
         num_stages=config.num_stages,
         architectures=gpus,
     )
-
-
-def _cooperative() -> Cases:
-    boxes = {"a": _box(64, 128), "b": _box(128, 128), "c": _box(64, 128, gl.bfloat16)}
-    for name, config in (("slow", cooperative.SLOW), ("blocks", cooperative.BLOCKWISE)):
-        blocks = name == "blocks"
-        for rows in (True,) if blocks else BOOLEANS:
-            constants = {
-                "BLOCKS": blocks,
-                "ROWS_A": rows,
-                "ROWS_B": rows and not blocks,
-                "CONFIG": config,
-            }
-            kind = "axiswise" if rows else "tensorwise"
-            kernel = cooperative._cooperative_kernel
-            yield f"gemm_hopper_{name}_{kind}", _hopper_case(kernel, boxes, constants)
 
 
 def _pingpong() -> Cases:

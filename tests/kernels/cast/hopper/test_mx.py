@@ -5,6 +5,7 @@ import torch
 
 from kernels.cast.blocks import Rounding, mxfp8_both, mxfp8_dim1
 from kernels.cast.hopper import mx as hopper_mx
+from kernels.common.architecture import has_tensor_memory_unit
 from tests.kernels.cast.fp8_reference import (
     E4M3,
     E5M2,
@@ -21,34 +22,37 @@ def check(x: torch.Tensor, dtype: torch.dtype, rounding: Rounding) -> None:
     assert_all_equal(mxfp8_both(x, dtype, rounding=rounding), (*by_rows, *by_columns))
 
 
-@pytest.mark.parametrize("fits", [hopper_mx.fits, hopper_mx.fits_tma])
-def test_a_cpu_tensor_does_not_fit(fits: object) -> None:
-    assert callable(fits)
-    assert not fits(torch.zeros(128, 128, dtype=torch.bfloat16))
+def test_a_cpu_tensor_does_not_fit() -> None:
+    assert not hopper_mx.fits(torch.zeros(128, 128, dtype=torch.bfloat16))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [E4M3, E5M2])
 @pytest.mark.parametrize("rounding", ["floor", "ceil"])
-@pytest.mark.parametrize("source", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize(
-    "shape",
+    ("shape", "source", "fits"),
     [
-        *[(16, 1), (256, 128), (272, 130), (1024, 777)],  # bf16 by loads where rows are not aligned
-        *[(80, 8), (272, 136), (1040, 200), (2048, 1024)],  # bf16 by the tensor memory unit
+        *[(shape, torch.bfloat16, True) for shape in ((80, 8), (272, 136), (1040, 200))],
+        *[(shape, torch.bfloat16, True) for shape in ((256, 128), (2048, 1024))],
+        # rows that begin anywhere, and other types
+        *[(shape, torch.bfloat16, False) for shape in ((16, 1), (272, 130), (1024, 777))],
+        *[(shape, torch.float32, False) for shape in ((272, 136), (1024, 777), (2048, 1024))],
+        ((272, 136), torch.float16, False),
     ],
 )
 def test_it_casts_as_the_reference_does(
     shape: tuple[int, int],
     source: torch.dtype,
+    fits: bool,
     rounding: Rounding,
     dtype: torch.dtype,
     device: torch.device,
 ) -> None:
     x = normal_matrix(*shape, device).to(source)
     x[shape[0] // 2, shape[1] // 2] = float("nan")
-    if not hopper_mx.fits(x):
+    if not has_tensor_memory_unit(x):
         pytest.skip("needs a GPU of compute capability 9.0 or later")
+    assert hopper_mx.fits(x) == fits
     check(x, dtype, rounding)
 
 
@@ -68,8 +72,7 @@ def test_strides_that_the_tensor_memory_unit_does_not_take_go_another_way(
 ) -> None:
     """Rows 128 bytes apart are for it; rows 130 or no bytes apart are not."""
     x = odd_matrix(kind, device)
-    hopper = x.is_cuda and torch.cuda.get_device_capability(x.device) >= (9, 0)
-    assert hopper_mx.fits_tma(x) == (fits and hopper)
+    assert hopper_mx.fits(x) == (fits and has_tensor_memory_unit(x))
     contiguous = x.contiguous()
     by_rows = mx(contiguous, E4M3, "floor")
     by_columns = mx(transposed(contiguous), E4M3, "floor")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernels.gemm.hopper import cooperative, pingpong, staged_scales
+from kernels.gemm.hopper import pingpong, staged_scales
 from kernels.gemm.hopper.pipeline import check_registers
 
 
@@ -24,7 +24,6 @@ def test_registers_that_a_multiprocessor_lacks_are_refused(
 @pytest.mark.parametrize(
     ("kind", "sizes"),
     [
-        (cooperative.CooperativeConfig, {"n": 192, "stages": 4}),
         (pingpong.PingpongConfig, {"m": 64}),
         (staged_scales.StagedScalesConfig, {"m": 192, "n": 256, "stages": 4}),
     ],

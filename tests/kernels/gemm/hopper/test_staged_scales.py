@@ -1,5 +1,8 @@
 """Products in Gluon on a Hopper GPU with scales per block, in every tile of the table."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 
@@ -7,7 +10,7 @@ from kernels.common.fp8_scales import new_block_scales
 from kernels.gemm import blockwise
 from kernels.gemm.hopper import staged_scales
 from kernels.gemm.hopper.staged_scales import StagedScalesConfig
-from kernels.gemm.rule import MOST_FEW_ROWS
+from kernels.gemm.rule import MOST_FEW_ROWS, choose
 from tests.kernels.gemm.gemm_reference import (
     E4M3,
     E5M2,
@@ -73,33 +76,60 @@ def _transposed(rows: int, k: int, device: torch.device) -> torch.Tensor:
     return new_block_scales(rows, steps, device).copy_(random_scales(rows, steps, device=device))
 
 
-def test_transposed_scales_alone_may_get_it(
-    monkeypatch: pytest.MonkeyPatch, device: torch.device
+class Launches:
+    """Stands in for the kernel, and keeps the arguments of its launches."""
+
+    def __init__(self) -> None:
+        self.arguments: list[Any] = []
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        return lambda *args, **named: self.arguments.append((args, named))
+
+
+@pytest.mark.parametrize("rows_b", [False, True])
+def test_scales_that_lie_otherwise_come_in_aligned_columns(
+    rows_b: bool, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    launched = []
+    launches = Launches()
+    monkeypatch.setattr(staged_scales, "_staged_scales_kernel", launches)
     monkeypatch.setattr(blockwise, "is_hopper", lambda _: True)
-    monkeypatch.setattr(
-        blockwise,
-        "choose",
-        lambda configs, *_: next(
-            (c for c in configs if isinstance(c, StagedScalesConfig)), configs[0]
-        ),
-    )
-    monkeypatch.setattr(
-        staged_scales,
-        "launch",
-        lambda _, config, rows_b: launched.append((rows_b, config)),
-    )
-    rows = MOST_FEW_ROWS + 4  # fewer go another way
-    a, b = normal_fp8(rows, 272, device), normal_fp8(rows, 272, device)
+    monkeypatch.setattr(blockwise, "has_large_tiles", lambda _: True)
+    monkeypatch.setattr(blockwise, "choose", lambda configs, *_: configs[-1])
+    rows = MOST_FEW_ROWS + 5  # fewer go another way
+    a = normal_fp8(rows, 272, device)
     strips, squares = _transposed(rows, 272, device), random_scales(1, 3, device=device)
-    blockwise.gemm(a, b, strips, squares)
-    blockwise.gemm(a, b, strips, strips)
-    expected = [(False, staged_scales.SQUARES[0]), (True, staged_scales.STRIPS[0])]
-    assert launched == expected
-    for scale_a, scale_b in ((strips.contiguous(), squares), (strips, strips.contiguous())):
-        blockwise.gemm(a, b, scale_a, scale_b)
-    assert launched == expected
+    for scale_a in (strips, strips.contiguous()):
+        blockwise.gemm(a, a, scale_a, scale_a if rows_b else squares)
+    for args, named in launches.arguments:
+        config = (staged_scales.STRIPS if rows_b else staged_scales.SQUARES)[-1]
+        assert (named["CONFIG"], named["ROWS_B"]) == (config, rows_b)
+        _, _, _, read_a, read_b, *_, step_a, row_b, step_b = args
+        assert (step_a, row_b, step_b) == (rows + 3, 1 if rows_b else 3, rows + 3 if rows_b else 1)
+        for read in (read_a, read_b) if rows_b else (read_a,):
+            assert torch.equal(read.base.as_strided(strips.shape, strips.stride()), strips)
+    was_kept = [args[3].base.data_ptr() == strips.data_ptr() for args, _ in launches.arguments]
+    assert was_kept == [True, False]
+
+
+@pytest.mark.gpu
+@ON_HOPPER
+@pytest.mark.parametrize("rows_b", [False, True])
+def test_a_product_of_scales_in_rows_is_right_and_captured(rows_b: bool) -> None:
+    (m, n, k), device = (2056, 4104, 1040), torch.device("cuda")
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
+    scale_a = random_scales(m, -(-k // 128), device=device)
+    scale_b = random_scales(n if rows_b else -(-n // 128), -(-k // 128), device=device)
+    configs = blockwise.candidates(unwritten(a, b, scale_a, scale_b), (False, not rows_b))
+    units = torch.cuda.get_device_properties(device).multi_processor_count
+    assert isinstance(choose(configs, m, n, units), StagedScalesConfig)
+    expected = dequantised(a, scale_a) @ dequantised(b, scale_b).t()
+    for _ in range(2):
+        assert_close(blockwise.gemm(a, b, scale_a, scale_b), expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        c = blockwise.gemm(a, b, scale_a, scale_b)
+    graph.replay()
+    assert_close(c, expected)
 
 
 def test_scales_are_read_as_one_row_of_whole_columns(device: torch.device) -> None:
