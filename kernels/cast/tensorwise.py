@@ -18,8 +18,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.cast.shapes import like_casts
-from kernels.cast.tiles import Cast
+from kernels.cast.tiles import Cast, like_casts
 from kernels.common.architecture import compute_units
 from kernels.common.checks import check_matrix, check_scale_values, largest_fp8_value
 from kernels.common.fp8_scales import magnitude, scale_and_factor

@@ -15,8 +15,8 @@ from kernels.cast import blocks, both_ways, columns, fused, rows, tensorwise
 from kernels.common import architecture
 from kernels.gather import all_gather_matmul
 from kernels.gather import product as gathered_matmul
-from kernels.gather.configs import SMALL as GATHER_TILES
-from kernels.gather.configs import chunks_of
+from kernels.gather.plans import SMALL as GATHER_TILES
+from kernels.gather.plans import chunks_of
 from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4_module
 from kernels.int4 import rule as int4_rule

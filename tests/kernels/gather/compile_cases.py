@@ -8,9 +8,7 @@ from kernels.common.architecture import (
     WITHOUT_TENSOR_MEMORY_UNIT,
     Architecture,
 )
-from kernels.gather import configs as gather_configs
-from kernels.gather import flags, product
-from kernels.gather.configs import FLAG_SPACING
+from kernels.gather import flags, plans, product
 from kernels.gemm.rule import GemmConfig
 from tests.kernels.compile_case import Case
 from tests.kernels.gemm.compile_cases import LARGE, plain_case, tile_descriptors
@@ -22,13 +20,13 @@ SIZES = ("SHARD", "N", "K", "RANK", "WORLD", "CHUNKS", "TILES_EACH")
 
 
 def gather_cases() -> Iterator[tuple[str, Case]]:
-    yield from _products(gather_configs.WIDE, "bf16", LARGE)
-    yield from _products(gather_configs.WIDE[:1], "fp16", LARGE)
-    yield from _products(gather_configs.NARROW, "fp8e4nv", LARGE)
+    yield from _products(plans.WIDE, "bf16", LARGE)
+    yield from _products(plans.WIDE[:1], "fp16", LARGE)
+    yield from _products(plans.NARROW, "fp8e4nv", LARGE)
     for gpus in (PORTABLE, ASYNC):
         with_e4m3 = tuple(arch for arch in gpus if arch not in WITHOUT_E4M3)
-        yield from _products(gather_configs.SMALL, "bf16", gpus)
-        yield from _products(gather_configs.SMALL, "fp8e4nv", with_e4m3)
+        yield from _products(plans.SMALL, "bf16", gpus)
+        yield from _products(plans.SMALL, "fp8e4nv", with_e4m3)
     yield "begin_turn", _begin()
 
 
@@ -42,7 +40,7 @@ def _products(
         descriptors |= dict.fromkeys(("flags", "state"), "*i32") | dict.fromkeys(SIZES, "i32")
         constants = {
             **({} if scaled else dict.fromkeys(scales)),
-            "SPACING": FLAG_SPACING,
+            "SPACING": flags.FLAG_SPACING,
             "SCALED": scaled,
             "WIDEN": False,
             "PTX": not set(gpus) & set(PORTABLE),
@@ -60,7 +58,7 @@ def _begin() -> Case:
             "finished_of_peers": "*i64",
             **dict.fromkeys(numbers, "i32"),
         },
-        constants={"SPACING": FLAG_SPACING},
+        constants={"SPACING": flags.FLAG_SPACING},
         num_warps=1,
         wide=False,
     )

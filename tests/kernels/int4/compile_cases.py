@@ -16,7 +16,7 @@ from kernels.int4.constants import (
     SpecialisedConstants,
     StagedConstants,
 )
-from kernels.int4.operands import activations_descriptor, scales_descriptor, words_descriptor
+from kernels.int4.hopper import activations_descriptor, scales_descriptor, words_descriptor
 from kernels.int4.rule import (
     CHAINED_LAUNCHES,
     INT4_PLAIN,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kernels.streams import empty, memory
+from kernels.streams import memory
 from tests.kernels.compile_case import Case
 
 TYPES = {"src": "*fp32", "dst": "*fp32", "partial": "*fp32", "value": "fp32", "COUNT": "i32"}
@@ -22,4 +22,4 @@ def stream_cases() -> Iterator[tuple[str, Case]]:
             num_warps=config.num_warps,
         )
         yield name, case
-    yield "empty", Case(kernel=empty._empty_kernel, wide=False)
+    yield "empty", Case(kernel=memory._empty_kernel, wide=False)
