@@ -1,4 +1,4 @@
-"""Products in Gluon on a Hopper GPU with scales per block, in every tile of the table."""
+"""Products in Gluon on a Hopper GPU, in every tile, and what they ask of the GPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from kernels.common.fp8_scales import new_block_scales
-from kernels.gemm import blockwise
-from kernels.gemm.hopper import staged_scales
+from kernels.gemm import axiswise, blockwise
+from kernels.gemm.hopper import pingpong, staged_scales
+from kernels.gemm.hopper.pipeline import check_registers
 from kernels.gemm.hopper.staged_scales import StagedScalesConfig
 from kernels.gemm.rule import MOST_FEW_ROWS, choose
 from tests.kernels.gemm.gemm_reference import (
@@ -19,9 +20,77 @@ from tests.kernels.gemm.gemm_reference import (
     assert_close,
     dequantised,
     normal_fp8,
+    product,
     random_scales,
     unwritten,
 )
+
+
+@pytest.mark.parametrize(
+    ("multiplying", "registers"), [(2, 232), (2, 240), (2, 216), (3, 152), (3, 160)]
+)
+def test_a_fetching_warpgroup_has_registers_left(multiplying: int, registers: int) -> None:
+    check_registers(multiplying, registers)
+
+
+@pytest.mark.parametrize(("multiplying", "registers"), [(2, 248), (2, 230), (3, 168)])
+def test_registers_that_a_multiprocessor_lacks_are_refused(
+    multiplying: int, registers: int
+) -> None:
+    with pytest.raises(AssertionError):
+        check_registers(multiplying, registers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        (pingpong.PingpongConfig, {"m": 64}),
+        (staged_scales.StagedScalesConfig, {"m": 192, "n": 256, "stages": 4}),
+    ],
+)
+def test_tiles_that_a_kernel_lacks_are_refused(kind: type, sizes: dict[str, int]) -> None:
+    with pytest.raises(AssertionError):
+        kind(rate=1.0, **sizes)
+
+
+# --- a tile per warpgroup ---
+
+STAGES = pingpong.PINGPONG.stages
+SHAPES = [
+    *[(65, 1, 16), (130, 300, 272), (1000, 1000, 1008), (300, 333, 560)],
+    # more tiles than programs, K shorter than the ring, as long, and longer
+    *[(512, 128 * 140, 128 * steps) for steps in (1, STAGES - 1, STAGES, STAGES + 1, 40)],
+]
+
+
+@pytest.mark.gpu
+@ON_HOPPER
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@pytest.mark.parametrize("rowwise", [False, True])
+def test_a_product_of_a_tile_per_warpgroup_is_right(m: int, n: int, k: int, rowwise: bool) -> None:
+    device = torch.device("cuda")
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device, E5M2)
+    scale_a = random_scales(m if rowwise else 1, device=device)
+    scale_b = random_scales(n if rowwise else 1, device=device)
+    filled = unwritten(a, b, scale_a, scale_b)
+    pingpong.launch(filled)
+    assert_close(filled.c, product(a, b, scale_a, scale_b), fast_k=k)
+
+
+def test_fast_accumulation_on_hopper_alone_may_get_it(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    launched = []
+    monkeypatch.setattr(axiswise, "is_hopper", lambda _: True)
+    monkeypatch.setattr(axiswise, "choose", lambda configs, *_: configs[-1])
+    monkeypatch.setattr(pingpong, "launch", lambda _, config: launched.append(config))
+    a, one = normal_fp8(256, 128, device), torch.ones((), device=device)
+    axiswise.gemm(a, a, one, one)
+    assert launched == [pingpong.PINGPONG]
+    assert pingpong.PINGPONG not in axiswise.candidates("slow", a)
+
+
+# --- scales per block that come with their stage ---
 
 # more tiles than programs; K shorter than the ring, as long, and longer
 STEPS = [(1024, 128 * 140, 128 * steps) for steps in (1, 3, 4, 7, 40)]
@@ -38,7 +107,7 @@ CONFIGS = pytest.mark.parametrize(
 @ON_HOPPER
 @pytest.mark.parametrize(("m", "n", "k"), RAGGED + STEPS)
 @CONFIGS
-def test_a_product_is_right(
+def test_a_product_of_staged_scales_is_right(
     m: int, n: int, k: int, config: StagedScalesConfig, rows_b: bool
 ) -> None:
     check((m, n, k), config, rows_b, (E4M3, E4M3))
