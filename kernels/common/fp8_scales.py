@@ -121,7 +121,8 @@ def in_aligned_columns(scales: torch.Tensor) -> torch.Tensor:
     bytes, which no compiler checks (triton-lang/triton, issue 7385 and
     python/tutorials/gluon/04-tma.py). Another coordinate is an illegal instruction.
     """
-    has_aligned_columns = scales.shape[1] == 1 or scales.stride(1) % SCALES_IN_16_BYTES == 0
+    rows, steps = scales.shape
+    has_aligned_columns = steps == 1 or scales.stride(1) % SCALES_IN_16_BYTES == 0
     if scales.stride(0) == 1 and has_aligned_columns and scales.data_ptr() % 16 == 0:
         return scales
-    return new_block_scales(*scales.shape, scales.device).copy_(scales)
+    return new_block_scales(rows, steps, scales.device).copy_(scales)

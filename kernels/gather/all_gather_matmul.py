@@ -25,6 +25,7 @@ from torch.distributed.distributed_c10d import _coalescing_manager
 from kernels.common.architecture import compute_units, has_large_tiles, on_device_of
 from kernels.common.checks import check_counts, dtype_names
 from kernels.common.operators import untraced
+from kernels.common.tiles import TMA_ALIGNMENT
 from kernels.gather import flags as arrival_flags
 from kernels.gather import plans, symmetric_memory
 from kernels.gather import product as gathered_matmul
@@ -36,7 +37,6 @@ from kernels.gemm.rule import GemmConfig
 
 _WIDE: Final = (torch.bfloat16, torch.float16)
 _FP8: Final = torch.float8_e4m3fn
-_UNIT: Final = 16  # bytes, of rows that the tensor memory unit takes
 _LIBRARY_COLUMNS: Final = 16  # torch._scaled_mm refuses weights of another multiple on GPUs
 
 
@@ -307,7 +307,7 @@ def check_sizes(
             f"scaled: wanted {not scaled} with {name}, got {scaled}: float8_e4m3fn has "
             "scales, other types have none"
         )
-    multiple = _UNIT // dtype.itemsize
+    multiple = TMA_ALIGNMENT // dtype.itemsize
     if k % multiple:
         raise ValueError(
             f"k: wanted a multiple of {multiple} with {name} (the hardware reads rows in "
@@ -334,10 +334,10 @@ def check_weights(
             f"weights: wanted {wanted} on {device}, got {dtype_names(weights.dtype)} on "
             f"{weights.device}"
         )
-    if not weights.is_contiguous() or weights.data_ptr() % _UNIT:
+    if not weights.is_contiguous() or weights.data_ptr() % TMA_ALIGNMENT:
         raise ValueError(
             "weights: wanted rows without gaps from a multiple of 16 bytes on, got strides "
-            f"{weights.stride()} at {weights.data_ptr() % _UNIT} beyond; clone them"
+            f"{weights.stride()} at {weights.data_ptr() % TMA_ALIGNMENT} beyond; clone them"
         )
     if not scaled:
         if scales is not None:

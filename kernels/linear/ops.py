@@ -37,7 +37,7 @@ from kernels.cast import fused as cast_fused
 from kernels.cast import tensorwise as cast_tensorwise
 from kernels.cast.fused import CastOptions
 from kernels.cast.rows import rowwise_dim0
-from kernels.cast.tiles import Both, like_both, like_cast
+from kernels.cast.tiles import E4M3, Both, Cast, like_both, like_cast
 from kernels.common.fp8_scales import LARGEST
 from kernels.common.operators import define
 from kernels.common.replay import replayed
@@ -46,7 +46,6 @@ from kernels.gemm import blockwise as fp8_gemm_blockwise
 from kernels.gemm.axiswise import Accumulation
 from kernels.gemm.operands import like_product
 from kernels.linear import reference
-from kernels.linear.reference import E4M3, Cast
 
 PRODUCTS: Final = ("cublaslt", "triton")
 _FUSED: Final = {"axiswise": "rowwise", "blockwise": "blockwise_1x128", "mxfp8": "mxfp8_floor"}
