@@ -22,6 +22,7 @@ from kernels.common.architecture import (
     WITHOUT_TENSOR_MEMORY_UNIT,
     Architecture,
 )
+from tests.kernels.on_gpus import TensorOnGpu
 
 WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in WITHOUT_E4M3)
 FROM_HOPPER_ON = tuple(arch for arch in ARCHITECTURES if arch not in WITHOUT_TENSOR_MEMORY_UNIT)
@@ -57,15 +58,9 @@ class Case:
     odd: tuple[str, ...] = ()
 
 
-class _OnGpu(torch.Tensor):
-    """A tensor without memory that says that it lies on a GPU."""
-
-    is_cuda = True
-
-
 def on_gpu(dtype: torch.dtype, *size: int) -> torch.Tensor:
-    """A tensor for `launched`."""
-    return torch.empty(size, dtype=dtype, device="meta").as_subclass(_OnGpu)
+    """A tensor without memory, for `launched`."""
+    return torch.empty(size, dtype=dtype, device="meta").as_subclass(TensorOnGpu)
 
 
 def launched(
