@@ -26,11 +26,11 @@ import triton.language as tl
 
 from kernels.cast.hopper import mx as hopper_mx
 from kernels.cast.rule import FEW_ROWS
-from kernels.cast.shapes import like_casts
 from kernels.cast.tiles import (
     Both,
     Cast,
     TileConfig,
+    like_casts,
     load_tile,
     multiple_of,
     row_alignment_elements,

@@ -18,8 +18,7 @@ import triton.language as tl
 
 from kernels.cast import tensorwise
 from kernels.cast.hopper import both_ways as hopper_both_ways
-from kernels.cast.shapes import like_casts
-from kernels.cast.tiles import Both, TileConfig, load_tile, store_transposed
+from kernels.cast.tiles import Both, TileConfig, like_casts, load_tile, store_transposed
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import (
     BLOCK,

@@ -21,9 +21,18 @@ import triton.language as tl
 from kernels.cast import rule
 from kernels.cast.hopper import columns as hopper_columns
 from kernels.cast.rows import ROWS, rows_tile, rowwise_dim0, store_rows
-from kernels.cast.shapes import E4M3, like_both, like_casts
 from kernels.cast.short_columns import cast_short_columns, has_short_columns
-from kernels.cast.tiles import Both, Cast, TileConfig, empty_rowwise, load_tile, store_transposed
+from kernels.cast.tiles import (
+    E4M3,
+    Both,
+    Cast,
+    TileConfig,
+    empty_rowwise,
+    like_both,
+    like_casts,
+    load_tile,
+    store_transposed,
+)
 from kernels.common.architecture import compute_units
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import fill_with_scale_of_zeros, magnitude, scale_and_factor

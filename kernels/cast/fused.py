@@ -36,8 +36,7 @@ import triton.language as tl
 from kernels.cast.blocks import cast_along_columns, empty_blocks, store_blocks, with_e8m0
 from kernels.cast.columns import PersistentConfig, rowwise_dim1, stages_ahead, transpose_with_maxima
 from kernels.cast.rows import RowsConfig, rows_tile
-from kernels.cast.shapes import E4M3, like_both
-from kernels.cast.tiles import empty_rowwise, load_tile
+from kernels.cast.tiles import E4M3, empty_rowwise, like_both, load_tile
 from kernels.common.architecture import compute_units, has_ptx, is_amd_build, shared_memory_bytes
 from kernels.common.checks import CASTABLE, check_matrix, dtype_names, largest_fp8_value
 from kernels.common.fp8_scales import BLOCK, MX_BLOCK, fill_with_scale_of_zeros, magnitude
@@ -349,7 +348,8 @@ def _fused(
     x = operands.x
     check_matrix(x)
     largest = largest_fp8_value(dtype, x)
-    _check_columns(op, x)
+    if x.shape[1] > MOST_COLUMNS[op]:
+        raise ValueError(f"x: wanted at most {MOST_COLUMNS[op]} columns for {op}, got {x.shape[1]}")
     size, scales = _blocks_of_kind(kind, power_of_two)
     rows, cols = x.shape
     cast = empty_blocks(x, dtype, scales, size) if size else empty_rowwise(rows, cols, dtype, x)
@@ -386,7 +386,8 @@ def _launch(
     x, other = operands.x, operands.other
     rows, cols = x.shape
     both = outputs[-1] is not None
-    with_maxima = BOTH_WITH_ROWS_AHEAD if _has_room_for_rows_ahead(x) else BOTH
+    has_room_for_rows_ahead = shared_memory_bytes(x) >= ROOM_FOR_ROWS_AHEAD
+    with_maxima = BOTH_WITH_ROWS_AHEAD if has_room_for_rows_ahead else BOTH
     tile = rows_tile(cols, with_maxima.rows if both else ROWS_OF[op])
     block, warps = max(tile.block, size or 1), tile.num_warps
     if is_amd_build():  # a warp has 64 threads there, and a program at most 1024
@@ -418,11 +419,6 @@ def _launch(
     )
 
 
-def _has_room_for_rows_ahead(x: torch.Tensor) -> bool:
-    """Whether a program on x's GPU has shared memory for rows ahead of the one it casts."""
-    return shared_memory_bytes(x) >= ROOM_FOR_ROWS_AHEAD
-
-
 def _blocks_of_kind(kind: str, power_of_two: bool) -> tuple[int | None, str]:
     """(elements of a block, None: the row; kind of scales in kernels.cast.blocks)."""
     if kind not in KINDS:
@@ -432,12 +428,6 @@ def _blocks_of_kind(kind: str, power_of_two: bool) -> tuple[int | None, str]:
     if kind.startswith("mxfp8"):
         raise ValueError(f"power_of_two: wanted False for {kind} (it is anyway), got True")
     return KINDS[kind][0], "power_of_two"
-
-
-def _check_columns(op: str, x: torch.Tensor) -> None:
-    most = MOST_COLUMNS[op]
-    if x.shape[1] > most:
-        raise ValueError(f"x: wanted at most {most} columns for {op}, got {x.shape[1]}")
 
 
 def _check_pair(first: tuple[str, torch.Tensor], second: tuple[str, torch.Tensor]) -> None:

@@ -13,8 +13,7 @@ import triton
 import triton.language as tl
 
 from kernels.cast import rule
-from kernels.cast.shapes import like_casts
-from kernels.cast.tiles import Cast, empty_rowwise, load_tile
+from kernels.cast.tiles import Cast, empty_rowwise, like_casts, load_tile
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import magnitude, scale_and_factor
 from kernels.common.operators import operator

@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# kernels.cast.tensorwise: at most so many elements are cast by a single program, which keeps them
-# in registers.
-ONE_PROGRAM_ELEMENTS: Final = 8192
 # kernels.cast.rows: rows of more columns are read twice, so many columns at a time.
 MOST_COLUMNS_OF_ROW: Final = 16384
 LONG_ROWS_BLOCK: Final = 8192
@@ -129,7 +126,7 @@ def further_launches(recipe: str, rows: Array, cols: Array) -> Array:
     long = ~has_short_columns(rows, cols)
     is_beside = ~long & casts_rows_beside_columns(rows, cols)
     launches = {
-        "fp8_tensorwise": 1.0 * (rows * cols > ONE_PROGRAM_ELEMENTS),
+        "fp8_tensorwise": 1.0,  # the maxima first
         "fp8_rowwise_dim0": 1.0 * (cols > MOST_COLUMNS_OF_ROW),
         "fp8_rowwise_dim1": 1.0 * long,
         "fp8_rowwise_both": np.where(is_beside, 0.0, 1.0 + long),

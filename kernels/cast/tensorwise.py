@@ -1,7 +1,7 @@
 """The cast of a matrix to fp8 with one scale.
 
-    tensorwise     q [rows, cols]   scale []     x read twice; once if small, or with its scale or
-                                                 largest magnitude given
+    tensorwise     q [rows, cols]   scale []     x read twice; once with its scale or largest
+                                                 magnitude given
 
 Shapes: x [rows, cols] bf16, fp16 or fp32 with contiguous rows; q e4m3 or e5m2, contiguous; scale
 fp32. The value that q stands for is q * scale. Arithmetic: kernels.common.fp8_scales. Offsets of
@@ -18,9 +18,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.cast import rule
-from kernels.cast.shapes import like_casts
-from kernels.cast.tiles import Cast
+from kernels.cast.tiles import Cast, like_casts
 from kernels.common.architecture import compute_units
 from kernels.common.checks import check_matrix, check_scale_values, largest_fp8_value
 from kernels.common.fp8_scales import magnitude, scale_and_factor
@@ -45,7 +43,6 @@ AMAX_PROGRAMS_PER_UNIT: Final = 8
 # takes 53.0 and 203. That one has few programs, because each reads all partial maxima.
 CAST_WITH_SCALE: Final = PassConfig(block=1024, num_warps=4)
 CAST_WITH_MAXIMA: Final = PassConfig(block=4096, steps=4, num_warps=8)
-ONE_PROGRAM: Final = PassConfig(block=rule.ONE_PROGRAM_ELEMENTS, num_warps=16)
 
 
 @triton.jit
@@ -143,30 +140,6 @@ def _cast_kernel(
             tl.store(q + index, cast, mask=index < COUNT)
 
 
-@triton.jit
-def _few_kernel(
-    x,
-    q,
-    scale,
-    COUNT,
-    COLS,
-    STRIDE,
-    STRIDED: tl.constexpr,
-    LARGEST: tl.constexpr,
-    POWER_OF_TWO: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """One program keeps the whole matrix in registers between its amax and its cast."""
-    index = tl.arange(0, BLOCK)
-    source = x + _offset(index, COLS, STRIDE, STRIDED)
-    values = tl.load(source, mask=index < COUNT, other=0.0)
-    bits = tl.max(magnitude(values), axis=0)
-    made_scale, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
-    cast = _saturated(values, factor, LARGEST).to(q.dtype.element_ty)
-    tl.store(q + index, cast, mask=index < COUNT)
-    tl.store(scale, made_scale)
-
-
 @operator(like_casts("tensorwise"))
 def tensorwise(
     x: torch.Tensor,
@@ -200,12 +173,10 @@ def tensorwise(
         _check_scale(scale, x, power_of_two, amax)
         check_scale_values("scale", scale, wait=check_values)
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
-    if scale is None and amax is None and 0 < x.numel() <= ONE_PROGRAM.block:
-        return q, _cast_by_one_program(x, q, largest, power_of_two)
     how = CAST_WITH_MAXIMA if scale is None else CAST_WITH_SCALE
     partial = maxima_of(x, amax, units) if scale is None else None
     partials = 0 if partial is None else partial.numel()
-    written = scale if scale is not None else _new_scale(x)
+    written = scale if scale is not None else torch.empty((), dtype=torch.float32, device=x.device)
     _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
         x,
         q,
@@ -224,26 +195,6 @@ def tensorwise(
         num_warps=how.num_warps,
     )
     return q, written.reshape(())
-
-
-def _cast_by_one_program(
-    x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool
-) -> torch.Tensor:
-    """Fill q and return its scale."""
-    scale = _new_scale(x)
-    block = max(32, triton.next_power_of_2(x.numel()))
-    _few_kernel[(1,)](
-        x,
-        q,
-        scale,
-        *_sizes(x),
-        STRIDED=not x.is_contiguous(),
-        LARGEST=largest,
-        POWER_OF_TWO=power_of_two,
-        BLOCK=block,
-        num_warps=max(1, min(ONE_PROGRAM.num_warps, block // 256)),
-    )
-    return scale
 
 
 def maxima_of(x: torch.Tensor, amax: torch.Tensor | None, units: int | None = None) -> torch.Tensor:
@@ -277,10 +228,6 @@ def partial_maxima(x: torch.Tensor, units: int | None = None) -> torch.Tensor:
 def _sizes(x: torch.Tensor) -> tuple[int, int, int]:
     """(elements, columns, stride of the rows) of a matrix."""
     return x.numel(), max(1, x.shape[1]), x.stride(0)
-
-
-def _new_scale(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty((), dtype=torch.float32, device=x.device)
 
 
 def _check_scale(

@@ -1,12 +1,20 @@
-"""What casts in plain Triton share: tiles of a matrix, how they are loaded, and new outputs."""
+"""What casts share: tiles of a matrix, how they are loaded, new outputs, and their shapes.
+
+Of shapes, types and strides without values torch.compile is told (`like_...`).
+"""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Final
 
 import torch
 import triton
 import triton.language as tl
 
+from kernels.common.fp8_scales import BLOCK, MX_BLOCK, padded_block_scales
+
+E4M3: Final = torch.float8_e4m3fn
 Cast = tuple[torch.Tensor, torch.Tensor]  # (q, scale)
 Both = tuple[
     torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor
@@ -59,3 +67,42 @@ def empty_rowwise(rows: int, cols: int, dtype: torch.dtype, x: torch.Tensor) -> 
     """(q [rows, cols], scale [rows, 1]) to be filled, on x's device."""
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
     return q, torch.empty((rows, 1), dtype=torch.float32, device=x.device)
+
+
+def like_cast(
+    x: torch.Tensor, granularity: str, rows: int, cols: int, dtype: torch.dtype = E4M3
+) -> list[torch.Tensor]:
+    """[q [rows, cols], its scales] of a granularity of kernels.linear.ops; [] where it is ""."""
+    if not granularity:
+        return []
+    shapes: dict[str, tuple[int, ...]] = {
+        "tensorwise": (),
+        "axiswise": (rows, 1),
+        "squares": (-(-rows // BLOCK), -(-cols // BLOCK)),
+        "mxfp8": (rows, -(-cols // MX_BLOCK)),
+    }
+    q = x.new_empty((rows, cols), dtype=dtype)
+    if granularity == "blockwise":
+        # Sliced as new_block_scales does it, a symbolic size would be bounded.
+        strides = (1, padded_block_scales(rows))
+        scales = x.new_empty_strided((rows, -(-cols // BLOCK)), strides, dtype=torch.float32)
+        return [q, scales]
+    of_scales = torch.float8_e8m0fnu if granularity == "mxfp8" else torch.float32
+    return [q, x.new_empty(shapes[granularity], dtype=of_scales)]
+
+
+def like_both(
+    x: torch.Tensor, rows: str, columns: str, dtype: torch.dtype = E4M3
+) -> list[torch.Tensor]:
+    """Casts of x along its rows and, transposed, along its columns."""
+    m, n = x.shape
+    return like_cast(x, rows, m, n, dtype) + like_cast(x, columns, n, m, dtype)
+
+
+def like_casts(rows: str, columns: str = "") -> Callable[..., list[torch.Tensor]]:
+    """`like` of an operator that casts its first argument along its rows and columns so."""
+
+    def like(x: torch.Tensor, dtype: torch.dtype = E4M3, **_: Any) -> list[torch.Tensor]:
+        return like_both(x, rows, columns, dtype)
+
+    return like

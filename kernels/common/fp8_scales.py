@@ -114,12 +114,15 @@ def offset_of_block_scale(row, step, ROWS):
     return tl.cast(step, tl.int64) * padded + row
 
 
-def lies_in_aligned_columns(scales: torch.Tensor) -> bool:
-    """Whether scales [rows, steps] lie as those of new_block_scales do.
+def in_aligned_columns(scales: torch.Tensor) -> torch.Tensor:
+    """Scales [rows, steps] that lie as those of new_block_scales do; a copy of others.
 
     The tensor memory unit needs it: the innermost coordinate of a box has to be a multiple of 16
     bytes, which no compiler checks (triton-lang/triton, issue 7385 and
     python/tutorials/gluon/04-tma.py). Another coordinate is an illegal instruction.
     """
-    is_aligned = scales.shape[1] == 1 or scales.stride(1) % SCALES_IN_16_BYTES == 0
-    return scales.stride(0) == 1 and is_aligned and scales.data_ptr() % 16 == 0
+    rows, steps = scales.shape
+    has_aligned_columns = steps == 1 or scales.stride(1) % SCALES_IN_16_BYTES == 0
+    if scales.stride(0) == 1 and has_aligned_columns and scales.data_ptr() % 16 == 0:
+        return scales
+    return new_block_scales(rows, steps, scales.device).copy_(scales)

@@ -1,5 +1,6 @@
-"""The order of tiles, and the descriptors through which the tensor memory unit moves them."""
+"""The order of tiles, their descriptors for the tensor memory unit, and their configurations."""
 
+import inspect
 from typing import Final
 
 import torch
@@ -33,3 +34,19 @@ def tile_descriptor(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
         x.stride(0) if x.shape[0] > 1 else triton.cdiv(x.shape[1], TMA_ALIGNMENT) * TMA_ALIGNMENT
     )
     return TensorDescriptor(x, list(x.shape), [stride, 1], block)
+
+
+class KernelConstants:
+    """The base of configurations that a kernel takes whole, as one constexpr, with properties.
+
+    Triton finds a compiled kernel on disk by the kernel's source and the text of its constants. It
+    would also find one that was compiled before somebody changed a property. So the source of the
+    class is part of the key, which Triton takes from the attribute `cache_key` where there is one.
+    """
+
+    __slots__ = ()
+
+    @property
+    def cache_key(self) -> str:
+        """The values, and the code that computes more from them."""
+        return f"{self!r}\n{inspect.getsource(type(self))}"

@@ -16,24 +16,28 @@ all-gather and a library's product instead: kernels.gather.plans says which.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import distributed
+from torch.distributed.distributed_c10d import _coalescing_manager
 
 from kernels.common.architecture import compute_units, has_large_tiles, on_device_of
+from kernels.common.checks import check_counts, dtype_names
 from kernels.common.operators import untraced
-from kernels.gather import configs as all_gather_configs
+from kernels.common.tiles import TMA_ALIGNMENT
 from kernels.gather import flags as arrival_flags
+from kernels.gather import plans, symmetric_memory
 from kernels.gather import product as gathered_matmul
-from kernels.gather import symmetric_memory
-from kernels.gather.layout import Layout, Slots
-from kernels.gather.model import Gathered, LinkTimes, ProductTimes, warn_of_defaults
-from kernels.gather.operands import check_sizes, check_weights
-from kernels.gather.plans import CHUNKS, Plan, choose
-from kernels.gather.pushes import Pushes
-from kernels.gather.sequence import GatheredRows
+from kernels.gather.plans import Gathered, LinkTimes, Plan, ProductTimes
+from kernels.gather.pushes import Layout, Pushes
+from kernels.gemm.axiswise import gemm
 from kernels.gemm.operands import new_output
 from kernels.gemm.rule import GemmConfig
+
+_WIDE: Final = (torch.bfloat16, torch.float16)
+_FP8: Final = torch.float8_e4m3fn
+_LIBRARY_COLUMNS: Final = 16  # torch._scaled_mm refuses weights of another multiple on GPUs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +93,7 @@ class AllGatherMatmul:
         tuning = tuning or Tuning()
         self.what = Gathered(world=world, shard_rows=shard_rows, k=k, n=n, dtype=dtype)
         if fused is None and None in (tuning.link, tuning.product) and torch.cuda.is_available():
-            warn_of_defaults(torch.cuda.get_device_name())
+            plans.warn_of_defaults(torch.cuda.get_device_name())
         plan = _plan(self.what, tuning)
         if fused and plan is None:
             raise ValueError(
@@ -126,6 +130,57 @@ class AllGatherMatmul:
         check_weights(self.what, weights, weight_scales, scaled=self._scaled, device=self._device)
         with on_device_of(weights):
             return self._way.multiplied(weights, weight_scales)
+
+
+class GatheredRows:
+    """A buffer with a slot of rows per rank: calls gather all slots in place and multiply them.
+
+    The views that a call needs are made once: an eager call costs the host no more than the two
+    calls of a library that it consists of.
+    """
+
+    def __init__(
+        self, group: distributed.ProcessGroup, rows: torch.Tensor, scales: torch.Tensor | None
+    ) -> None:
+        """Take rows [world * shard, k] and, of fp8 rows, scales [world * shard] fp32."""
+        self._group, self._rows = group, rows
+        self._row_scales = None if scales is None else scales[:, None]
+        gathered = [rows.view(torch.uint8)]  # NCCL knows no fp8
+        if scales is not None:
+            gathered.append(scales)
+        self._slots = [(x, x.chunk(group.size())[group.rank()]) for x in gathered]
+
+    def multiplied(self, weights: torch.Tensor, column_scales: torch.Tensor | None) -> torch.Tensor:
+        """C [world * shard, n] bf16 of weights [n, k] and their scales [1, n]; collective.
+
+        fp8 weights of columns that the library refuses are multiplied by kernels.gemm.axiswise.
+        """
+        self._gather()
+        if self._row_scales is None or column_scales is None:
+            c = torch.mm(self._rows, weights.t())
+            return c if c.dtype == torch.bfloat16 else c.to(torch.bfloat16)
+        if weights.shape[0] % _LIBRARY_COLUMNS:
+            return gemm(self._rows, weights, self._row_scales, column_scales)
+        return torch._scaled_mm(
+            self._rows,
+            weights.t(),
+            scale_a=self._row_scales,
+            scale_b=column_scales,
+            out_dtype=torch.bfloat16,
+            use_fast_accum=True,
+        )
+
+    def _gather(self) -> None:
+        """Fill the slots of all ranks; NCCL starts once for rows and scales."""
+        if len(self._slots) > 1 and self._rows.is_cuda:
+            with _coalescing_manager(group=self._group, device=self._rows.device):
+                self._gather_slots()
+        else:
+            self._gather_slots()
+
+    def _gather_slots(self) -> None:
+        for whole, own in self._slots:
+            distributed.all_gather_into_tensor(whole, own, group=self._group)
 
 
 class _Sequence:
@@ -173,7 +228,8 @@ class _Fused:
         own = self._ranks[self._rank]
         scales = own.scales or (None,) * buffers
         self._gathered = [GatheredRows(group, *pair) for pair in zip(own.rows, scales, strict=True)]
-        self._finished_of_peers = _addresses(self._ranks, self._rank)
+        finished = [slots.finished[self._rank].data_ptr() for slots in self._ranks]
+        self._finished_of_peers = torch.tensor(finished, device=own.finished.device)
         self._state = arrival_flags.new_state(self._finished_of_peers.device)
         self._pushes = Pushes(self._ranks, self._state, self._cut, rank=self._rank)
         self._buffers, self._next = buffers, 0
@@ -214,7 +270,8 @@ class _Fused:
             return self._gathered[buffer].multiplied(weights, scales)
         by = None if scales is None else (own.scales[buffer], scales)
         c = new_output(own.rows[buffer], weights)  # first: it may wait for memory
-        self._push(buffer)
+        self._begin(self._state, own.flags, buffer=buffer)
+        self._pushes.start(buffer)
         gathered_matmul.launch(
             *(own.rows[buffer], weights, c, by, own.flags, self._state, self._cut, self._tile),
             rank=self._rank,
@@ -223,11 +280,6 @@ class _Fused:
         self._pushes.join()
         return c
 
-    def _push(self, buffer: int) -> None:
-        """Begin a turn."""
-        self._begin(self._state, self._ranks[self._rank].flags, buffer=buffer)
-        self._pushes.start(buffer)
-
     def _begin(self, state: torch.Tensor, flags: torch.Tensor, *, buffer: int) -> None:
         finished = self._ranks[self._rank].finished
         arrival_flags.begin(
@@ -235,6 +287,73 @@ class _Fused:
             buffer=buffer,
             rank=self._rank,
             chunks=self._cut.count,
+        )
+
+
+def check_sizes(
+    shard_rows: int, k: int, n: int, dtype: torch.dtype, *, world: int, scaled: bool, buffers: int
+) -> None:
+    """Raises ValueError, naming the argument, for what no rank could multiply."""
+    name = dtype_names(dtype)
+    for argument, value in (("shard_rows", shard_rows), ("k", k), ("n", n)):
+        if value < 1:
+            raise ValueError(f"{argument}: wanted at least 1, got {value}")
+    check_counts("gathered A", (world * shard_rows, k))
+    check_counts("weights", (n, k))
+    if dtype not in (*_WIDE, _FP8):
+        raise ValueError(f"dtype: wanted bfloat16, float16 or float8_e4m3fn, got {name}")
+    if scaled != (dtype == _FP8):
+        raise ValueError(
+            f"scaled: wanted {not scaled} with {name}, got {scaled}: float8_e4m3fn has "
+            "scales, other types have none"
+        )
+    multiple = TMA_ALIGNMENT // dtype.itemsize
+    if k % multiple:
+        raise ValueError(
+            f"k: wanted a multiple of {multiple} with {name} (the hardware reads rows in "
+            f"16-byte units), got {k}; fill up A and the weights with zeros"
+        )
+    if buffers < 2:
+        raise ValueError(f"buffers: wanted at least 2, which take turns, got {buffers}")
+
+
+def check_weights(
+    what: Gathered,
+    weights: torch.Tensor,
+    scales: torch.Tensor | None,
+    *,
+    scaled: bool,
+    device: torch.device,
+) -> None:
+    """Raises ValueError unless weights [n, k] and scales [1, n] fit what was announced."""
+    wanted = dtype_names(what.dtype)
+    if tuple(weights.shape) != (what.n, what.k):
+        raise ValueError(f"weights: wanted [{what.n}, {what.k}], got {list(weights.shape)}")
+    if weights.dtype != what.dtype or weights.device != device:
+        raise ValueError(
+            f"weights: wanted {wanted} on {device}, got {dtype_names(weights.dtype)} on "
+            f"{weights.device}"
+        )
+    if not weights.is_contiguous() or weights.data_ptr() % TMA_ALIGNMENT:
+        raise ValueError(
+            "weights: wanted rows without gaps from a multiple of 16 bytes on, got strides "
+            f"{weights.stride()} at {weights.data_ptr() % TMA_ALIGNMENT} beyond; clone them"
+        )
+    if not scaled:
+        if scales is not None:
+            raise ValueError(f"weight_scales: wanted None with {wanted}, got a tensor")
+        return
+    if scales is None:
+        raise ValueError(f"weight_scales: wanted [1, {what.n}] float32, got None")
+    if scales.shape != (1, what.n) or not scales.is_contiguous():
+        raise ValueError(
+            f"weight_scales: wanted [1, {what.n}] without gaps, got {list(scales.shape)}, strides "
+            f"{scales.stride()}"
+        )
+    if scales.dtype != torch.float32 or scales.device != device:
+        raise ValueError(
+            f"weight_scales: wanted float32 on {device}, got {dtype_names(scales.dtype)} on "
+            f"{scales.device}"
         )
 
 
@@ -255,24 +374,18 @@ def _own_rows(what: Gathered, rank: int) -> slice:
     return slice(rank * what.shard_rows, (rank + 1) * what.shard_rows)
 
 
-def _addresses(ranks: tuple[Slots, ...], rank: int) -> torch.Tensor:
-    """Of this rank's `finished` flag in every rank's memory."""
-    flags = [slots.finished[rank] for slots in ranks]
-    return torch.tensor([flag.data_ptr() for flag in flags], device=flags[rank].device)
-
-
 def _plan(what: Gathered, tuning: Tuning) -> Plan | None:
     """The plan for this rank's GPU, within what is tuned; None where no tile fits."""
     x = torch.empty(0, device=_device())
-    table: Sequence[GemmConfig] = all_gather_configs.SMALL
+    table: Sequence[GemmConfig] = plans.SMALL
     if has_large_tiles(x):
         narrow = what.dtype.itemsize == 1
-        table = all_gather_configs.NARROW if narrow else all_gather_configs.WIDE
-    return choose(
+        table = plans.NARROW if narrow else plans.WIDE
+    return plans.choose(
         what,
         (tuning.tile,) if tuning.tile else table,
         units=compute_units(x, tuning.units),
-        chunks=(tuning.chunks,) if tuning.chunks else CHUNKS,
+        chunks=(tuning.chunks,) if tuning.chunks else plans.CHUNKS,
         link=tuning.link,
         product=tuning.product,
     )

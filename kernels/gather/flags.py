@@ -21,11 +21,15 @@ Flags are compared modulo 2^32, so a wait is correct only if its flag was last w
 `forget_buffer` has the same effect, after turns that were not counted here.
 """
 
+from typing import Final
+
 import torch
 import triton
 import triton.language as tl
 
-from kernels.gather.configs import FLAG_SPACING
+# Flags lie this many 32-bit words apart, a line of L2 each: programs that wait for one chunk do not
+# ask for the line in which another chunk's flag is written.
+FLAG_SPACING: Final = 32
 
 # The flag is read with acquire, at system scope: a peer's copy engine writes it. What follows is
 # read by the tensor memory unit, through another proxy, hence the fence (PTX ISA, fence.proxy).

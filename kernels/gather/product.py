@@ -20,8 +20,8 @@ import triton.language as tl
 
 from kernels.common.architecture import compute_units, has_tensor_memory_unit
 from kernels.common.tiles import tile_at, tile_descriptor
-from kernels.gather.configs import FLAG_SPACING, Chunks
-from kernels.gather.flags import wait_until
+from kernels.gather.flags import FLAG_SPACING, wait_until
+from kernels.gather.plans import Chunks
 from kernels.gemm.axiswise import store_tile
 from kernels.gemm.rule import GemmConfig
 

@@ -11,7 +11,7 @@ use_fast_accum=False.
 
 Persistent: each program walks over tiles, so that a tile's last stores overlap the next one's
 loads. Scales are applied once, at the end. Products of few rows go to kernels.gemm.skinny, large
-ones on Hopper to kernels.gemm.hopper.pingpong (fast) or kernels.gemm.hopper.cooperative (slow).
+ones with fast accumulation on Hopper to kernels.gemm.hopper.pingpong.
 """
 
 from typing import Final, Literal, get_args
@@ -24,7 +24,7 @@ from kernels.common.architecture import has_large_tiles, is_hopper
 from kernels.common.operators import operator
 from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gemm import skinny
-from kernels.gemm.hopper import cooperative, pingpong
+from kernels.gemm.hopper import pingpong
 from kernels.gemm.operands import (
     Product,
     check_axis_scale,
@@ -35,7 +35,7 @@ from kernels.gemm.operands import (
 from kernels.gemm.rule import FAST, MOST_FEW_ROWS, SLOW, SMALL, GemmConfig, choose
 
 Accumulation = Literal["fast", "slow"]
-Config = GemmConfig | pingpong.PingpongConfig | cooperative.CooperativeConfig
+Config = GemmConfig | pingpong.PingpongConfig
 
 # Columns of K after which slow accumulation adds to fp32 registers.
 PROMOTION: Final = 128
@@ -154,10 +154,8 @@ def gemm(
     config = choose(candidates(accumulation, a), m, n, product.units)
     if isinstance(config, GemmConfig):
         launch(product, config, promote=PROMOTION if slow else 0)
-    elif isinstance(config, pingpong.PingpongConfig):
-        pingpong.launch(product, config)
     else:
-        cooperative.launch(product, config)
+        pingpong.launch(product, config)
     return product.c
 
 
@@ -165,10 +163,9 @@ def candidates(accumulation: Accumulation, x: torch.Tensor) -> tuple[Config, ...
     """The configs that x's GPU can run."""
     if not has_large_tiles(x):
         return SMALL
-    table = SLOW if accumulation == "slow" else FAST
-    if not is_hopper(x):
-        return table
-    return (*table, cooperative.SLOW if accumulation == "slow" else pingpong.PINGPONG)
+    if accumulation == "slow":
+        return SLOW
+    return (*FAST, pingpong.PINGPONG) if is_hopper(x) else FAST
 
 
 def launch(product: Product, config: GemmConfig, *, promote: int) -> None:

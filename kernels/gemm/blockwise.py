@@ -8,8 +8,8 @@ kernels.cast.blocks makes them; blocks at the edge are cut off.
 
 The sums of a block leave the matrix unit and are scaled and added in fp32 registers: two
 accumulators, therefore smaller tiles, and always two-level accumulation. Products of few rows go to
-kernels.gemm.skinny, large ones on Hopper to kernels.gemm.hopper.staged_scales (scales that lie
-transposed) or kernels.gemm.hopper.cooperative.
+kernels.gemm.skinny, large ones on Hopper to kernels.gemm.hopper.staged_scales, unless A has a
+scale per 128 x 128.
 """
 
 import torch
@@ -17,11 +17,11 @@ import triton
 import triton.language as tl
 
 from kernels.common.architecture import has_large_tiles, is_hopper
-from kernels.common.fp8_scales import BLOCK, lies_in_aligned_columns
+from kernels.common.fp8_scales import BLOCK
 from kernels.common.operators import operator
 from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gemm import skinny
-from kernels.gemm.hopper import cooperative, staged_scales
+from kernels.gemm.hopper import staged_scales
 from kernels.gemm.operands import (
     Product,
     check_operands,
@@ -32,7 +32,7 @@ from kernels.gemm.operands import (
 )
 from kernels.gemm.rule import BLOCKS, MOST_FEW_ROWS, SMALL_BLOCKS, GemmConfig, choose
 
-Config = GemmConfig | staged_scales.StagedScalesConfig | cooperative.CooperativeConfig
+Config = GemmConfig | staged_scales.StagedScalesConfig
 
 _BLOCK: tl.constexpr = tl.constexpr(BLOCK)
 
@@ -101,8 +101,9 @@ def gemm(
     """C [M, N] bf16 of a [M, K] and b [N, K] and their scales; shapes as the module says.
 
     It is fastest with scales of 1 x 128 as kernels.cast.blocks makes them: transposed in memory,
-    columns at 16 bytes. check_values and units: as kernels.gemm.axiswise.gemm. Raises ValueError,
-    before anything runs, for operands and scales that kernels.gemm.operands refuses.
+    columns at 16 bytes. Large products on Hopper copy others to such memory first. check_values and
+    units: as kernels.gemm.axiswise.gemm. Raises ValueError, before anything runs, for operands and
+    scales that kernels.gemm.operands refuses.
     """
     check_operands(a, b)
     squares = has_square_blocks("scale_a", scale_a, a), has_square_blocks("scale_b", scale_b, b)
@@ -116,10 +117,8 @@ def gemm(
     config = choose(candidates(product, squares), m, n, product.units)
     if isinstance(config, GemmConfig):
         launch(product, config, squares=squares)
-    elif isinstance(config, staged_scales.StagedScalesConfig):
-        staged_scales.launch(product, config, rows_b=not squares[1])
     else:
-        cooperative.launch_blockwise(product, config)
+        staged_scales.launch(product, config, rows_b=not squares[1])
     return product.c
 
 
@@ -129,12 +128,7 @@ def candidates(product: Product, squares: tuple[bool, bool]) -> tuple[Config, ..
     square_a, square_b = squares
     if square_a or not is_hopper(product.a):
         return table
-    a_is_aligned = lies_in_aligned_columns(product.scale_a)
-    if not square_b:
-        both_are_aligned = a_is_aligned and lies_in_aligned_columns(product.scale_b)
-        return (*table, *(staged_scales.STRIPS if both_are_aligned else ()))
-    staged = staged_scales.SQUARES if a_is_aligned else ()
-    return (*table, *staged, cooperative.BLOCKWISE)
+    return (*table, *(staged_scales.SQUARES if square_b else staged_scales.STRIPS))
 
 
 def launch(product: Product, config: GemmConfig, *, squares: tuple[bool, bool]) -> None:

@@ -110,7 +110,6 @@ SLOW: Final = (
 # Architectures with less shared memory than Hopper, or without a tensor memory unit: compiled only.
 SMALL: Final = (GemmConfig(m=128, n=128, k=64, num_warps=8, num_stages=3, rate=1.0),)
 PINGPONG: Final = Tile(128, 128, 1.03)
-COOPERATIVE_SLOW: Final = Tile(128, 256, 1.32)
 
 # --- scales per block: kernels.gemm.blockwise -----------------------------------------------------
 
@@ -121,7 +120,6 @@ BLOCKS: Final = (
 SMALL_BLOCKS: Final = (GemmConfig(m=64, n=64, k=128, num_warps=4, num_stages=2, rate=1.0),)
 STAGED_SQUARES: Final = (Tile(192, 128, 1.82), Tile(128, 256, 1.74))
 STAGED_STRIPS: Final = (Tile(192, 128, 1.87), Tile(128, 128, 1.72))
-COOPERATIVE_BLOCKS: Final = Tile(128, 128, 1.57)
 
 # --- few rows: kernels.gemm.skinny ----------------------------------------------------------------
 
@@ -132,11 +130,13 @@ FEW_ROWS: Final = SkinnyConfig(n=64, k=128, num_warps=4, num_stages=6)
 # 89.8 and 17.1; torch's product 67.7, 15.9, 68.8 and 25.2.
 FEW_ROWS_BLOCKS: Final = SkinnyConfig(n=128, k=128, num_warps=8, num_stages=4)
 
-# rule -> the configurations that Hopper chooses from, and that of few rows
-TILES: Final[dict[str, tuple[tuple[Tiled, ...], SkinnyConfig]]] = {
+Choices = tuple[tuple[Tiled, ...], SkinnyConfig]  # of large products, and what few rows take
+
+# What Hopper chooses from.
+TILES: Final[dict[str, Choices]] = {
     "fast": ((*FAST, PINGPONG), FEW_ROWS),
-    "slow": ((*SLOW, COOPERATIVE_SLOW), FEW_ROWS),
-    "blocks": ((*BLOCKS, *STAGED_SQUARES, COOPERATIVE_BLOCKS), FEW_ROWS_BLOCKS),
+    "slow": (SLOW, FEW_ROWS),
+    "blocks": ((*BLOCKS, *STAGED_SQUARES), FEW_ROWS_BLOCKS),
 }
 
 
@@ -167,9 +167,11 @@ def split_of_k(config: SkinnyConfig, n: Any, k: Any, units: int) -> Any:
     return _parts(steps, _parts(steps, split))  # none is left without a step
 
 
-def chosen_tiles(rule: str, m: Array, n: Array, k: Array, units: int) -> tuple[Array, Array, Array]:
-    """(rows, columns, split) of the tile of every product, [products, 1]; `rule` is of TILES."""
-    configs, narrow = TILES[rule]
+def chosen_tiles(
+    choices: Choices, m: Array, n: Array, k: Array, units: int
+) -> tuple[Array, Array, Array]:
+    """(rows, columns, split) of the tile of every product, [products, 1]."""
+    configs, narrow = choices
     whole_m, whole_n, whole_k = (size.astype(np.int64) for size in (m, n, k))
     best = np.argmin([_cost(config, whole_m, whole_n, units) for config in configs], axis=0)
     sides = np.array([(config.m, config.n) for config in configs], dtype=float)[best]

@@ -9,7 +9,7 @@ from typing import Final, Self
 import torch
 import triton
 
-from kernels.common.constants import KernelConstants
+from kernels.common.tiles import KernelConstants
 from kernels.int4.rule import (
     MATRIX,
     UNIT_COLUMNS,

@@ -25,10 +25,9 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.int4 import constants, layouts
 from kernels.int4.constants import DirectConstants
-from kernels.int4.dequantise import dequantised, less_zeros
+from kernels.int4.hopper import dequantised, finish, less_zeros
 from kernels.int4.packing import Int4Weights
 from kernels.int4.rule import Int4DirectConfig
-from kernels.int4.splits import finish
 
 CHAIN: gl.constexpr = gl.constexpr(constants.CHAIN)
 CENTRE: gl.constexpr = gl.constexpr(constants.CENTRE)

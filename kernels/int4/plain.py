@@ -82,7 +82,7 @@ def _add_unit(
 
 @triton.jit
 def _finish(acc, target, inside, partials, counters, SPLIT: tl.constexpr):
-    """finish of kernels.int4.splits in plain Triton: the last to arrive adds all in order."""
+    """finish of kernels.int4.hopper in plain Triton: the last to arrive adds all in order."""
     if SPLIT == 1:
         tl.store(target, acc.to(target.dtype.element_ty), mask=inside)
     else:

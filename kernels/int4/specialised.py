@@ -41,11 +41,13 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.int4 import layouts
 from kernels.int4.constants import SpecialisedConstants
-from kernels.int4.dequantise import dequantised, less_zeros, scaled
-from kernels.int4.operands import (
+from kernels.int4.hopper import (
     activations_descriptor,
+    dequantised,
     in_rows,
+    less_zeros,
     operand,
+    scaled,
     scales_descriptor,
     words_descriptor,
 )

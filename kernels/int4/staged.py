@@ -28,11 +28,17 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.int4 import layouts
 from kernels.int4.constants import StagedConstants
-from kernels.int4.dequantise import dequantised, less_zeros
-from kernels.int4.operands import activations_descriptor, in_rows, operand, words_descriptor
+from kernels.int4.hopper import (
+    activations_descriptor,
+    dequantised,
+    finish,
+    in_rows,
+    less_zeros,
+    operand,
+    words_descriptor,
+)
 from kernels.int4.packing import Int4Weights
 from kernels.int4.rule import MATRIX, Int4StagedConfig
-from kernels.int4.splits import finish
 
 SYNC: gl.constexpr = gl.constexpr(MATRIX.index("sync"))
 GROUP: gl.constexpr = gl.constexpr(MATRIX.index("group"))

@@ -13,9 +13,9 @@ results less often.
 import torch
 from torch.nn import functional
 
+from kernels.cast.tiles import Cast
 from kernels.linear import ops as linear_ops
 from kernels.linear import reference
-from kernels.linear.reference import Cast
 
 
 def applies() -> bool:

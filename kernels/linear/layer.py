@@ -274,7 +274,12 @@ def check(x: torch.Tensor, w: torch.Tensor, plan: Plan, bias: torch.Tensor | Non
 
     x and w may have different types.
     """
-    _check_types(x, w, plan)
+    # Casts take three types; products without a cast one more.
+    allowed = CASTABLE if any(granularities(plan)) else (*CASTABLE, torch.float64)
+    for name, tensor in (("x", x), ("w", w)):
+        if tensor.dtype not in allowed:
+            wanted = dtype_names(*allowed)
+            raise ValueError(f"{name}: wanted {wanted}, got {dtype_names(tensor.dtype)}")
     if w.ndim != 2:
         raise ValueError(f"w: wanted [out_features, in_features], got shape {list(w.shape)}")
     n, k = w.shape
@@ -294,15 +299,6 @@ def check(x: torch.Tensor, w: torch.Tensor, plan: Plan, bias: torch.Tensor | Non
             "10.0 and later), for which there is no product here yet; take blockwise, or a CPU, "
             "which computes its values"
         )
-
-
-def _check_types(x: torch.Tensor, w: torch.Tensor, plan: Plan) -> None:
-    """Casts take three types; products without a cast one more."""
-    allowed = CASTABLE if any(granularities(plan)) else (*CASTABLE, torch.float64)
-    for name, tensor in (("x", x), ("w", w)):
-        if tensor.dtype not in allowed:
-            wanted = dtype_names(*allowed)
-            raise ValueError(f"{name}: wanted {wanted}, got {dtype_names(tensor.dtype)}")
 
 
 def granularities(plan: Plan) -> tuple[str, str, str]:

@@ -37,8 +37,7 @@ from kernels.cast import fused as cast_fused
 from kernels.cast import tensorwise as cast_tensorwise
 from kernels.cast.fused import CastOptions
 from kernels.cast.rows import rowwise_dim0
-from kernels.cast.shapes import like_both, like_cast
-from kernels.cast.tiles import Both
+from kernels.cast.tiles import E4M3, Both, Cast, like_both, like_cast
 from kernels.common.fp8_scales import LARGEST
 from kernels.common.operators import define
 from kernels.common.replay import replayed
@@ -47,7 +46,6 @@ from kernels.gemm import blockwise as fp8_gemm_blockwise
 from kernels.gemm.axiswise import Accumulation
 from kernels.gemm.operands import like_product
 from kernels.linear import reference
-from kernels.linear.reference import E4M3, Cast
 
 PRODUCTS: Final = ("cublaslt", "triton")
 _FUSED: Final = {"axiswise": "rowwise", "blockwise": "blockwise_1x128", "mxfp8": "mxfp8_floor"}
@@ -130,12 +128,6 @@ def columns_later_by_kernels(
     if columns == "axiswise":
         return list(cast_fp8_columns.transpose_with_maxima(x, E4M3, maxima, power_of_two=False))
     return list(cast_columns(x, columns, (x, maxima), rows))
-
-
-def _columns_later_by_reference(
-    x: torch.Tensor, _maxima: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
-) -> list[torch.Tensor]:
-    return list(reference.cast_columns(x, columns))
 
 
 def maxima_for_columns(casts: list[torch.Tensor], rows: str, columns: str) -> torch.Tensor | None:
@@ -320,10 +312,6 @@ def cast_with_amax_by_kernels(
     return list((both_ways.tensorwise_both if both else cast_tensorwise.tensorwise)(x, amax=amax))
 
 
-def _like_cast_with_amax(x: torch.Tensor, _amax: torch.Tensor, both: bool) -> list[torch.Tensor]:
-    return like_both(x, "tensorwise", "tensorwise" if both else "")
-
-
 def _like_rows_first(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
     casts = like_cast(x, rows, *x.shape)
     if _takes_maxima(x, rows, columns):
@@ -331,22 +319,10 @@ def _like_rows_first(x: torch.Tensor, rows: str, columns: str) -> list[torch.Ten
     return casts
 
 
-def _like_columns_later(
-    x: torch.Tensor, _maxima: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
+def _like_casts_and_kept(
+    y: torch.Tensor, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
-    return like_cast(x, columns, x.shape[1], x.shape[0])
-
-
-def _like_layer_norm(
-    x: torch.Tensor, _weight: Any, _bias: Any, _eps: float, rows: str, columns: str, keep: bool
-) -> list[torch.Tensor]:
-    return like_both(x, rows, columns) + ([x.new_empty(x.shape)] if keep else [])
-
-
-def _like_sigmoid_grad(
-    grad: torch.Tensor, _s: torch.Tensor, rows: str, columns: str, keep: bool
-) -> list[torch.Tensor]:
-    return like_both(grad, rows, columns) + ([grad.new_empty(grad.shape)] if keep else [])
+    return like_both(y, rows, columns) + ([y.new_empty(y.shape)] if keep else [])
 
 
 def _like_product(a: torch.Tensor, b: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -387,7 +363,10 @@ cast: Final = define(
 cast_with_amax: Final = define(
     "cast_with_amax(Tensor x, Tensor amax, bool both, *, Tensor? gradient_of=None) -> Tensor[]",
     _of_gradients(replayed(cast_with_amax_by_kernels)),
-    _of_gradients(_like_cast_with_amax, of_fakes=True),
+    _of_gradients(
+        lambda x, _amax, both: like_both(x, "tensorwise", "tensorwise" if both else ""),
+        of_fakes=True,
+    ),
     _of_gradients(_cast_with_amax_by_reference),
 )
 # A copy of `value`. It stands in the backward pass, because it wants a gradient: `after`.
@@ -407,15 +386,15 @@ cast_rows_first: Final = define(
 cast_columns_later: Final = define(
     "cast_columns_later(Tensor x, Tensor? maxima, Tensor after, str rows, str columns) -> Tensor[]",
     replayed(columns_later_by_kernels),
-    _like_columns_later,
-    _columns_later_by_reference,
+    lambda x, _maxima, _after, _rows, columns: like_cast(x, columns, *x.t().shape),
+    lambda x, _maxima, _after, _rows, columns: list(reference.cast_columns(x, columns)),
 )
 # The norm is taken along the rows of x.
 layer_norm_cast: Final = define(
     "layer_norm_cast(Tensor x, Tensor? weight, Tensor? bias, float eps, str rows, str columns, "
     "bool keep) -> Tensor[]",
     replayed(layer_norm_by_kernels),
-    _like_layer_norm,
+    lambda x, _weight, _bias, _eps, *how: _like_casts_and_kept(x, *how),
     _layer_norm_by_reference,
 )
 # s is what the sigmoid returned.
@@ -423,7 +402,7 @@ sigmoid_grad_cast: Final = define(
     "sigmoid_grad_cast(Tensor grad, Tensor s, str rows, str columns, bool keep, *, "
     "Tensor? gradient_of=None) -> Tensor[]",
     _of_gradients(replayed(sigmoid_grad_by_kernels)),
-    _of_gradients(_like_sigmoid_grad, of_fakes=True),
+    _of_gradients(lambda grad, _s, *how: _like_casts_and_kept(grad, *how), of_fakes=True),
     _of_gradients(_sigmoid_grad_by_reference),
 )
 _product: Final = define(

@@ -6,12 +6,8 @@ fp32, products of the dequantised operands in fp32, rounded to bf16 once.
 
 import torch
 
-from kernels.common.fp8_scales import LARGEST, new_block_scales
-
-E4M3 = torch.float8_e4m3fn
-Cast = tuple[torch.Tensor, torch.Tensor]
-BLOCK = 128
-MX_BLOCK = 32
+from kernels.cast.tiles import E4M3, Cast
+from kernels.common.fp8_scales import BLOCK, LARGEST, MX_BLOCK, new_block_scales
 
 
 def cast_rows(x: torch.Tensor, granularity: str) -> Cast:

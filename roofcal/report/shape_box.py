@@ -22,7 +22,7 @@ from roofcal.ops.constants import (
     values_of_pair,
 )
 from roofcal.ops.gemm import model as gemm
-from roofcal.ops.kernel_rules import gemm as gemm_rule
+from roofcal.ops.gemm.tiles import RULES
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.predictions import (
@@ -142,8 +142,8 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
 def family_record(family: Any) -> dict[str, Any]:
     """How a provider cuts a product, of the FAMILIES of an op, and the rule of our own kernels."""
     name, rule = getattr(family, "rule", ""), None
-    if name in gemm_rule.TILES:
-        tiles, narrow = gemm_rule.TILES[name]
+    if name in RULES:
+        tiles, narrow = RULES[name]
         rule = {
             "tiles": [(tile.m, tile.n, tile.rate) for tile in tiles],
             "few_rows_columns": narrow.n,

@@ -24,14 +24,14 @@ from kernels.common import replay
 from kernels.common.checks import MOST_ROWS_OR_COLUMNS as MOST
 from kernels.common.fp8_scales import new_block_scales
 from kernels.common.operators import kernels_on_fakes
-from kernels.gather import configs as gather_configs
 from kernels.gather import flags as arrival_flags
+from kernels.gather import plans as gather_plans
 from kernels.gather import product as gathered_product
 from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4
 from kernels.int4 import rule
 from kernels.int4.packing import Int4Weights
-from kernels.streams import empty, memory
+from kernels.streams import memory
 from tests.kernels import integers
 from tests.kernels.common import replay_without_gpu
 
@@ -79,7 +79,7 @@ def vector(*size: int) -> torch.Tensor:
 def calls() -> Iterator[Call]:
     for stream in (read_sum, fill, copy):
         yield from ((stream, (count,)) for count in COUNTS)
-    yield empty.empty, (1,)
+    yield memory.empty, (1,)
     yield cast, (8, 8, 8)
     for sizes in MATRICES:
         yield cast, sizes
@@ -178,10 +178,10 @@ def every_int4_kernel() -> None:
 
 
 def gathered(shard: int, n: int, k: int) -> None:
-    world, config = 4, gather_configs.NARROW[0]
+    world, config = 4, gather_plans.NARROW[0]
     a, w = pair(world * shard, n, k)
-    cut = gather_configs.chunks_of(shard, config.m, 4)
-    flags = torch.empty(world, cut.count, gather_configs.FLAG_SPACING, dtype=torch.int32)
+    cut = gather_plans.chunks_of(shard, config.m, 4)
+    flags = torch.empty(world, cut.count, arrival_flags.FLAG_SPACING, dtype=torch.int32)
     state, peers = torch.empty(2, dtype=torch.int32), torch.empty(world, dtype=torch.int64)
     arrival_flags.begin(state, flags, flags, peers, buffer=0, rank=3, chunks=cut.count)
     scales = (vector(world * shard), vector(n))

@@ -38,7 +38,7 @@ Point = tuple[Architecture, str]
 LACKING: tuple[Point, ...] = (
     *((arch, "cast-bf16-e4m3") for arch in WITHOUT_E4M3),
     *((arch, "gemm_fast_128x128x64_axiswise") for arch in WITHOUT_E4M3),
-    *((arch, "gemm_hopper_slow_axiswise") for arch in (89, 100, 120)),
+    *((arch, "gemm_pingpong_axiswise") for arch in (89, 100, 120)),
     *((arch, "hopper_transpose_4-bf16-e5m2") for arch in WITHOUT_TENSOR_MEMORY_UNIT),
 )
 

@@ -15,8 +15,8 @@ from kernels.cast import blocks, both_ways, columns, fused, rows, tensorwise
 from kernels.common import architecture
 from kernels.gather import all_gather_matmul
 from kernels.gather import product as gathered_matmul
-from kernels.gather.configs import SMALL as GATHER_TILES
-from kernels.gather.configs import chunks_of
+from kernels.gather.plans import SMALL as GATHER_TILES
+from kernels.gather.plans import chunks_of
 from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4_module
 from kernels.int4 import rule as int4_rule
@@ -25,6 +25,7 @@ from kernels.int4.packing import Int4Weights
 from kernels.linear import ops as linear_ops
 from kernels.streams import memory
 from tests.kernels.int4.int4_cases import weights
+from tests.kernels.on_gpus import TensorOnGpu1
 
 E5M2 = torch.float8_e5m2
 CPU = torch.device("cpu")
@@ -144,20 +145,11 @@ def test_no_result_claims_a_gradient() -> None:
     assert not any(made.requires_grad for made in (*compiled(x), *rows.rowwise_dim0(x)))
 
 
-class OnGpu1(torch.Tensor):
-    """A tensor that says that it lies on the second GPU."""
-
-    is_cuda = True
-
-    def get_device(self) -> int:
-        return 1
-
-
 def on_gpu_1(value: Any) -> Any:
     if isinstance(value, Int4Weights):
         tensors = {name: on_gpu_1(getattr(value, name)) for name in ("packed", "scales", "zeros")}
         return Int4Weights(**tensors, rows=value.rows, k=value.k, group=value.group)
-    return value.as_subclass(OnGpu1) if isinstance(value, torch.Tensor) else value
+    return value.as_subclass(TensorOnGpu1) if isinstance(value, torch.Tensor) else value
 
 
 class Multiprocessors:

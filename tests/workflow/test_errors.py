@@ -51,7 +51,8 @@ def test_nothing_to_measure_and_nothing_to_replay_is_an_error(fresh: Checkout) -
 
 
 def test_a_syntax_error_in_a_kernel_is_not_taken_for_up_to_date(finished: Checkout) -> None:
-    kernel = finished.folder / "kernels/streams/empty.py"
-    kernel.write_text(kernel.read_text() + "def broken(:\n")
+    kernel = finished.folder / "kernels/streams/memory.py"
+    text = kernel.read_text() + "def broken(:\n"
+    kernel.write_text(text)
 
-    assert f"kernels/streams/empty.py:{len(kernel.read_text().splitlines())}: " in refused(finished)
+    assert f"kernels/streams/memory.py:{len(text.splitlines())}: " in refused(finished)

@@ -3,17 +3,14 @@
     q1[n, m] = x[m, n] / scale1[n, m // 32]          and, in the same program if asked for,
     q0[m, n] = x[m, n] / scale0[m, n // 32]
 
-A thread holds 32 rows x C columns: the blocks along the columns lie within it, so their maxima need
-no other thread. The transposed tile leaves as kernels.cast.hopper.tiles says. Two kernels differ in
-how the tile comes:
+x is bf16 in units of 16 bytes; any other x is cast by kernels.cast.blocks.
 
-    _tiles_kernel   bf16, by the tensor memory unit to shared memory: no load holds registers, and
-                    both casts read what is there. One tile per program: others on the
-                    multiprocessor work while it waits. Two neighbours of a row are one word in
-                    there; their magnitudes are compared as a pair (max.u16x2), which halves the
-                    search for maxima
-    _mx_kernel      any type and alignment, by loads. For q0 the tile is loaded again, from the
-                    first-level cache, with 16 columns of one row per thread
+A thread holds 32 rows x C columns: the blocks along the columns lie within it, so their maxima need
+no other thread. The transposed tile leaves as kernels.cast.hopper.tiles says. It comes to shared
+memory by the tensor memory unit: no load holds registers, and both casts read what is there. One
+tile per program: others on the multiprocessor work while it waits. Two neighbours of a row are one
+word in there; their magnitudes are compared as a pair (max.u16x2), which halves the search for
+maxima.
 """
 
 from typing import Final
@@ -24,20 +21,17 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 from kernels.cast.hopper import tiles
-from kernels.cast.hopper.tiles import TileConfig, load_tile, start_transposed_store
+from kernels.cast.hopper.tiles import TileConfig, start_transposed_store
 from kernels.cast.tiles import Cast
-from kernels.common.fp8_scales import exponent_and_factor, magnitude
+from kernels.common.fp8_scales import exponent_and_factor
 from kernels.common.tiles import tile_at
 
 # On an H200 in us, at 8192^2 and 16384^2 bf16: along the columns 54.8 and 207 with 8 warps, 57.0
 # and 215 with 4. Both ways 80.9 and 326 in groups of 1 tile, 83.2 and 329 in groups of 4, 85.0 and
 # 337 with two columns per thread. Persistent programs, on another card, took 85.0 and 366 where one
 # tile per program took 83.8 and 334.
-BY_TMA: Final = TileConfig(columns_per_thread=2, num_warps=8, group=1)
-BY_TMA_BOTH: Final = TileConfig(columns_per_thread=4, num_warps=4, group=1)
-# By loads 59.2 and 228, both ways 88.9 and 354.
-BY_LOADS: Final = TileConfig(columns_per_thread=4, num_warps=8, group=4)
-BY_LOADS_BOTH: Final = TileConfig(columns_per_thread=4, num_warps=4, group=1)
+ALONG_COLUMNS: Final = TileConfig(columns_per_thread=2, num_warps=8, group=1)
+ALONG_BOTH: Final = TileConfig(columns_per_thread=4, num_warps=4, group=1)
 
 
 @gluon.jit
@@ -83,55 +77,6 @@ def _store_rows(cast, byte, q, scale, row, col, m, n, ROWS, COLS, EVEN: gl.const
     else:
         gl.store(at, cast, mask=(m < ROWS - row)[:, None] & (n < COLS - col)[None, :])
     _store_scales(scale, byte, row, col, ROWS, COLS, S, EVEN)
-
-
-@gluon.jit
-def _mx_kernel(
-    x,
-    q0,
-    scale0,
-    target,
-    scale1,
-    ROWS,
-    COLS,
-    STRIDE,
-    LARGEST: gl.constexpr,
-    CEIL: gl.constexpr,
-    BOTH: gl.constexpr,
-    EVEN: gl.constexpr,
-    CONFIG: gl.constexpr,
-):
-    """One tile per program. EVEN: no tile reaches beyond the matrix."""
-    BLOCK_M: gl.constexpr = CONFIG.rows
-    BLOCK_N: gl.constexpr = CONFIG.cols
-    C: gl.constexpr = CONFIG.columns_per_thread
-    WARPS: gl.constexpr = CONFIG.num_warps
-    tiles_m, tiles_n = gl.cdiv(ROWS, BLOCK_M), gl.cdiv(COLS, BLOCK_N)
-    down, right = tile_at(gl.program_id(0), tiles_m, tiles_n, CONFIG.group)
-    row, col = down * BLOCK_M, right * BLOCK_N
-    source = x + (row.to(gl.int64) * STRIDE + col)
-    m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, CONFIG.layout))
-    n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, CONFIG.layout))
-    values = load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, not BOTH)
-    blocks = gl.reshape(values.to(gl.float32), (WARPS, 32, BLOCK_N))
-    byte, factor = exponent_and_factor(gl.max(magnitude(blocks), 1), LARGEST, CEIL)
-    scaled = gl.reshape(blocks * gl.expand_dims(factor, 1), (BLOCK_M, BLOCK_N))
-    scaled = gl.convert_layout(scaled, CONFIG.layout, assert_trivial=True)
-    shared = gl.allocate_shared_memory(target.dtype, target.block_type.shape, target.layout)
-    start_transposed_store(scaled, shared, target, row, col, CONFIG)
-    tma.store_wait(0)
-    _store_column_scales(scale1, byte, row, col, ROWS, COLS, EVEN)
-    if BOTH:
-        # two threads share a block of 32 columns
-        R: gl.constexpr = gl.BlockedLayout([1, 16], [32 // (2 * C), 2 * C], [WARPS, 1], [1, 0])
-        m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, R))
-        n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, R))
-        values = load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, True)
-        blocks = gl.reshape(values.to(gl.float32), (BLOCK_M, C, 32))
-        byte, factor = exponent_and_factor(gl.max(magnitude(blocks), 2), LARGEST, CEIL)
-        scaled = gl.reshape(blocks * gl.expand_dims(factor, 2), (BLOCK_M, BLOCK_N))
-        cast = gl.convert_layout(scaled.to(q0.dtype.element_ty), R, assert_trivial=True)
-        _store_rows(cast, byte, q0, scale0, row, col, m, n, ROWS, COLS, EVEN)
 
 
 @gluon.jit
@@ -221,12 +166,7 @@ def _tiles_kernel(
 
 
 def fits(x: torch.Tensor) -> bool:
-    """Whether x's GPU and shape allow either kernel; offsets along both dimensions are 32 bit."""
-    return tiles.fits(x) and (fits_tma(x) or max(x.shape) < 1 << 22)
-
-
-def fits_tma(x: torch.Tensor) -> bool:
-    """Whether the tensor memory unit can load tiles of x: bf16 in units of 16 bytes.
+    """Whether x is for this kernel: on such a GPU, bf16 in units of 16 bytes.
 
     Rows may lie apart, as in a column of a matrix, but not over each other. The stride along a row
     of one column may be anything; the tensor memory unit wants 1.
@@ -240,35 +180,18 @@ def cast(
     x: torch.Tensor, by_rows: Cast | None, by_columns: Cast, *, largest: float, ceil: bool
 ) -> None:
     """Fill (q [cols, rows], scale as bytes), and unless it is None (q [rows, cols], scale)."""
-    rows, cols = x.shape
     q0, scale0 = by_rows or (None, None)
     q1, scale1 = by_columns
-    both = by_rows is not None
-    how = {"LARGEST": largest, "CEIL": ceil, "BOTH": both}
-    if fits_tma(x):
-        config = BY_TMA_BOTH if both else BY_TMA
-        _tiles_kernel[config.grid(x)](
-            config.source_descriptor(x),
-            q0,
-            scale0,
-            config.transposed_descriptor(q1),
-            scale1,
-            rows,
-            cols,
-            **how,
-            **config.constants(x),
-        )
-    else:
-        config = BY_LOADS_BOTH if both else BY_LOADS
-        _mx_kernel[config.grid(x)](
-            x,
-            q0,
-            scale0,
-            config.transposed_descriptor(q1),
-            scale1,
-            rows,
-            cols,
-            x.stride(0),
-            **how,
-            **config.constants(x),
-        )
+    config = ALONG_COLUMNS if by_rows is None else ALONG_BOTH
+    _tiles_kernel[config.grid(x)](
+        config.source_descriptor(x),
+        q0,
+        scale0,
+        config.transposed_descriptor(q1),
+        scale1,
+        *x.shape,
+        LARGEST=largest,
+        CEIL=ceil,
+        BOTH=by_rows is not None,
+        **config.constants(x),
+    )

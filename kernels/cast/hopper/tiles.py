@@ -21,7 +21,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.common.architecture import has_tensor_memory_unit
-from kernels.common.constants import KernelConstants
+from kernels.common.tiles import KernelConstants
 
 # Offsets within a tile are 32 bit: from row to row of x and of q, and of scales of q transposed.
 _MOST_STRIDE = 1 << 22

@@ -4,8 +4,7 @@
 
 A program has warps that fetch (kernels.gemm.hopper.pipeline) and two warpgroups that take its tiles
 of 128 x 128 in turns. So one scales and stores a tile while the other keeps the matrix unit busy.
-In kernels.gemm.hopper.cooperative both share a tile and end it together, which costs most where K
-is short.
+Warpgroups that share a tile end it together, which costs most where K is short.
 
 The warpgroups sum in turns: one begins when the other has seen the last stage of its own tile. A
 barrier tells a phase from the next one only, so a warpgroup that waited for stages further ahead

@@ -2,20 +2,21 @@
 
     C[M,N] bf16 as in kernels.gemm.blockwise: A scaled per 1 x 128, B per 128 x 128 or 1 x 128
 
-As in kernels.gemm.hopper.cooperative warps fetch through a ring of stages, and warpgroups share a
-tile. In addition
+Warps fetch through a ring of stages (kernels.gemm.hopper.pipeline), and two or three warpgroups
+share a tile. Plain Triton waits with all its warps while sums are scaled; here
+
+    one warpgroup scales and adds while the others keep the matrix unit busy
 
     scales per 1 x 128 come through the tensor memory unit: a warpgroup that reads them from global
     memory waits for them in every step. They have to lie in aligned columns
-    (kernels.common.fp8_scales.lies_in_aligned_columns)
+    (kernels.common.fp8_scales.in_aligned_columns)
 
     three warpgroups may share a tile (192 x 128), or a warpgroup may have two parts of 64 x 128
     beside each other (128 x 256), so that a fetched byte serves more products. The fetching warps
     are the default partition: all multiplying warpgroups then have the same registers, with which
     none spills
 
-The sums of one part and 128 columns of K leave the matrix unit, are scaled and added to a total
-while the other warpgroups multiply.
+The sums of one part and 128 columns of K leave the matrix unit, are scaled and added to a total.
 """
 
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
+from kernels.common.fp8_scales import in_aligned_columns
 from kernels.common.tiles import tile_at
 from kernels.gemm import rule
 from kernels.gemm.hopper.pipeline import (
@@ -82,8 +84,8 @@ class StagedScalesConfig:
 
 
 # B scaled per 128 x 128. Of torch's product over six shapes 0.86 and 0.94, the better one of each
-# shape 0.96; 128 x 128 by kernels.gemm.hopper.cooperative 0.84, of two parts one above the other
-# (256 x 128) 0.92.
+# shape 0.96; 128 x 128 with scales that a warpgroup reads itself 0.84, of two parts one above the
+# other (256 x 128) 0.92.
 SQUARES: Final = (
     StagedScalesConfig(**rule.STAGED_SQUARES[0]._asdict(), stages=4, registers=152, group=6),
     StagedScalesConfig(**rule.STAGED_SQUARES[1]._asdict(), stages=4),
@@ -287,11 +289,9 @@ def _staged_scales_kernel(
 
 
 def launch(product: Product, config: StagedScalesConfig, *, rows_b: bool) -> None:
-    """Fill C; scales per 1 x 128 lie in aligned columns.
-
-    rows_b: scale_b is per 1 x 128, too.
-    """
-    scale_a, scale_b = product.scale_a, product.scale_b
+    """Fill C, of scales per 1 x 128 that may lie anyhow. rows_b: scale_b is per 1 x 128, too."""
+    scale_a = in_aligned_columns(product.scale_a)
+    scale_b = in_aligned_columns(product.scale_b) if rows_b else product.scale_b
     _staged_scales_kernel[product.grid(config.m, config.n)](
         box_descriptor(product.a, PART_ROWS.value, STEP.value),
         box_descriptor(product.b, PART_COLUMNS.value, STEP.value),

@@ -11,7 +11,7 @@ that the end is linear in i and either the first or the last piece decides:
     overlapped   t = start + max(product, arrival of the last + product of one piece)
 
 start: what nothing overlaps: the two barriers of the ranks and the launch of the copies, which is
-the latency of an all-gather by symmetric memory. kernels.gather.model, by which our kernel chooses
+the latency of an all-gather by symmetric memory. kernels.gather.plans, by which our kernel chooses
 its plan, follows every tile. This equation is its limit for tiles much smaller than a piece.
 
 symm_mem_fused  r = world size * chunks per shard. Each chunk beyond the first of a shard costs the

@@ -46,6 +46,7 @@ from roofcal.ops.gemm.model import (
 from roofcal.ops.gemm.spec import PROBE
 from roofcal.ops.gemm.tiles import (
     FAMILIES,
+    GONE_KERNEL,
     PackedFamily,
     Shapes,
     TileChoices,
@@ -53,12 +54,13 @@ from roofcal.ops.gemm.tiles import (
     least_work,
 )
 
+# recipe -> the families of our kernels today, and of those with GONE_KERNEL
 _OUR_FAMILIES: Final = {
-    "fp8_tensorwise": "ours_fast",
-    "fp8_axiswise": "ours_fast",
-    "fp8_tensorwise_slow_accum": "ours_slow",
-    "fp8_axiswise_slow_accum": "ours_slow",
-    "fp8_blockwise_128x128": "ours_blocks",
+    "fp8_tensorwise": ("ours_fast", "ours_fast"),
+    "fp8_axiswise": ("ours_fast", "ours_fast"),
+    "fp8_tensorwise_slow_accum": ("ours_slow_plain", "ours_slow"),
+    "fp8_axiswise_slow_accum": ("ours_slow_plain", "ours_slow"),
+    "fp8_blockwise_128x128": ("ours_blocks_staged", "ours_blocks"),
 }
 # nvjet_sm90_qqtst_192x128_128x5_2x1_v_bz_TNT: tiles of 192 x 128
 _TILE_IN_NAME: Final = re.compile(r"nvjet_\w+?_(\d+)x(\d+)_\d+x\d+_")
@@ -180,14 +182,18 @@ class Products(Problem):
     def families(self) -> Sequence[str]:
         """Of tiles.
 
-        Our kernels may also have the tiles of their rule; which one holds follows from the recipe.
-        Where the names of a library's kernels show their tiles, families that contradict them are
-        left out: another tile where all are alike, or a split of K where none or some have one.
+        Our kernels may also have the tiles of their rule; which one holds follows from the recipe,
+        and from whether a kernel ran that is gone. Where the names of a library's kernels show
+        their tiles, families that contradict them are left out: another tile where all are alike,
+        or a split of K where none or some have one.
         """
         pairs = {(probe.point.provider, probe.point.recipe) for probe in self.probes}
-        own = [family for recipe, family in _OUR_FAMILIES.items() if ("triton", recipe) in pairs]
         tiled = {name: family for name, family in FAMILIES.items() if family.tiles}
         names = [" ".join(probe.measurement.kernel_names) for probe in self.probes]
+        is_old = any(GONE_KERNEL in name for name in names)
+        own = [
+            pair[is_old] for recipe, pair in _OUR_FAMILIES.items() if ("triton", recipe) in pairs
+        ]
         tiles = {(int(m[1]), int(m[2])) for name in names if (m := _TILE_IN_NAME.search(name))}
         if tiles:
             splits = any("splitK" in name for name in names)

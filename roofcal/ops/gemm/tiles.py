@@ -35,7 +35,7 @@ class TileFamily:
 
     overlaps: whether a unit overlaps its tiles, the exponent o = 2 of the equation
     crowds: whether few rows leave tiles empty, see `empty` in the equation
-    rule: of our kernels, by which a shape has one tile and split (kernels/gemm/rule.py)
+    rule: of RULES, by which a shape has one tile and split in our kernels
     """
 
     tiles: tuple[tuple[int, int], ...] = ()
@@ -56,6 +56,22 @@ class PackedFamily(TileFamily):
 
     constants: tuple[str, ...]
 
+
+def _chosen_beside(name: str, tile: gemm_rule.Tile) -> gemm_rule.Choices:
+    tiles, few_rows = gemm_rule.TILES[name]
+    return (*tiles, tile), few_rows
+
+
+# What our kernels choose from, by kernels/gemm/rule.py. Records until 2026-11-27 may name a kernel
+# that is gone: "slow" and "blocks" have its tile, too.
+GONE_KERNEL: Final = "_cooperative_kernel"
+RULES: Final[dict[str, gemm_rule.Choices]] = {
+    "fast": gemm_rule.TILES["fast"],
+    "slow": _chosen_beside("slow", gemm_rule.Tile(128, 256, 1.32)),
+    "blocks": _chosen_beside("blocks", gemm_rule.Tile(128, 128, 1.57)),
+    "slow_plain": gemm_rule.TILES["slow"],
+    "blocks_staged": gemm_rule.TILES["blocks"],
+}
 
 _PACKED: Final = (
     "launch_s",
@@ -83,6 +99,8 @@ FAMILIES: Final[dict[str, TileFamily]] = {
     "packed": PackedFamily(constants=_APART),
     "packed_far": PackedFamily(constants=(*_APART, *_FAR)),
     "packed_stores": PackedFamily(constants=(*_APART, "update_bytes_per_s")),
+    "ours_slow_plain": TileFamily(rule="slow_plain"),
+    "ours_blocks_staged": TileFamily(rule="blocks_staged"),
 }
 
 
@@ -142,7 +160,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
     width = BITS[GEMM_RECIPES[recipe].a.dtype] / 8
     flops, dram = least_work(recipe, m, n, k)
     alignment = row_alignment_bytes(recipe, n, k)
-    rule = FAMILIES[family].rule
+    rule = RULES.get(FAMILIES[family].rule)
     rows, cols, splits = (
         gemm_rule.chosen_tiles(rule, m, n, k, compute_units) if rule else _tile_choices(family)
     )

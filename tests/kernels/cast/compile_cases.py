@@ -117,10 +117,6 @@ def _tensorwise(types: CastTypes) -> Iterator[tuple[str, Case]]:
         cut = {"BLOCK": config.block, "STEPS": config.steps, "MOST_PARTIALS": partials}
         constants = flat | cut | {"GIVEN": given}
         yield name, types.case(tensorwise._cast_kernel, config.num_warps, constants)
-    one = tensorwise.ONE_PROGRAM
-    for name, strided in (("few", False), ("few_apart", True)):
-        constants = {"STRIDED": strided, "BLOCK": one.block}
-        yield name, types.case(tensorwise._few_kernel, one.num_warps, constants)
 
 
 def _rows(types: CastTypes) -> Iterator[tuple[str, Case]]:
@@ -217,7 +213,8 @@ def _blocks(types: CastTypes) -> Iterator[tuple[str, Case]]:
                 _transposed(types, blocks.ALONG_BOTH, how, more, both=True),
             )
         if size == MX_BLOCK and types.target == "e4m3":
-            yield from _hopper_mx(types, scales)
+            if types.source == "bf16":
+                yield from _hopper_mx(types, scales)
             small, few = blocks.SMALL_TRANSPOSED, blocks.FEW_ROWS_TRANSPOSED
             yield f"blocks_{scales}_small_dim1", _transposed(types, small, how, more)
             yield f"blocks_{scales}_small_both", _transposed(types, small, how, more, both=True)
@@ -274,28 +271,18 @@ def _transposed(
 
 def _hopper_mx(types: CastTypes, rounding: str) -> Iterator[tuple[str, Case]]:
     for both, even in itertools.product((False, True), (True, False)):
-        name = f"mx_{rounding}{'_both' if both else ''}{'' if even else '_ragged'}"
+        name = f"tiles_mx_{rounding}{'_both' if both else ''}{'' if even else '_ragged'}"
         constants = {
             "CEIL": rounding == "ceil",
             "BOTH": both,
             "EVEN": even,
             **({} if both else dict.fromkeys(("q0", "scale0"))),
         }
-        scales = dict.fromkeys(("scale0", "scale1"), "*u8")
-        config = hopper_mx.BY_LOADS_BOTH if both else hopper_mx.BY_LOADS
-        without = () if both else ("shared.b8",)
-        case = types.hopper_case(
-            hopper_mx._mx_kernel, config, constants, types=scales, without=without, wide=both
-        )
-        yield f"hopper_{name}", case
-        if types.source == "bf16":
-            config = hopper_mx.BY_TMA_BOTH if both else hopper_mx.BY_TMA
-            block = [config.rows, config.cols]
-            scales |= {"x": f"tensordesc<bf16{block},{config.source_layout!r}>"}
-            case = types.hopper_case(
-                hopper_mx._tiles_kernel, config, constants, types=scales, wide=both
-            )
-            yield f"tiles_{name}", case
+        config = hopper_mx.ALONG_BOTH if both else hopper_mx.ALONG_COLUMNS
+        source = f"tensordesc<bf16{[config.rows, config.cols]},{config.source_layout!r}>"
+        kinds = {"x": source, "scale0": "*u8", "scale1": "*u8"}
+        case = types.hopper_case(hopper_mx._tiles_kernel, config, constants, types=kinds, wide=both)
+        yield name, case
 
 
 def _fused(types: CastTypes) -> Iterator[tuple[str, Case]]:

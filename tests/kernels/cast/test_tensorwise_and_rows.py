@@ -1,6 +1,5 @@
 """Casts with one scale, and with one per row, to the bit, in the interpreter or on the GPU."""
 
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -33,17 +32,9 @@ def check_rowwise(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
     assert_all_equal(rows.rowwise_dim0(x, dtype), rowwise(x, dtype))
 
 
-def check_two_kernels(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    """Tensorwise, by the kernels of what is too large for one program."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tensorwise, "ONE_PROGRAM", replace(tensorwise.ONE_PROGRAM, block=0))
-        check_tensorwise(x, dtype)
-
-
 class TestEveryCast(EveryCast):
     checks: ClassVar = {
         "tensorwise": check_tensorwise,
-        "two_kernels": check_two_kernels,
         "rowwise": check_rowwise,
     }
     ragged_shapes = SHAPES

@@ -10,20 +10,11 @@ import torch
 from kernels.cast.both_ways import blockwise_1x128_both
 from kernels.common import architecture
 from kernels.common.architecture import ARCHITECTURES, SHARED_MEMORY_LIMIT
+from tests.kernels.on_gpus import OnGpu
 
 
 def test_every_architecture_has_a_limit_of_shared_memory() -> None:
     assert set(SHARED_MEMORY_LIMIT) == set(ARCHITECTURES)
-
-
-class OnGpu:
-    """A tensor of a GPU, as far as questions about its architecture go."""
-
-    is_cuda = True
-    device = torch.device("cuda:0")
-
-    def get_device(self) -> int:
-        return 0
 
 
 QUESTIONS = ("has_ptx", "is_hopper", "has_tensor_memory_unit", "lacks_e4m3")
@@ -46,6 +37,21 @@ def test_a_compute_capability_says_what_a_gpu_has(
     monkeypatch.setattr(torch.version, "hip", None)
     x: Any = OnGpu()
     assert tuple(getattr(architecture, question)(x) for question in QUESTIONS) == answers
+
+
+@pytest.mark.parametrize(
+    ("capability", "shared_bytes", "large"),
+    [((8, 0), 232448, False), ((9, 0), 232448, True), ((12, 0), 101376, False)],
+)
+def test_large_tiles_need_a_tensor_memory_unit_and_shared_memory(
+    capability: tuple[int, int], shared_bytes: int, large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(architecture, "shared_memory_bytes", lambda _: shared_bytes)
+    x: Any = OnGpu()
+    assert architecture.has_large_tiles(x) == large
+    assert architecture.has_large_tiles(torch.zeros(1))
 
 
 def test_amd_gpus_have_no_compute_capability(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """What is refused before anything runs."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -10,6 +12,7 @@ from kernels.common.checks import (
     check_scale_values,
     largest_fp8_value,
 )
+from tests.kernels.on_gpus import OnGpu, TensorOnGpu1
 
 
 def test_a_row_or_column_of_any_stride_is_a_matrix(device: torch.device) -> None:
@@ -23,14 +26,10 @@ def test_gaps_in_a_row_are_refused_with_the_way_out(device: torch.device) -> Non
         check_matrix(torch.zeros(8, 8, device=device)[:, ::2])
 
 
-class OnGpu1(torch.Tensor):
-    """A matrix that says that it lies on the second GPU."""
+class OnGpu1(TensorOnGpu1):
+    """One that is compared with where others lie."""
 
-    is_cuda = True
     device = torch.device("cuda:1")
-
-    def get_device(self) -> int:
-        return 1
 
 
 def test_a_tensor_on_the_cpu_is_refused_where_there_is_a_gpu(
@@ -58,12 +57,9 @@ def test_a_given_scale_is_refused_by_its_value(wrong: float, device: torch.devic
 
 
 def test_a_gpu_without_e4m3_is_named(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
-    class OnGpu:
-        is_cuda = True
-        device = torch.device("cuda:0")
-
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
     monkeypatch.setattr(torch.version, "hip", None)
+    x: Any = OnGpu()
     with pytest.raises(ValueError, match=r"wanted float8_e5m2, got float8_e4m3fn.* 8\.0 lacks"):
-        largest_fp8_value(torch.float8_e4m3fn, OnGpu())  # type: ignore[arg-type]
-    assert largest_fp8_value(torch.float8_e5m2, OnGpu()) == 57344.0  # type: ignore[arg-type]
+        largest_fp8_value(torch.float8_e4m3fn, x)
+    assert largest_fp8_value(torch.float8_e5m2, x) == 57344.0

@@ -17,6 +17,7 @@ from kernels.common import architecture, replay
 from kernels.common.counters import zeroed_counters
 from kernels.common.operators import traced_as
 from kernels.gemm import axiswise
+from tests.kernels.on_gpus import TensorOnGpu1
 from tests.paths import ROOT
 
 
@@ -167,15 +168,6 @@ def test_memory_that_was_zeroed_is_zeroed_again(monkeypatch: pytest.MonkeyPatch)
             x.fill_(7)  # what the next call may get
 
 
-class OnGpu1(torch.Tensor):
-    """A tensor that says that it lies on the second GPU."""
-
-    is_cuda = True
-
-    def get_device(self) -> int:
-        return 1
-
-
 def test_a_replay_runs_on_the_gpu_of_its_input_and_another_limit_is_recorded_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -207,8 +199,8 @@ def test_a_replay_runs_on_the_gpu_of_its_input_and_another_limit_is_recorded_ane
 
     launched = traced_as(new)(replay.replayed(new))
     for _ in range(3):
-        launched(torch.ones(3).as_subclass(OnGpu1))
+        launched(torch.ones(3).as_subclass(TensorOnGpu1))
     assert (calls, asked, current) == ([1], [1, 1], [0])
     monkeypatch.setattr(architecture, "_limit", 24)
-    launched(torch.ones(3).as_subclass(OnGpu1))
+    launched(torch.ones(3).as_subclass(TensorOnGpu1))
     assert calls == [1, 1]

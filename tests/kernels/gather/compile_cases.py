@@ -1,6 +1,9 @@
 """Products that follow arrival, compiled ahead of time: every tile, and the kernel of a turn."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
 
 from kernels.common.architecture import (
     ARCHITECTURES,
@@ -8,59 +11,47 @@ from kernels.common.architecture import (
     WITHOUT_TENSOR_MEMORY_UNIT,
     Architecture,
 )
-from kernels.gather import configs as gather_configs
-from kernels.gather import flags, product
-from kernels.gather.configs import FLAG_SPACING
+from kernels.gather import flags, plans, product
 from kernels.gemm.rule import GemmConfig
-from tests.kernels.compile_case import Case
-from tests.kernels.gemm.compile_cases import LARGE, plain_case, tile_descriptors
+from tests.kernels.compile_case import Case, launched, on_gpu
+from tests.kernels.gemm.compile_cases import LARGE, product_case
 
 SMALLER = tuple(arch for arch in ARCHITECTURES if arch not in LARGE)
 PORTABLE = tuple(WITHOUT_TENSOR_MEMORY_UNIT)  # they wait by atomics
 ASYNC = tuple(arch for arch in SMALLER if arch not in PORTABLE)
-SIZES = ("SHARD", "N", "K", "RANK", "WORLD", "CHUNKS", "TILES_EACH")
+SHARD, N, K = 256, 512, 1024
 
 
 def gather_cases() -> Iterator[tuple[str, Case]]:
-    yield from _products(gather_configs.WIDE, "bf16", LARGE)
-    yield from _products(gather_configs.WIDE[:1], "fp16", LARGE)
-    yield from _products(gather_configs.NARROW, "fp8e4nv", LARGE)
+    yield from _products(plans.WIDE, torch.bfloat16, LARGE)
+    yield from _products(plans.WIDE[:1], torch.float16, LARGE)
+    yield from _products(plans.NARROW, torch.float8_e4m3fn, LARGE)
     for gpus in (PORTABLE, ASYNC):
         with_e4m3 = tuple(arch for arch in gpus if arch not in WITHOUT_E4M3)
-        yield from _products(gather_configs.SMALL, "bf16", gpus)
-        yield from _products(gather_configs.SMALL, "fp8e4nv", with_e4m3)
-    yield "begin_turn", _begin()
+        yield from _products(plans.SMALL, torch.bfloat16, gpus)
+        yield from _products(plans.SMALL, torch.float8_e4m3fn, with_e4m3)
+    state, here, addresses = words(2), words(2, 4, 32), on_gpu(torch.int64, 2)
+    begin = partial(flags.begin, state, here, here, addresses, buffer=0, rank=0, chunks=4)
+    yield "begin_turn", launched(begin, wide=False)
+
+
+def words(*size: int) -> torch.Tensor:
+    return on_gpu(torch.int32, *size)
 
 
 def _products(
-    table: Sequence[GemmConfig], kind: str, gpus: tuple[Architecture, ...]
+    table: Sequence[GemmConfig], dtype: torch.dtype, gpus: tuple[Architecture, ...]
 ) -> Iterator[tuple[str, Case]]:
-    kernel, scaled = product._gathered_kernel, kind == "fp8e4nv"
-    scales = ("scale_a", "scale_b")
+    kind = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float8_e4m3fn: "fp8e4nv"}[dtype]
     for config in table:
-        descriptors = tile_descriptors(config, (kind, kind), names=("a", "w"))
-        descriptors |= dict.fromkeys(("flags", "state"), "*i32") | dict.fromkeys(SIZES, "i32")
-        constants = {
-            **({} if scaled else dict.fromkeys(scales)),
-            "SPACING": FLAG_SPACING,
-            "SCALED": scaled,
-            "WIDEN": False,
-            "PTX": not set(gpus) & set(PORTABLE),
-        }
-        case = plain_case(kernel, config, descriptors, constants, gpus)
+        a, w, c = on_gpu(dtype, 2 * SHARD, K), on_gpu(dtype, N, K), on_gpu(torch.bfloat16, 512, N)
+        scales = (on_gpu(torch.float32, 2 * SHARD), on_gpu(torch.float32, N))
+        launch = partial(
+            product.launch,
+            *(a, w, c, scales if dtype.itemsize == 1 else None, words(2, 1, 32), words(2)),
+            *(plans.chunks_of(SHARD, config.m, 1), config),
+            rank=0,
+        )
+        capability = (8, 0) if set(gpus) & set(PORTABLE) else (9, 0)
+        case = product_case(launch, gpus, capability=capability)
         yield f"gathered_{kind}_{config.m}x{config.n}x{config.k}_{gpus[0]}", case
-
-
-def _begin() -> Case:
-    numbers = ("BUFFER", "RANK", "WORLD", "CHUNKS")
-    return Case(
-        kernel=flags._begin_kernel,
-        signature={
-            **dict.fromkeys(("state", "flags", "finished"), "*i32"),
-            "finished_of_peers": "*i64",
-            **dict.fromkeys(numbers, "i32"),
-        },
-        constants={"SPACING": FLAG_SPACING},
-        num_warps=1,
-        wide=False,
-    )

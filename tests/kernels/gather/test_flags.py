@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernels.gather import flags as arrival_flags
-from kernels.gather.configs import FLAG_SPACING
+from kernels.gather.flags import FLAG_SPACING
 
 WORLD, CHUNKS, RANK = 3, 2, 1
 

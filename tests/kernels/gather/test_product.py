@@ -7,9 +7,10 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.gather import configs as all_gather_configs
+from kernels.gather import plans
 from kernels.gather import product as gathered_matmul
-from kernels.gather.configs import FLAG_SPACING, chunks_of
+from kernels.gather.flags import FLAG_SPACING
+from kernels.gather.plans import chunks_of
 from kernels.gemm.rule import GemmConfig
 from tests.kernels.gemm.gemm_reference import assert_close, product, random_scales
 
@@ -63,13 +64,13 @@ def test_any_number_of_chunks(chunks: int, shard: int, device: torch.device) -> 
     gathered((shard, 40, 32), 2, BF16, device, (1, chunks, SMALL))
 
 
-@pytest.mark.parametrize("config", all_gather_configs.WIDE + all_gather_configs.SMALL)
+@pytest.mark.parametrize("config", plans.WIDE + plans.SMALL)
 def test_every_config_is_right(config: GemmConfig, device: torch.device) -> None:
     shape = (config.m + 8, config.n + 8, config.k + 16)
     gathered(shape, 2, BF16, device, (1, 2, config))
 
 
-@pytest.mark.parametrize("config", all_gather_configs.NARROW)
+@pytest.mark.parametrize("config", plans.NARROW)
 def test_every_config_of_fp8_is_right(config: GemmConfig, device: torch.device) -> None:
     shape = (config.m + 8, config.n + 8, config.k + 16)
     gathered(shape, 2, E4M3, device, (0, 2, config))

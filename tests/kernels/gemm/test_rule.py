@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.common import architecture
 from kernels.common.fp8_scales import new_block_scales
 from kernels.gemm import axiswise, blockwise
 from kernels.gemm.hopper.pingpong import PingpongConfig
@@ -98,25 +97,3 @@ def test_a_product_of_blocks_gets(
 def test_sizes_that_no_kernel_takes_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(AssertionError):
         replace(FAST[0], **wrong)  # type: ignore[arg-type]
-
-
-class OnGpu:
-    """A tensor of a GPU, as far as questions about its architecture go."""
-
-    is_cuda = True
-    device = torch.device("cuda:0")
-
-
-@pytest.mark.parametrize(
-    ("capability", "shared_bytes", "large"),
-    [((8, 0), 232448, False), ((9, 0), 232448, True), ((12, 0), 101376, False)],
-)
-def test_large_tiles_need_a_tensor_memory_unit_and_shared_memory(
-    capability: tuple[int, int], shared_bytes: int, large: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
-    monkeypatch.setattr(torch.version, "hip", None)
-    monkeypatch.setattr(architecture, "shared_memory_bytes", lambda _: shared_bytes)
-    x: Any = OnGpu()
-    assert architecture.has_large_tiles(x) == large
-    assert architecture.has_large_tiles(torch.zeros(1))

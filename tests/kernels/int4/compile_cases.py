@@ -3,20 +3,13 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import torch
-import triton.language as tl
 
 from kernels.common.architecture import ARCHITECTURES
-from kernels.int4 import direct, plain, specialised, staged
-from kernels.int4.constants import (
-    DirectConstants,
-    PlainConstants,
-    SpecialisedConstants,
-    StagedConstants,
-)
-from kernels.int4.operands import activations_descriptor, scales_descriptor, words_descriptor
+from kernels.int4 import gemm
 from kernels.int4.rule import (
     CHAINED_LAUNCHES,
     INT4_PLAIN,
@@ -26,10 +19,8 @@ from kernels.int4.rule import (
     Int4Config,
     Int4DirectConfig,
     Int4PlainConfig,
-    Int4StagedConfig,
-    WeightSizes,
 )
-from tests.kernels.compile_case import Case
+from tests.kernels.compile_case import Case, launched, on_gpu
 from tests.kernels.int4.int4_cases import weights_without_memory
 
 ROWS: Final = 3584
@@ -41,8 +32,7 @@ KINDS: Final = (
     *((128, True, "bf16"), (64, True, "fp16"), (32, True, "bf16")),
 )
 TORCH: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
-POINTERS: Final = ("packed", "words", "scales", "zeros", "x", "out", "partials", "counters")
-SIZES: Final = ("ROWS", "TOKENS", "UNITS", "TILES", "GROUPS", "UNITS_PER_SPLIT")
+TOKENS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,69 +94,15 @@ def _without_cut(config: Int4Config) -> Int4Config:
 
 
 def _case(case: Int4Case) -> Case:
-    config = case.config
-    weights = WeightSizes(rows=ROWS, k=case.k, group=case.group, zeros=case.zeros or None)
-    kernel: Any
-    descriptors: dict[str, str] = {}
-    if isinstance(config, Int4PlainConfig):
-        kernel = plain._int4_plain_kernel
-        multiply = {"bf16": tl.bfloat16, "fp16": tl.float16}[case.dtype]
-        constants: dict[str, Any] = {"MULTIPLY": multiply}
-        constants["C"] = PlainConstants.of(config, weights)
-    elif isinstance(config, Int4DirectConfig):
-        kernel = direct._int4_direct_kernel
-        constants = {"C": DirectConstants.of(config, weights, TORCH[case.dtype])}
-    elif isinstance(config, Int4StagedConfig):
-        kernel = staged._int4_staged_kernel
-        c = StagedConstants.of(config, weights)
-        boxes = (c.unroll * c.slices, c.token_tile, c.slice_columns)
-        descriptors = _descriptors(case, (c.unroll, c.rows), boxes)
-        constants = {"C": c}
-    else:
-        kernel = specialised._int4_specialised_kernel
-        specialised_constants = SpecialisedConstants.of(config, weights)
-        rows = specialised_constants.box_rows
-        descriptors = _descriptors(case, (1, rows), (2, config.token_tile, 64))
-        descriptors |= _scale_descriptors(case, rows)
-        constants = {"C": specialised_constants}
-    if not isinstance(config, Int4PlainConfig):
-        constants["CHAINED"] = case.chained
-    types = dict.fromkeys(POINTERS, "*" + case.dtype) | dict.fromkeys(SIZES, "i32") | descriptors
-    types |= {
-        "packed": "*u8",
-        "words": "*i32",
-        "partials": "*fp32",
-        "counters": "*i32",
-    }
-    return Case(
-        kernel=kernel,
-        signature={name: types[name] for name in kernel.arg_names if name in types},
-        constants=constants,
-        num_warps=config.num_warps,
-        architectures=ARCHITECTURES if isinstance(config, Int4PlainConfig) else (90,),
+    config, dtype = case.config, TORCH[case.dtype]
+    weights = weights_without_memory(ROWS, case.k, case.group, zeros=case.zeros, dtype=dtype)
+    x, out = on_gpu(dtype, TOKENS, case.k), on_gpu(dtype, TOKENS, ROWS)
+    counters = on_gpu(torch.int32, 1024)
+    is_plain = isinstance(config, Int4PlainConfig)
+    return launched(
+        partial(gemm._launch, config, x, weights, out, counters, case.chained),
+        architectures=ARCHITECTURES if is_plain else (90,),
         wide=False,
         odd=("TOKENS",),  # any number of them
-        gluon=not isinstance(config, Int4PlainConfig),
         matrix="any",
     )
-
-
-def _descriptors(
-    case: Int4Case, words: tuple[int, int], activations: tuple[int, int, int]
-) -> dict[str, str]:
-    """Types of the descriptors of such boxes, from descriptors of tensors without memory."""
-    weights = weights_without_memory(ROWS, case.k, case.group, zeros=case.zeros)
-    x = torch.empty(64, case.k, dtype=TORCH[case.dtype], device="meta")
-    wd = words_descriptor(weights.packed, *words)
-    xd = activations_descriptor(x, *activations)
-    return {
-        "wd": f"tensordesc<u8{wd.block_shape},{wd.layout!r}>",
-        "xd": f"tensordesc<{case.dtype}{xd.block_shape},{xd.layout!r}>",
-    }
-
-
-def _scale_descriptors(case: Int4Case, rows: int) -> dict[str, str]:
-    """Types of the descriptors of scales and zeros for boxes of so many rows."""
-    weights = weights_without_memory(ROWS, case.k, case.group, zeros=case.zeros)
-    sd = scales_descriptor(weights.scales, rows)
-    return dict.fromkeys(("sd", "zd"), f"tensordesc<{case.dtype}{sd.block_shape},{sd.layout!r}>")

@@ -13,6 +13,7 @@ from kernels.int4.constants import SpecialisedConstants
 from kernels.int4.gemm import default_config, int4_gemm, int4_gemm_reference
 from kernels.int4.packing import Int4Weights, pack, quantise
 from kernels.int4.rule import (
+    INT4_PLAIN,
     RULES,
     Int4Config,
     Int4DirectConfig,
@@ -85,6 +86,25 @@ def test_an_infinite_activation_gives_no_finite_number(value: float, device: tor
     finite = int4_gemm(x, w).isfinite()
     assert finite[[0, 1, 3]].all()
     assert not finite[2].any()
+
+
+def plain_error(config: Int4PlainConfig, tokens: int, device: torch.device) -> float:
+    """Relative error of a product of weights with groups of 32 and zero points."""
+    w = weights(100, 384, 32, device, zeros=True)
+    x = activations(tokens, 384, device)
+    return error(int4_gemm(x, w, config=config), x, w)
+
+
+@pytest.mark.parametrize("config", INT4_PLAIN)
+def test_the_configurations_of_plain_triton_are_right(
+    config: Int4PlainConfig, device: torch.device
+) -> None:
+    assert plain_error(config, 20, device) < 8e-3
+
+
+@pytest.mark.parametrize("split", [2, 3, 4])
+def test_units_that_do_not_divide_by_the_splits(split: int, device: torch.device) -> None:
+    assert plain_error(replace(INT4_PLAIN[0], split=split), 5, device) < 8e-3
 
 
 def test_the_reference_is_the_product_with_the_dequantised_weights() -> None:

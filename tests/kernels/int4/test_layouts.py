@@ -1,11 +1,11 @@
 """Every element has a holder, and lanes hold what the kernels' comments say they hold."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 
 from kernels.int4 import layouts
-from tests.kernels.int4.linear_layouts import elements
 
 LAYOUTS = {
     "words": layouts.direct_words(8),
@@ -19,6 +19,32 @@ LAYOUTS = {
     "staged words 256": layouts.staged_words(256, 8),
     "staged scales": layouts.staged_scales(128, 4),
 }
+
+
+def place(bases: list[list[int]], number: int, rank: int) -> tuple[int, ...]:
+    """The coordinates that the set bits of `number` add up (by exclusive or) to."""
+    coordinates = [0] * rank
+    for bit, basis in enumerate(bases):
+        if number >> bit & 1:
+            coordinates = [a ^ b for a, b in zip(coordinates, basis, strict=True)]
+    return tuple(coordinates)
+
+
+def elements(layout: Any) -> dict[tuple[int, int, int], tuple[int, ...]]:
+    """(warp, lane, register) -> element."""
+    rank = len(layout.shape)
+    registers, lanes, warps = layout.reg_bases, layout.lane_bases, layout.warp_bases
+    element_at = {}
+    for warp, lane, register in product(
+        range(1 << len(warps)), range(1 << len(lanes)), range(1 << len(registers))
+    ):
+        parts = (
+            place(warps, warp, rank),
+            place(lanes, lane, rank),
+            place(registers, register, rank),
+        )
+        element_at[warp, lane, register] = tuple(a ^ b ^ c for a, b, c in zip(*parts, strict=True))
+    return element_at
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -11,7 +11,7 @@ import torch
 
 from kernels.common import counters as counters_of
 from kernels.int4 import gemm as int4
-from kernels.int4 import specialised, splits
+from kernels.int4 import hopper, specialised
 from kernels.int4.gemm import int4_gemm
 from kernels.int4.rule import (
     Int4Config,
@@ -29,7 +29,7 @@ SPECIALISED = Int4SpecialisedConfig(parts=4, part_rows=64, split=8, slots=6, tok
 
 
 def test_no_float_is_added_by_an_atomic() -> None:
-    for module in (splits, specialised):
+    for module in (hopper, specialised):
         calls = [
             n for n in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(n, ast.Call)
         ]

@@ -2,24 +2,15 @@
 
 from collections.abc import Iterator
 
-from kernels.streams import empty, memory
-from tests.kernels.compile_case import Case
+import torch
 
-TYPES = {"src": "*fp32", "dst": "*fp32", "partial": "*fp32", "value": "fp32", "COUNT": "i32"}
-KERNELS = {
-    "read_sum": (memory._read_sum_kernel, memory.READ),
-    "fill": (memory._fill_kernel, memory.FILL),
-    "copy": (memory._copy_kernel, memory.COPY),
-}
+from kernels.streams import memory
+from tests.kernels.compile_case import Case, launched, on_gpu
 
 
 def stream_cases() -> Iterator[tuple[str, Case]]:
-    for name, (kernel, config) in KERNELS.items():
-        case = Case(
-            kernel=kernel,
-            signature={k: v for k, v in TYPES.items() if k in kernel.arg_names},
-            constants={"BLOCK": config.block},
-            num_warps=config.num_warps,
-        )
-        yield name, case
-    yield "empty", Case(kernel=empty._empty_kernel, wide=False)
+    x = on_gpu(torch.float32, 1 << 20)
+    yield "read_sum", launched(lambda: memory.read_sum(x))
+    yield "fill", launched(lambda: memory.fill(x, 2.5))
+    yield "copy", launched(lambda: memory.copy(x, x))
+    yield "empty", launched(lambda: memory.empty(3), wide=False)

@@ -61,3 +61,9 @@ def test_a_gigabyte_and_a_bit_is_copied_whole() -> None:
     total = memory.read_sum(src).double().sum()
     reference = src.double().sum()
     assert abs(float(total - reference)) < 1e-3 * float(src.double().norm())
+
+
+def test_an_empty_launch_has_one_program_at_least() -> None:
+    memory.empty(3)
+    with pytest.raises(ValueError, match="at least one program, got 0"):
+        memory.empty(0)

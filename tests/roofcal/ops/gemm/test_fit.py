@@ -1,5 +1,6 @@
 """The fit of products: errors on probes left out, families by device, and a refusal of too few."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from roofcal.core.records import Ceiling
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.gemm.fit import Products, fit, products_of, sustained_constants
 from roofcal.ops.gemm.model import PLAIN_CONSTANTS
-from roofcal.ops.gemm.tiles import FAMILIES
+from roofcal.ops.gemm.tiles import FAMILIES, describe
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import (
     PACKED_TRUTH,
@@ -135,3 +136,36 @@ def test_families_that_contradict_the_names_of_kernels_are_left_out(tmp_path: Pa
     split = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_splitK_TNT"
     assert families(one, split) == ["any_tile_split_k", "medium_tile_split_k"]
     assert len(families("gemm")) == len([f for f in FAMILIES.values() if f.tiles])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "names", "family"),
+    [
+        ("fp8_axiswise", ("_gemm_kernel",), "ours_fast"),
+        ("fp8_blockwise_128x128", ("_blockwise_kernel", "_skinny_kernel"), "ours_blocks_staged"),
+        ("fp8_blockwise_128x128", ("_skinny_kernel", "_cooperative_kernel"), "ours_blocks"),
+        ("fp8_axiswise_slow_accum", ("_gemm_kernel",), "ours_slow_plain"),
+        ("fp8_axiswise_slow_accum", ("_gemm_kernel", "_cooperative_kernel"), "ours_slow"),
+    ],
+)
+def test_our_kernels_have_the_tiles_of_those_that_ran(
+    recipe: str, names: tuple[str, ...], family: str, tmp_path: Path
+) -> None:
+    made = read_probes(write_run(tmp_path), "probe_math")
+    probes = [
+        replace(
+            probe,
+            point=replace(probe.point, provider="triton", recipe=recipe),
+            measurement=replace(probe.measurement, kernel_names=(name,)),
+        )
+        for probe, name in zip(made, itertools.cycle(names), strict=False)
+    ]
+    assert Products(probes=probes, device=GPU).families[0] == family
+
+
+def test_a_product_of_a_kernel_that_is_gone_keeps_its_tile() -> None:
+    """The one probe of the published H200 that ran in it."""
+    m, n, k = (np.array([size]) for size in (896.0, 1280.0, 18432.0))
+    for family, area in (("ours_blocks", 128 * 128), ("ours_blocks_staged", 192 * 128)):
+        described = describe("fp8_blockwise_128x128", m, n, k, family, 132)
+        assert described.choices.store_bytes.item() == 2 * area

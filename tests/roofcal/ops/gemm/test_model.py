@@ -115,9 +115,12 @@ def test_splitting_k_helps_a_few_long_tiles() -> None:
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if not FAMILIES[name].is_plain])
 def test_more_rows_never_take_less_time_where_units_do_not_crowd(family: str) -> None:
-    m, truth = np.arange(1.0, 3000.0, 37.0), TRUTH | {"crowd_s_per_byte": 0.0}
-    time = seconds("bf16", family, truth, m, np.full_like(m, 4096.0), np.full_like(m, 4096.0))
-    assert (np.diff(time) >= -1e-15).all()
+    m, truth = np.arange(1, 3000, 37).astype(np.float64), TRUTH | {"crowd_s_per_byte": 0.0}
+    n, k = np.full_like(m, 4096.0), np.full_like(m, 4096.0)
+    is_slower = np.diff(seconds("bf16", family, truth, m, n, k)) >= -1e-15
+    # The rule of our kernels does not know these constants, and may pass to a faster tile.
+    other_tile = np.diff(describe("bf16", m, n, k, family, 132).choices.store_bytes[:, 0]) != 0
+    assert (is_slower | (other_tile & bool(FAMILIES[family].rule))).all()
 
 
 def test_nothing_beats_its_own_parts() -> None:
