@@ -23,6 +23,7 @@ from roofcal.core.paths import (
     REPLAY,
     RESULTS,
     RunFolder,
+    RunsError,
     run_folders,
 )
 from roofcal.core.records import Environment
@@ -31,10 +32,6 @@ from roofcal.ops.visit_times import most_devices
 from roofcal.study.config import Study
 
 _MOST_COMPILERS: Final = 16  # of a job: each takes a GB or two of memory
-
-
-class RunsError(ValueError):
-    """A device of the study whose run folder cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
