@@ -30,8 +30,7 @@ from roofcal.core.machine.cores import (
 from roofcal.core.machine.locks import HOST_CLOCK, lock_held, wait_for_locks
 from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
-from roofcal.core.visits.disturbances import throttled_text
-from roofcal.core.visits.rows import groups_of, reusable_visits, shuffled_groups
+from roofcal.core.visits.rows import groups_of, reusable_visits, shuffled_groups, throttled_text
 from roofcal.measure.journal import Journal, lock_journal
 from roofcal.measure.progress import StudyProgress
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
