@@ -100,16 +100,15 @@ class _Loop:
 
     def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
         """See _Sampler."""
-        samples = [self._one() for _ in range(count)]
+        samples = []
+        for _ in range(count):
+            self._ranks.barrier()
+            start = time.perf_counter()
+            for _ in range(self.calls):
+                self._call()
+            samples.append((time.perf_counter() - start) / self.calls)
         while_busy()
         return samples
-
-    def _one(self) -> float:
-        self._ranks.barrier()
-        start = time.perf_counter()
-        for _ in range(self.calls):
-            self._call()
-        return (time.perf_counter() - start) / self.calls
 
 
 Events = list[tuple[torch.cuda.Event, torch.cuda.Event]]

@@ -124,15 +124,6 @@ class GraphTimer:
         That graph is gone when the real one is captured. Its nine calls took 0.7 s of each visit of
         a product of 32768 on an H200.
         """
-        eager_s, host_s = self._eager_call_s()
-        if eager_s > _LONG_CALL * max(sample_s, host_s):
-            return eager_s
-        calls = max(3, self._keep)
-        graph, _outputs = self._capture(calls)
-        return self._replay(graph, 3, lambda: None)[-1] / calls
-
-    def _eager_call_s(self) -> tuple[float, float]:
-        """Seconds that an eager call takes the device, and the host to launch it."""
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         with _beside():
             torch.cuda._sleep(SPIN_CYCLES)
@@ -141,7 +132,12 @@ class GraphTimer:
             self._call()
             host_s = time.perf_counter() - start
             last.record()
-        return first.elapsed_time(last) / 1e3, host_s
+        eager_s = first.elapsed_time(last) / 1e3
+        if eager_s > _LONG_CALL * max(sample_s, host_s):
+            return eager_s
+        calls = max(3, self._keep)
+        graph, _outputs = self._capture(calls)
+        return self._replay(graph, 3, lambda: None)[-1] / calls
 
     def _calls_for(self, one: float, sample_s: float) -> int:
         """Calls of one sample: whole rotations, at least sample_s long, at most 2000 nodes."""
@@ -225,9 +221,6 @@ class ProfilerTimer:
                 self._call()
             while_busy()
             torch.cuda.synchronize()
-        return self._durations(profile, marks)
-
-    def _durations(self, profile: Any, marks: int) -> list[float]:
         kernels = [e for e in profile.events() if e.device_type.name == "CUDA"]
         kernels.sort(key=lambda event: event.time_range.start)
         per_call, rest = divmod(len(kernels), marks)

@@ -146,7 +146,12 @@ class Worker:
             turns += [turn] if turn else []
         if turns:
             self._exact.forget()  # points without times keep it: those of equal data follow
-            self._time(turns)
+
+            def tell(contender: Contender) -> None:
+                self._send_event(at=contender.point.point_id)
+
+            seed = data_seed(turns[0][0].point, self._seed)
+            time_group(turns, self._timing, self._sensor, seed, tell, self._team)
         for contender, _ in turns:
             self._report(contender, start)
         del pad
@@ -172,14 +177,6 @@ class Worker:
             torch.cuda.empty_cache()
         else:
             give_freed_memory_back()
-
-    def _time(self, turns: list[tuple[Contender, Timer]]) -> None:
-        seed = data_seed(turns[0][0].point, self._seed)
-
-        def tell(contender: Contender) -> None:
-            self._send_event(at=contender.point.point_id)
-
-        time_group(turns, self._timing, self._sensor, seed, tell, self._team)
 
     def _ready(
         self, point: PlanPoint, crowded: list[PlanPoint] | None
