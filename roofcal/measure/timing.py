@@ -190,19 +190,18 @@ class FlushTimer:
         samples: list[float] = []
         end = time.perf_counter() + seconds
         while not samples or time.perf_counter() < end:
-            pairs = [self._one() for _ in range(16)]
+            pairs = []
+            for _ in range(16):
+                start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                self._scratch.zero_()
+                start.record()
+                self._call()
+                stop.record()
+                pairs.append((start, stop))
             while_busy()
             torch.cuda.synchronize()
             samples += [start.elapsed_time(stop) / 1e3 for start, stop in pairs]
         return samples
-
-    def _one(self) -> tuple[torch.cuda.Event, torch.cuda.Event]:
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        self._scratch.zero_()
-        start.record()
-        self._call()
-        stop.record()
-        return start, stop
 
 
 class ProfilerTimer:

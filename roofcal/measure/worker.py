@@ -318,23 +318,19 @@ def main() -> None:
         if not (line := sys.stdin.readline()):
             return  # the session ends before the device is free
         setup = json.loads(line)
-        if "stack" in setup:
-            _run_rank(setup, events)
-        else:
+        if "stack" not in setup:
             Worker(setup, events).run(sys.stdin)
-
-
-def _run_rank(setup: Mapping[str, Any], events: IO[str]) -> None:
-    """Run one rank: it writes its stack on SIGUSR1, and reports why it does not start."""
-    with Path(setup["stack"]).open("w") as stack:
-        faulthandler.register(signal.SIGUSR1, file=stack)
-        try:
-            worker = Worker(setup, events)
-        except Exception as error:
-            fatal = {"fatal": reason_of(error), "status": status_of(error)}
-            events.write(json.dumps(fatal | {"now_s": time.monotonic()}) + "\n")
-            raise
-        worker.run(sys.stdin)
+            return
+        # One of several ranks: it writes its stack on SIGUSR1, and reports why it does not start.
+        with Path(setup["stack"]).open("w") as stack:
+            faulthandler.register(signal.SIGUSR1, file=stack)
+            try:
+                worker = Worker(setup, events)
+            except Exception as error:
+                fatal = {"fatal": reason_of(error), "status": status_of(error)}
+                events.write(json.dumps(fatal | {"now_s": time.monotonic()}) + "\n")
+                raise
+            worker.run(sys.stdin)
 
 
 if __name__ == "__main__":

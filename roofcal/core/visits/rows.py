@@ -120,6 +120,11 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         return visits[0]
     first = timed[0]
     firsts = list(accumulate((len(v.latency_samples_s) for v in timed[:-1]), initial=0))
+
+    def of_all(name: str) -> tuple[Any, ...]:
+        """The values of a field of all visits, one behind the other."""
+        return tuple(value for v in timed for value in getattr(v, name))
+
     errors = [v.relative_error for v in timed if v.relative_error is not None]
     unsettled = any(visit.unsettled_samples for visit in timed)
     readings = {
@@ -135,7 +140,7 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         first,
         visit=0,
         reason="; ".join(_remarks(visits, first)) or None,
-        latency_samples_s=tuple(s for v in timed for s in v.latency_samples_s),
+        latency_samples_s=of_all("latency_samples_s"),
         slice_starts=tuple(
             start + offset
             for v, offset in zip(timed, firsts, strict=True)
@@ -159,10 +164,10 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         ),
         relative_error=max(errors) if errors else None,
         telemetry=Telemetry(**readings),
-        kernel_names=tuple(dict.fromkeys(name for v in timed for name in v.kernel_names)),
+        kernel_names=tuple(dict.fromkeys(of_all("kernel_names"))),
         elapsed_s=sum(v.elapsed_s for v in timed),
-        fastest_rank_s=tuple(s for v in timed for s in v.fastest_rank_s),
-        energy_windows=tuple(window for v in timed for window in v.energy_windows),
+        fastest_rank_s=of_all("fastest_rank_s"),
+        energy_windows=of_all("energy_windows"),
         rank_medians_s=tuple(
             median(medians) for medians in zip(*(v.rank_medians_s for v in timed), strict=True)
         ),
