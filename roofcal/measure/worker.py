@@ -47,7 +47,6 @@ from roofcal.measure.contender import (
 )
 from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
-from roofcal.measure.rank_timing import make_rank_timer
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
 from roofcal.ops.bench import ExactOutputs, load_bench
@@ -198,12 +197,8 @@ class Worker:
                 self._report(contender, start)
                 return None
             sample_s, flush = self._timing.sample_s, 4 * self._cache_bytes
-            if self._team.world_size == 1:
-                return contender, make_timer(contender, self._device, sample_s, flush)
             with self._team.failing_together():
-                return contender, make_rank_timer(
-                    contender, self._device, sample_s, flush, self._team
-                )
+                return contender, make_timer(contender, self._device, sample_s, flush, self._team)
         except IncorrectError as wrong:
             self._fail(point, "incorrect", str(wrong), start, wrong.relative_error)
         except Exception as error:  # noqa: BLE001 (any failure of a provider is a row, not an end)
