@@ -20,8 +20,8 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from roofcal.core.devices import WaveDevice
 from roofcal.core.units import GB, GIB, KIB
-from roofcal.core.wave_device import WaveDevice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ of another checkout.
 import multiprocessing
 import os
 from collections.abc import Callable
+from multiprocessing import forkserver
 from multiprocessing.context import ForkServerProcess, SpawnProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -16,8 +17,15 @@ IMPORTED = [
     *("snakemake.cli", "snakemake.storage", "snakemake.assets", "snakemake.profiles"),
     *("snakemake.report.html_reporter", "smart_open", "yte", "pydantic", "jinja2"),
     "pandas",  # Snakemake compares parameters with it, and a fit takes it
-    *("torch.distributed", "triton"),
+    *("torch.distributed", "torch._inductor.compile_fx", "triton"),
 ]
+
+
+def start_server() -> int:
+    """Start the server where it is not there yet; its number."""
+    multiprocessing.set_forkserver_preload(IMPORTED)
+    forkserver.ensure_running()
+    return int(vars(forkserver._forkserver)["_forkserver_pid"])
 
 
 def start_process(
@@ -27,7 +35,7 @@ def start_process(
 
     fork: from the server; else it is a new interpreter, which takes 3 s to import torch.
     """
-    multiprocessing.set_forkserver_preload(IMPORTED)
+    start_server()
     process_of = ForkServerProcess if fork else SpawnProcess
     process = process_of(target=_call, args=(target, arguments, log))
     process.start()

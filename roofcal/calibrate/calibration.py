@@ -15,8 +15,13 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
-from roofcal.core.visits.disturbances import drift_texts, largest_drift, load_texts, width_texts
-from roofcal.core.visits.rows import is_sentinel
+from roofcal.core.visits.rows import (
+    drift_texts,
+    is_sentinel,
+    largest_drift,
+    load_texts,
+    width_texts,
+)
 from roofcal.fitting.bootstrap import exact
 from roofcal.fitting.cross_validation import Method
 from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe

@@ -17,7 +17,14 @@ from roofcal.cli.commands import (
 )
 from roofcal.core import paths
 from roofcal.core.environments import version_key
-from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.paths import (
+    RunFolder,
+    RunsError,
+    find_run,
+    run_folders,
+    run_named,
+    runs_with_records,
+)
 from roofcal.core.statistics import MATTERS
 
 if TYPE_CHECKING:
@@ -47,7 +54,6 @@ def compare(
     from roofcal.compare.as_text import Comparison
     from roofcal.compare.comparison import OUTCOMES
     from roofcal.compare.comparison import compare as compared
-    from roofcal.study.run_search import run_named
 
     earlier, later = (
         run_named(named_device(name), (paths.PUBLISHED, paths.RESULTS)) for name in (a, b)
@@ -77,8 +83,6 @@ def claims(
     from roofcal.core.names import did_you_mean_or_all
     from roofcal.points.run import load_run
     from roofcal.report.data.claims import JudgedClaims, evidence_of_run, judge
-    from roofcal.study.run_search import find_run, runs_with_records
-    from roofcal.study.runs import RunsError
 
     if environment and not device:
         raise ValueError("--environment needs --device")
@@ -131,8 +135,6 @@ def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
     """The tidy frame by the records; that of the publication where it is without its samples."""
     from roofcal.export.frames import RunFrames
     from roofcal.report.data.table_files import tidy_table
-    from roofcal.study.run_search import find_run
-    from roofcal.study.runs import RunsError
 
     try:
         run = find_run(device, environment)

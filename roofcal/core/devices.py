@@ -7,10 +7,12 @@ driver's clock and bus width give it. The driver's clock is not the rate of tran
   belong into memory_clock_mhz.
 - HIP on gfx942 and gfx950 reports the command clock of HBM3, so x 4 (MI300X: 1300 MHz for
   5.2 Gbit/s).
+
+Section `wave` is what the wave model knows of a device; docs/models.md says how it uses it.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -19,14 +21,17 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from roofcal.core.units import GB
-from roofcal.core.wave_device import WaveDevice, WaveSection
 from roofcal.core.yaml_files import (
     ConfigError,
     Count,
     Number,
+    Positive,
+    Share,
     Source,
+    Sourced,
     Strict,
     Text,
+    Whole,
     citations,
     read_sourced,
     si_fields,
@@ -34,6 +39,70 @@ from roofcal.core.yaml_files import (
 
 _TRANSFERS_PER_CLOCK: Final = {"nvidia": 2, "amd": 4}
 _TOLERANCE: Final = 0.06  # datasheets round, drivers differ by a disabled channel (7680, 8192 bit)
+
+
+NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveDevice:
+    """A device as the wave model sees it, in SI.
+
+    `per_clock` is per compute unit and clock, except `l2_read_bytes_per_clock`, which is of the
+    whole device.
+
+    matrix_flops_per_clock   of a compute unit by math dtype, dense
+    matrix_fraction          of that rate which the largest products reach
+    attention_fraction       of what large products reach, in the products of flash attention
+    tiles                    (rows, columns) of C that one workgroup computes
+    attention_rows           rows of Q that one workgroup keeps
+    lds_reads                how often an element of A, of B is read from LDS (shared memory)
+    memory_fraction          of the DRAM's bandwidth that a stream reaches
+    product_memory_fraction  of that, in a product that memory bounds
+    vector_per_clock         elements that one plain operation handles
+    softmax_per_clock        elements per clock of each step of the softmax
+    link_bytes_per_s         to all other GPUs, one direction
+    link_peers               GPUs that share link_bytes_per_s; 1 where a switch gives all to one
+    link_ranks               GPUs that the links reach, this one included
+    """
+
+    device: str
+    compute_units: int
+    clock_hz: float
+    matrix_flops_per_clock: Mapping[str, float]
+    matrix_fraction: float
+    attention_fraction: float
+    tiles: tuple[tuple[int, int], ...]
+    attention_rows: tuple[int, ...]
+    lds_bytes_per_clock: float
+    lds_bytes: int
+    lds_reads: tuple[float, float]
+    l2_read_bytes_per_clock: float
+    dram_bytes: float
+    dram_bytes_per_s: float
+    memory_fraction: float
+    product_memory_fraction: float
+    launch_s: float
+    vector_per_clock: float
+    softmax_per_clock: Mapping[str, float]
+    reduction_clocks: float
+    normalisation_reduction_clocks: float
+    activation_clocks_per_element: Mapping[str, float]
+    link_bytes_per_s: float
+    link_fraction: float
+    link_latency_s: float
+    link_peers: int
+    link_ranks: int
+
+    @property
+    def stream_bytes_per_s(self) -> float:
+        """Bandwidth of memory that a kernel reaches."""
+        return self.dram_bytes_per_s * self.memory_fraction
+
+    @property
+    def l2_bytes_per_clock_and_unit(self) -> float:
+        """The share of the cache's bandwidth that a compute unit has when all are busy."""
+        return self.l2_read_bytes_per_clock / self.compute_units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +155,63 @@ class DeviceValues(Strict):
     tf32_dense_tflops: Number | None = None
     fp64_tflops: Number | None = None
     link_gb_per_s: Number | None = None
+
+
+class SoftmaxSteps(Strict):
+    """Elements per clock of each step of the softmax."""
+
+    maximum: Positive
+    subtract: Positive
+    exponential: Positive
+    sum: Positive
+    scale: Positive
+
+
+class Rates(Sourced[Annotated[dict[str, Positive], Field(min_length=1)]]):
+    """A number by name, of a dtype or a function."""
+
+
+class TileShapes(Sourced[Annotated[list[tuple[Whole, Whole]], Field(min_length=1)]]):
+    """[rows, columns] of each tile."""
+
+
+class RowCounts(Sourced[Annotated[list[Whole], Field(min_length=1)]]):
+    """Numbers of rows."""
+
+
+class OperandReads(Sourced[tuple[NotNegative, NotNegative]]):
+    """[reads of A, reads of B]; 0 where two units share it, each storing and reading half."""
+
+
+class SoftmaxRates(Sourced[SoftmaxSteps]):
+    """Rates of the steps of the softmax."""
+
+
+class WaveSection(Strict):
+    """Section `wave` of a device's file; the rest of WaveDevice stands in its section `values`."""
+
+    clock_mhz: Number
+    matrix_flops_per_clock: Rates
+    matrix_fraction: Share
+    attention_fraction: Share
+    tiles: TileShapes
+    attention_rows: RowCounts
+    lds_bytes_per_clock: Number
+    lds_kib: Count
+    lds_reads: OperandReads
+    l2_read_bytes_per_clock: Number
+    memory_fraction: Share
+    product_memory_fraction: Share
+    launch_us: Number
+    vector_per_clock: Number
+    softmax_per_clock: SoftmaxRates
+    reduction_clocks: Number
+    normalisation_reduction_clocks: Number
+    activation_clocks_per_element: Rates
+    link_fraction: Share
+    link_latency_us: Number
+    link_peers: Count
+    link_ranks: Count
 
 
 class DeviceFile(Strict):
@@ -172,21 +298,16 @@ def _load_file(path: Path, errors: list[str]) -> DeviceSpec | None:
     file = read_sourced(DeviceFile, path, ("values", "wave"), errors)
     if file is None:
         return None
-    spec = _spec_of_file(file)
-    contradictions = [f"{path}: {line}" for line in _contradictions(path, file, spec)]
-    errors += contradictions
-    return None if contradictions else spec
-
-
-def _contradictions(path: Path, file: DeviceFile, spec: DeviceSpec) -> Iterator[str]:
-    """Errors that take more than one key to see."""
+    spec, before = _spec_of_file(file), len(errors)
     if file.device != path.stem:
-        yield f"device: '{file.device}' differs from the file name"
+        errors.append(f"{path}: device: '{file.device}' differs from the file name")
     bandwidth = _driver_bandwidth(file.vendor, spec.memory_clock_hz, spec.memory_bus_bits)
     if bandwidth is not None and not _is_close(bandwidth, spec.dram_bytes_per_s):
-        yield f"values.dram_gb_per_s: clock and bus width give {bandwidth / GB:.0f}"
+        given = f"clock and bus width give {bandwidth / GB:.0f}"
+        errors.append(f"{path}: values.dram_gb_per_s: {given}")
     if file.wave is not None and spec.link_bytes_per_s is None:
-        yield "values.link_gb_per_s: missing, and section `wave` needs it"
+        errors.append(f"{path}: values.link_gb_per_s: missing, and section `wave` needs it")
+    return spec if len(errors) == before else None
 
 
 def _spec_of_file(file: DeviceFile) -> DeviceSpec:
@@ -212,7 +333,7 @@ def _spec_of_file(file: DeviceFile) -> DeviceSpec:
         power_limit_w=values["power_limit_w"],
         sources=citations(file.values, file.sources),
     )
-    if file.wave is None or link is None:  # a wave without a link is reported by _contradictions
+    if file.wave is None or link is None:  # _load_file reports a wave without a link
         return spec
     same = ("device", "compute_units", "dram_bytes", "dram_bytes_per_s", "link_bytes_per_s")
     of_spec = {name: getattr(spec, name) for name in same}

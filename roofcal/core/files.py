@@ -299,40 +299,28 @@ def write_bytes(path: Path, content: bytes) -> None:
 
     Raises OSError for a link, a folder, a full disk or missing permission; then nothing changed.
     """
-    try:
-        if _is_special(path):
-            with path.open("wb") as stream:
-                stream.write(content)
-        else:
-            _replace(path, content)
-    except OSError as error:
-        # An error of a write, such as a full disk, names no file.
-        raise OSError(error.errno, error.strerror, error.filename or str(path)) from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a regular file beside `path`, flush it, rename it; raises OSError."""
-    if path.is_symlink():
+    # /dev/stdout is a link to whatever the output was redirected to, a regular file perhaps.
+    is_regular = path.parent != Path("/dev") and (path.is_file() or path.is_dir())
+    is_special = path.exists() and not is_regular
+    if path.is_symlink() and not is_special:
         raise OSError(None, "is a symbolic link; give the file that it points to", str(path))
     if path.is_dir():
         raise OSError(None, "is a folder; give the name of a file", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _is_special(path: Path) -> bool:
-    """Whether something is there that is neither a file nor a folder, a link to it included."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    # /dev/stdout is a link to whatever the output was redirected to, a regular file perhaps.
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) or path.parent == Path("/dev")
+        if is_special:
+            with path.open("wb") as stream:
+                stream.write(content)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            with temporary.open("xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        # An error of a write, such as a full disk, names no file.
+        raise OSError(error.errno, error.strerror, error.filename or str(path)) from error

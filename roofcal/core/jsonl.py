@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from roofcal.core.files import InputError, iter_lines, parse_json, write_bytes
 from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import PlanPoint, Record, contradiction
+from roofcal.core.records import PlanPoint, Record, contradictions
 
 # 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
 # 3 added the visits of a measurement, and what loads the machine of a session; a record without
@@ -91,7 +91,7 @@ def decode(line: str | bytes, where: str = "record") -> Record:
         raise RecordsError(f"{where}: {kind.__name__}.{key}: {first['msg']}") from None
     except (OverflowError, RecursionError) as error:
         raise RecordsError(f"{where}: {kind.__name__}: {error}") from None
-    if problem := contradiction(record):
+    if problem := next(contradictions(record), None):
         raise RecordsError(f"{where}: {kind.__name__}.{problem}")
     return record
 
@@ -114,7 +114,7 @@ def _decoded_at_once(line: bytes) -> Record | None:
         record: Record = _type_adapter(kind.__name__).validate_json(b"{" + line[head.end() :])
     except ValueError:
         return None
-    return None if contradiction(record) else record
+    return None if any(contradictions(record)) else record
 
 
 def _with_printable_texts(value: Any) -> Any:

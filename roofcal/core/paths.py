@@ -1,30 +1,26 @@
-"""Where a checkout keeps its files, and where the files of a run are.
+"""Where a checkout keeps its files, where the files of a run are, and which run a person means.
 
 CHECKOUT is absolute. The other paths are relative to the current folder where that is a checkout,
 because a study runs in its checkout and prints paths that a person can open from there. Elsewhere
 they lead to what an installed package carries, or to the checkout that the code lies in.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from roofcal.core.names import is_name
+from roofcal.core.environments import version_key
+from roofcal.core.files import check_folder
+from roofcal.core.names import did_you_mean, is_name
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 # What a wheel carries of a checkout (pyproject.toml); there is no such folder in a checkout.
 BUNDLED: Final = CHECKOUT / "roofcal" / "bundled"
 
-
-def _data_root() -> Path:
-    """The folder of config/ and reports/published/."""
-    if Path("config/devices").is_dir():
-        return Path()
-    return BUNDLED if BUNDLED.is_dir() else CHECKOUT
-
-
-_ROOT: Final = _data_root()
+_INSTALLED: Final = BUNDLED if BUNDLED.is_dir() else CHECKOUT
+_ROOT: Final = Path() if Path("config/devices").is_dir() else _INSTALLED
 CONFIG: Final = _ROOT / "config"
 DEVICES: Final = CONFIG / "devices"
 MODELS: Final = CONFIG / "models"
@@ -135,33 +131,129 @@ class RunFolder:
         return _ops_in(self.derived / "predictions")
 
 
-class PathError(ValueError):
-    """Folders or files have names that a run may not have; the message has a line for each."""
+class RunsError(ValueError):
+    """Runs that have bad names, are not there or cannot be used; the message says what to do."""
 
 
 def run_folders(root: Path) -> list[RunFolder]:
     """The runs <device>/<environment_id> below a folder such as RESULTS or PUBLISHED, sorted.
 
-    Raises PathError for names that would mean something else in a path or in a command.
+    Raises RunsError for names that would mean something else in a path or in a command.
     """
     runs = [RunFolder.at(file.parent) for file in sorted(root.glob(f"*/*/{ENVIRONMENT_FILE}"))]
-    names = [(run.folder, run.device) for run in runs]
-    names += [(run.folder, run.environment_id) for run in runs]
-    _refuse_bad_names(names)
+    _refuse_bad_names((run.folder, name) for run in runs for name in run.name.split("/"))
     return runs
 
 
-def _refuse_bad_names(names: list[tuple[Path, str]]) -> None:
+def find_run(device: str, environment: str | None = None) -> RunFolder:
+    """The run of a device to show, of this machine or published.
+
+    Calibrated comes before uncalibrated, measured here before published, and of several
+    environments the last by name. Raises RunsError saying what there is where nothing matches.
+    """
+    runs = runs_with_records()
+    matching = [
+        run for run in runs if run.device == device and environment in (None, run.environment_id)
+    ]
+    if not matching:
+        name = f"{device} {environment}" if environment else device
+        names = sorted({f"{run.device} {run.environment_id}" for run in runs})
+        way_out = _WITHOUT_SAMPLES if BUNDLED.is_dir() else "`make study` measures this machine"
+        raise RunsError(
+            f"nothing is measured or published of {name}; there is: "
+            f"{'; '.join(names) or 'nothing'}. {way_out}"
+        )
+    calibrated = [run for run in matching if run.calibration_file.is_file()]
+    run = (calibrated or matching)[-1]
+    check_folder(run.folder)
+    return run
+
+
+def find_publication(device: str, environment: str) -> RunFolder:
+    """The publication of a device: of that environment, else of the last one by version.
+
+    Raises RunsError where the device has none with measurements.
+    """
+    published = [run for run in run_folders(PUBLISHED) if run.measured_ops()]
+    matching = [run for run in published if run.device == device]
+    if not matching:
+        names = ", ".join(run.name for run in published) or "nothing"
+        raise RunsError(f"nothing is published of {device}; there is: {names}")
+    exact = [run for run in matching if run.environment_id == environment]
+    run = exact[0] if exact else max(matching, key=lambda run: version_key(run.environment_id))
+    check_folder(run.folder)
+    return run
+
+
+def runs_with_records() -> list[RunFolder]:
+    """Runs with measurements, published ones before those of this machine.
+
+    A published run has what was derived from it here; without that it is as it was frozen.
+    """
+    runs = run_folders(RESULTS)
+    for published in reversed(run_folders(PUBLISHED)):
+        replayed = replace(published, derived=REPLAY / published.name)
+        runs.insert(0, replayed if replayed.calibration_file.is_file() else published)
+    return [run for run in runs if run.measured_ops()]
+
+
+_WITHOUT_SAMPLES: Final = (
+    "The installed package carries publications without their samples; a clone of the repository "
+    "has them"
+)
+
+
+def run_named(name: str, roots: Sequence[Path]) -> RunFolder:
+    """The run called `name`; `FOLDER=DERIVED` where calibration and tables are elsewhere.
+
+    Args:
+        name: a run folder, `<device>/<environment_id>`, or an environment id. The start of one
+            does where no other run has a name that starts so.
+        roots: folders of <device>/<environment_id>; of two runs of one name, that of the last root
+            counts.
+
+    Raises:
+        RunsError: no run or several runs have such a name; the message says which there are.
+    """
+    folder, _, derived = name.partition("=")
+    run = RunFolder.at(Path(folder))
+    if not run.environment_file.is_file():
+        by_name = {run.name: run for root in roots for run in run_folders(root)}
+        run_name = folder.rstrip("/")
+        exact = [known for known in by_name if run_name in (known, known.partition("/")[2])]
+        starts = [
+            known
+            for known in by_name
+            if known.startswith(run_name) or known.partition("/")[2].startswith(run_name)
+        ]
+        names = (exact or starts) if run_name else []
+        if len(names) > 1:
+            raise RunsError(
+                f"'{run_name}' may be any of: {', '.join(names)}; give more of the name, or the "
+                "folder's path"
+            )
+        if not names:
+            # Names of environments are long: two that share four of ten letters are close.
+            known = sorted(by_name)
+            hint = did_you_mean(run_name, known, cutoff=0.4, otherwise=".")
+            raise RunsError(
+                f"'{run_name}' is no run: neither a folder with an environment.jsonl nor the start "
+                f"of a <device>/<environment_id>{hint} There are: {', '.join(known) or 'none'}"
+            )
+        run = by_name[names[0]]
+    check_folder(run.folder)
+    return RunFolder.at(run.folder, Path(derived) if derived else None)
+
+
+def _refuse_bad_names(names: Iterable[tuple[Path, str]]) -> None:
     """names: (what to name in the message, the name to check)."""
     bad = [path for path, name in names if not is_name(name)]
     if bad:
-        raise PathError("\n".join(f"{str(path)!r}: {_BAD_NAME}" for path in dict.fromkeys(bad)))
-
-
-_BAD_NAME: Final = (
-    "names of devices, environments and ops have letters, digits and . _ + - alone; rename it or "
-    "take it away"
-)
+        why = (
+            "names of devices, environments and ops have letters, digits and . _ + - alone; rename "
+            "it or take it away"
+        )
+        raise RunsError("\n".join(f"{str(path)!r}: {why}" for path in dict.fromkeys(bad)))
 
 
 def _records_file(folder: Path, op: str) -> Path:
@@ -173,5 +265,5 @@ def _ops_in(folder: Path) -> list[str]:
     """Ops by the names of the records files of a folder; hidden files are unfinished."""
     files = [file for file in folder.glob("*.jsonl*") if not file.name.startswith(".")]
     ops = {file: file.name.partition(".")[0] for file in files if file.name.endswith(_SUFFIXES)}
-    _refuse_bad_names(list(ops.items()))
+    _refuse_bad_names(ops.items())
     return sorted(set(ops.values()))

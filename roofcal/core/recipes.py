@@ -1,5 +1,7 @@
 """Recipes: in which format each operand of a product lives, what a cast writes, how it is scaled.
 
+And the least work that follows: operations and bytes, which models of time turn into seconds.
+
 Products (RECIPES): `axiswise` is what torch calls `rowwise`: one scale per row of A and one per row
 of B, i.e. one scale per output row and column. `blockwise_128x128` has one per 1 x 128 of A and per
 128 x 128 of B; its partial sums leave the matrix unit to be scaled, so there is no `fast` one.
@@ -187,3 +189,33 @@ CAST_RECIPES: Final[dict[str, tuple[Scale, ...]]] = {
     "fp8_blockwise_1x128_dim1": (Scale(dtype="fp32", rows=128, cols=1),),
     "fp8_blockwise_128x128": (_SQUARE,),
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Least work of one call: every input read once, every output written once.
+
+    flops          multiply and add counted apart (2 M N K for a matrix product)
+    math_dtype     key of the datasheet's peak rates, None where nothing is computed
+    """
+
+    flops: float = 0.0
+    math_dtype: str | None = None
+    dram_read_bytes: float = 0.0
+    dram_write_bytes: float = 0.0
+    link_bytes: float = 0.0
+
+    @property
+    def dram_bytes(self) -> float:
+        """Bytes read plus bytes written."""
+        return self.dram_read_bytes + self.dram_write_bytes
+
+
+def gemm_work(recipe: Recipe, m: int, n: int, k: int) -> Work:
+    """Least work of C[M,N] = A[M,K] @ B[N,K].T, scales of A and B included."""
+    return Work(
+        flops=2.0 * m * n * k,
+        math_dtype=recipe.math_dtype,
+        dram_read_bytes=recipe.a.nbytes(m, k) + recipe.b.nbytes(n, k),
+        dram_write_bytes=nbytes(recipe.out, m * n),
+    )

@@ -416,30 +416,25 @@ class Prediction:
 Record = PlanPoint | Environment | Session | Measurement | Calibration | Prediction
 
 
-def contradiction(record: Record) -> str | None:
-    """Which field of a record contradicts the others, and why; None where none does."""
+def contradictions(record: Record) -> Iterator[str]:
+    """Each field of a record that contradicts the others, and why."""
     match record:
         case Environment() if not is_name(record.environment_id):
-            return "driver, torch, triton: make an environment id that is no name of a folder"
+            yield "driver, torch, triton: make an environment id that is no name of a folder"
         case Measurement():
-            return next(_measurement_contradictions(record), None)
+            yield from _measurement_contradictions(record)
         case Calibration():
-            return next(_constant_contradictions(record), None)
+            for name, constant in record.constants.items():
+                if not _is_within(constant.ci95_low, constant.value, constant.ci95_high):
+                    yield f"constants.{name}: lies outside of its own interval"
+                if constant.value == 0:
+                    if "/s" in constant.unit or constant.unit in ("Hz", "W"):
+                        yield f"constants.{name}: is 0 {constant.unit}; rates are above 0"
+                elif not _LEAST_CONSTANT <= abs(constant.value) <= 1 / _LEAST_CONSTANT:
+                    yield f"constants.{name}: {constant.value:g} is no constant of a device"
         case Prediction() if record.low_s is not None and record.high_s is not None:
             if not _is_within(record.low_s, record.total_s, record.high_s):
-                return "total_s: lies outside of its own interval"
-    return None
-
-
-def _constant_contradictions(calibration: Calibration) -> Iterator[str]:
-    for name, constant in calibration.constants.items():
-        if not _is_within(constant.ci95_low, constant.value, constant.ci95_high):
-            yield f"constants.{name}: lies outside of its own interval"
-        if constant.value == 0:
-            if "/s" in constant.unit or constant.unit in ("Hz", "W"):
-                yield f"constants.{name}: is 0 {constant.unit}; rates are above 0"
-        elif not _LEAST_CONSTANT <= abs(constant.value) <= 1 / _LEAST_CONSTANT:
-            yield f"constants.{name}: {constant.value:g} is no constant of a device"
+                yield "total_s: lies outside of its own interval"
 
 
 def _is_within(low: float, value: float, high: float) -> bool:

@@ -7,7 +7,7 @@ A figure from the literature is an entry {value: 4800, source: h200-datasheet, n
 ends the key (dram_gb_per_s), its source is a key of the file's `sources`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date as Date  # noqa: N812 (a field below is called date)
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic, TypeVar
@@ -126,7 +126,18 @@ def read_sourced(kind: type[M], path: Path, parts: Sequence[str], errors: list[s
     if len(errors) > before:
         return None
     file = validated(kind, content, path, errors)
-    errors += [f"{path}: {line}" for line in _source_errors(content, parts)]
+    sources = _mapping_or_empty(content.get("sources"))
+    named = {
+        f"{part}.{key}": _mapping_or_empty(entry).get("source")
+        for part in parts
+        for key, entry in _mapping_or_empty(content.get(part)).items()
+    }
+    for key, source in named.items():
+        if isinstance(source, str) and source not in sources:
+            hint = did_you_mean_or_all(source, sources)
+            errors.append(f"{path}: {key}.source: no source '{source}'{hint}")
+    idle = sorted(sources.keys() - set(map(str, named.values())))
+    errors += [f"{path}: sources.{source}: no value names it" for source in idle]
     return file if len(errors) == before else None
 
 
@@ -145,35 +156,19 @@ def si_fields(part: BaseModel) -> dict[str, Any]:
 
     Lists become tuples and nested mappings plain ones, as fields of frozen dataclasses.
     """
-    entries = {key: getattr(part, key) for key in type(part).model_fields}
-    return dict(_in_si(key, entry.value) for key, entry in entries.items() if entry is not None)
-
-
-def _in_si(key: str, value: Any) -> tuple[str, Any]:
-    """(field, value) in SI of a key whose end is its unit."""
-    if isinstance(value, list):
-        value = tuple(value)
-    elif isinstance(value, BaseModel):
-        value = value.model_dump()
-    for end, (si_end, converted) in _SI_UNITS.items():
-        if key.endswith(end):
-            return key.removesuffix(end) + si_end, converted(value)
-    return key, value
-
-
-def _source_errors(content: Any, parts: Sequence[str]) -> Iterator[str]:
-    """Errors for sources that are cited but not listed, or listed but never cited."""
-    sources = _mapping_or_empty(_mapping_or_empty(content).get("sources"))
-    named = {
-        f"{part}.{key}": _mapping_or_empty(entry).get("source")
-        for part in parts
-        for key, entry in _mapping_or_empty(_mapping_or_empty(content).get(part)).items()
-    }
-    for key, source in named.items():
-        if isinstance(source, str) and source not in sources:
-            yield f"{key}.source: no source '{source}'{did_you_mean_or_all(source, sources)}"
-    for source in sorted(sources.keys() - set(map(str, named.values()))):
-        yield f"sources.{source}: no value names it"
+    fields = {}
+    for key, entry in ((key, getattr(part, key)) for key in type(part).model_fields):
+        if entry is None:
+            continue
+        value = tuple(entry.value) if isinstance(entry.value, list) else entry.value
+        value = value.model_dump() if isinstance(value, BaseModel) else value
+        end = next((end for end in _SI_UNITS if key.endswith(end)), None)
+        if end is None:
+            fields[key] = value
+        else:
+            si_end, converted = _SI_UNITS[end]
+            fields[key.removesuffix(end) + si_end] = converted(value)
+    return fields
 
 
 def _mapping_or_empty(content: Any) -> dict[str, Any]:

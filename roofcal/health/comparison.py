@@ -19,15 +19,13 @@ import pandas as pd
 from scipy.special import stdtrit  # not scipy.stats.t, whose import costs half a second
 
 from roofcal.core.jsonl import read_single_record
-from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.paths import RunFolder, RunsError, find_publication, run_folders
 from roofcal.core.records import Environment, PlanPoint
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import FALSE_ALARMS, Array, scatter
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL, POINT, Column, declared
 from roofcal.points.reader import NOT_REACHED, SeenPoint, read_points, with_intervals
-from roofcal.study.run_search import find_publication
-from roofcal.study.runs import RunsError
 
 FEWEST: Final = 3  # cards that have a point: two that differ do not say which is slow
 _FEWEST_OF_FLEET: Final = 5  # before the publication is left: limits of three or four are wide

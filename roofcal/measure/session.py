@@ -30,8 +30,7 @@ from roofcal.core.machine.cores import (
 from roofcal.core.machine.locks import HOST_CLOCK, lock_held, wait_for_locks
 from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
-from roofcal.core.visits.disturbances import throttled_text
-from roofcal.core.visits.rows import groups_of, reusable_visits, shuffled_groups
+from roofcal.core.visits.rows import groups_of, reusable_visits, shuffled_groups, throttled_text
 from roofcal.measure.journal import Journal, lock_journal
 from roofcal.measure.progress import StudyProgress
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
@@ -124,7 +123,7 @@ def measure(job: Job) -> list[Measurement]:
                     other_processes=_other_processes(uuids),
                 )
                 _warn_of_load(busy, is_cpu=is_cpu)
-                _run(visits, session, crew, journal, here)
+                _run(visits, session, crew, journal)
         rows = visits.rows()
         used = {
             id_ for row in rows for id_ in (row.session_id, *(v.session_id for v in row.visits))
@@ -256,13 +255,7 @@ def matching_gpus(environment: Environment) -> list[str]:
     return uuids
 
 
-def _run(
-    visits: Visits,
-    session: Session,
-    crew: Crew,
-    journal: Journal,
-    here: int,
-) -> None:
+def _run(visits: Visits, session: Session, crew: Crew, journal: Journal) -> None:
     """Make the visits that are missing, each in the journal as soon as it is made.
 
     Args:
@@ -270,7 +263,6 @@ def _run(
         session: its record, written at the start and at the end.
         crew: takes the measurements.
         journal: where they go.
-        here: how many devices there are.
     """
     if not (to_visit := visits.to_visit()):
         return
@@ -293,7 +285,7 @@ def _run(
         dynamic_ncols=is_live,
     ) as bar:
         try:
-            crew.start(min(to_visit[0].world_size, here))
+            crew.start(min(to_visit[0].world_size, visits.here))
             seed = int(session.timing.get("seed", 0))
             for members in _groups_in_turn(visits, seed):
                 # The clock of the host depends on how busy the cores are: meanwhile nothing is
@@ -302,13 +294,11 @@ def _run(
                 by_host = first.protocol.method == "wall" or first.op == "probe_launch"
                 pause = by_host and not is_cpu
                 with lock_held(HOST_CLOCK, _tell) if pause else nullcontext():
-                    if first.world_size <= here:
+                    if first.world_size <= visits.here:
                         measured = crew.run_group(members)
                     else:
-                        measured = (
-                            crew.refuse(point, too_few_devices(point, crew.environment, here))
-                            for point in members
-                        )
+                        few = too_few_devices(first, crew.environment, visits.here)
+                        measured = (crew.refuse(point, few) for point in members)
                     for measurement in measured:
                         line = visits.add(measurement)
                         journal.append(line)

@@ -39,13 +39,10 @@ class Crew:
         self._session, self.environment = session, environment
         self.starting_s = 0.0  # how long a device waited for its workers to be ready
         self._locks: Sequence[Lock] = ()
-        self._is_waiting = False  # the worker has no device yet
         self._timing = timing_of(session.timing)
         self._tell = tell
         self._epoch, self.since = time.time(), time.perf_counter()
         self._worker: _Workers | None = None
-        self._world_size = 1
-        self._is_ready = False
         self._start_failures: dict[int, str] = {}  # world size -> why its ranks do not start
 
     def import_ahead(self, visible: str) -> socket.socket:
@@ -55,7 +52,6 @@ class Crew:
         """
         held = lock_socket()
         self._worker = WorkerProcess(self._session.op, visible, [held.fileno()])
-        self._is_waiting = True
         return held
 
     def take(self, locks: Sequence[Lock]) -> None:
@@ -65,19 +61,23 @@ class Crew:
 
     def start(self, world_size: int) -> None:
         """Start the workers for a world size without waiting: importing torch takes seconds."""
-        if self._is_waiting and world_size == 1:
-            assert isinstance(self._worker, WorkerProcess)
-            if self._worker.is_running():
-                self._worker.begin(self._setups(1)[0])
-                self._is_waiting = False
+        worker = self._worker
+        if worker is not None and worker.world_size != world_size:
+            self.stop()
+        elif isinstance(worker, WorkerProcess) and not worker.has_device:
+            if worker.is_running():
+                worker.begin(self._setups(1)[0])
             else:
                 self.stop()
-        if world_size != self._world_size:
-            self.stop()
         if self._worker is None and world_size not in self._start_failures:
-            self._world_size = world_size
-            self._worker = self._new_worker(world_size)
-            self._is_ready = False
+            setups = self._setups(world_size)
+            if world_size > 1:
+                self._worker = RankGroup(setups, self._locks)
+            else:
+                descriptors = [lock.descriptor for lock in self._locks]
+                alone = WorkerProcess(self._session.op, setups[0]["visible"], descriptors)
+                alone.begin(setups[0])
+                self._worker = alone
 
     def run_group(self, points: list[PlanPoint]) -> Iterator[Measurement]:
         """A measurement of every point, in the order they are taken; raises MeasureError.
@@ -108,40 +108,32 @@ class Crew:
             was_excused = fault.last is None
 
     def _ready_worker(self, world_size: int) -> _Workers | None:
-        """The workers for a world size, started where need be; None if its ranks do not start."""
-        self.start(world_size)
-        if self._worker is not None and not self._is_ready:
-            patience = START_S + self._timing.warm_card_s
-            start = time.perf_counter()
-            event = self._worker.next_event(patience) or {}
-            self.starting_s += time.perf_counter() - start
-            self._is_ready = "ready" in event
-            if not self._is_ready:
-                self._not_started(self._worker, world_size, patience)
-        return self._worker
+        """The workers for a world size, started where need be; None if its ranks do not start.
 
-    def _not_started(self, worker: _Workers, world_size: int, patience: float) -> None:
-        """Note why ranks do not start; raises MeasureError for the worker of a single device."""
+        Raises MeasureError where the worker of a single device does not start.
+        """
+        self.start(world_size)
+        worker = self._worker
+        if worker is None or worker.is_ready:
+            return worker
+        patience = START_S + self._timing.warm_card_s
+        start = time.perf_counter()
+        event = worker.next_event(patience) or {}
+        self.starting_s += time.perf_counter() - start
+        worker.is_ready = "ready" in event
+        if worker.is_ready:
+            return worker
         self._worker = None
         reason = worker.fault(patience).reason
         if isinstance(worker, RankGroup):
             failure = f"the {world_size} measuring processes did not start: {reason}"
             self._start_failures[world_size] = failure
-            return
+            return None
         worker.kill()
         raise MeasureError(
             f"the measuring process did not start: {reason}; its messages are above, and "
             "`python -m roofcal doctor` says what is missing"
         )
-
-    def _new_worker(self, world_size: int) -> _Workers:
-        setups = self._setups(world_size)
-        if world_size > 1:
-            return RankGroup(setups, self._locks)
-        descriptors = [lock.descriptor for lock in self._locks]
-        worker = WorkerProcess(self._session.op, setups[0]["visible"], descriptors)
-        worker.begin(setups[0])
-        return worker
 
     def _setups(self, world_size: int) -> list[dict[str, Any]]:
         """The set-up of each rank: its device, whose sensor it reads, and which devices it sees."""
@@ -218,7 +210,6 @@ class Crew:
         if self._worker is not None:
             self._worker.kill()
             self._worker = None
-            self._is_waiting = False
 
 
 def timing_of(values: Mapping[str, Any]) -> Timing:

@@ -9,6 +9,13 @@ These traps once produced wrong numbers:
 - an event recorded on an idle GPU waits for the host: each slice starts behind a spinning kernel;
 - a kernel that starts while its predecessor drains is faster than alone. A chain of layers sees the
   first number, which `graph` shows; `events_flush` and `profiler` show the second.
+
+Where several devices share a point, the ranks meet before each sample, and the slowest one counts:
+- ranks that start apart measure each other's delay: a barrier on the device comes before each
+  sample, behind a kernel that spins for as long as the host needs to queue the first one;
+- a rank that runs one more call than the others waits for ever: rank 0 decides on counts;
+- calls that alternate between two buffers end an odd graph on the buffer that the next replay
+  starts with: graphs hold an even number of calls.
 """
 
 import time
@@ -22,18 +29,18 @@ from typing import Any, Final, Literal, Protocol
 import torch
 
 from roofcal.measure.contender import Contender
+from roofcal.measure.failures import reason_of, status_of
+from roofcal.measure.ranks import SINGLE_RANK, SingleRank
+from roofcal.ops.spec import Unsupported
 
 SPIN_CYCLES = 200_000  # 0.1 ms at 2 GHz: longer than the host needs to queue the first replay
-REPLAYED = (
-    "graph",
-    "alone",
-    "burst",
-    "energy",
-)  # methods that differ in when they take turns alone
+REPLAYED = ("graph", "alone", "burst", "energy")  # methods that differ in who takes turns and when
 CaptureMode = Literal["global", "thread_local"]  # whose CUDA calls would spoil a capture
 MOST_NODES = 2000  # of one graph
 MOST_QUEUED = 600  # replays before the host waits: a turn of half a second
 _LONG_CALL: Final = 4  # samples and times of the host: so long a call needs no graph to be timed
+_LEAST_SAMPLES: Final = 2  # of a turn of several ranks
+Events = list[tuple[torch.cuda.Event, torch.cuda.Event]]
 
 
 class Timer(Protocol):
@@ -44,14 +51,34 @@ class Timer(Protocol):
 
 
 def make_timer(
-    contender: Contender, device: torch.device, sample_s: float, flush_bytes: int
+    contender: Contender,
+    device: torch.device,
+    sample_s: float,
+    flush_bytes: int,
+    ranks: SingleRank = SINGLE_RANK,
 ) -> Timer:
-    """The timer of the contender's protocol; raises ValueError for a method the device lacks."""
+    """The timer of the contender's protocol; raises Unsupported for a method that there is not."""
     method = contender.point.protocol.method
+    is_shared = ranks.world_size > 1
+    if is_shared and method == "energy":
+        raise Unsupported("method 'energy' is for one device: it reads the counter of one board")
     if device.type == "cpu":
         if method not in ("wall", *REPLAYED) or method == "energy":
-            raise ValueError(f"method '{method}' needs a GPU; a CPU has graph (a loop) and wall")
-        return LoopTimer(contender, 0.0 if method == "wall" else sample_s)
+            raise Unsupported(f"method '{method}' needs a GPU; a CPU has graph (a loop) and wall")
+        shortest_s = 0.0 if method == "wall" else sample_s
+        if not is_shared:
+            return LoopTimer(contender, shortest_s)
+        return SharedTimer(contender, ranks, _Loop(contender, ranks), shortest_s)
+    if is_shared:
+        if method not in ("events_flush", *REPLAYED):
+            several = "several have graph and events_flush"
+            raise Unsupported(f"method '{method}' is for one device; {several}")
+        own: _Sampler
+        if method == "events_flush":
+            own = _Eager(contender, torch.empty(flush_bytes // 4, device=device), ranks)
+        else:
+            own = _Graph(contender, sample_s, ranks)
+        return SharedTimer(contender, ranks, own)
     if method in REPLAYED:
         return GraphTimer(contender, sample_s)
     if method == "wall":
@@ -124,15 +151,6 @@ class GraphTimer:
         That graph is gone when the real one is captured. Its nine calls took 0.7 s of each visit of
         a product of 32768 on an H200.
         """
-        eager_s, host_s = self._eager_call_s()
-        if eager_s > _LONG_CALL * max(sample_s, host_s):
-            return eager_s
-        calls = max(3, self._keep)
-        graph, _outputs = self._capture(calls)
-        return self._replay(graph, 3, lambda: None)[-1] / calls
-
-    def _eager_call_s(self) -> tuple[float, float]:
-        """Seconds that an eager call takes the device, and the host to launch it."""
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         with _beside():
             torch.cuda._sleep(SPIN_CYCLES)
@@ -141,7 +159,12 @@ class GraphTimer:
             self._call()
             host_s = time.perf_counter() - start
             last.record()
-        return first.elapsed_time(last) / 1e3, host_s
+        eager_s = first.elapsed_time(last) / 1e3
+        if eager_s > _LONG_CALL * max(sample_s, host_s):
+            return eager_s
+        calls = max(3, self._keep)
+        graph, _outputs = self._capture(calls)
+        return self._replay(graph, 3, lambda: None)[-1] / calls
 
     def _calls_for(self, one: float, sample_s: float) -> int:
         """Calls of one sample: whole rotations, at least sample_s long, at most 2000 nodes."""
@@ -194,19 +217,16 @@ class FlushTimer:
         samples: list[float] = []
         end = time.perf_counter() + seconds
         while not samples or time.perf_counter() < end:
-            pairs = [self._one() for _ in range(16)]
-            while_busy()
-            torch.cuda.synchronize()
-            samples += [start.elapsed_time(stop) / 1e3 for start, stop in pairs]
+            pairs: Events = []
+            for _ in range(16):
+                start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                self._scratch.zero_()
+                start.record()
+                self._call()
+                stop.record()
+                pairs.append((start, stop))
+            samples += seconds_of(pairs, while_busy)
         return samples
-
-    def _one(self) -> tuple[torch.cuda.Event, torch.cuda.Event]:
-        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        self._scratch.zero_()
-        start.record()
-        self._call()
-        stop.record()
-        return start, stop
 
 
 class ProfilerTimer:
@@ -225,9 +245,6 @@ class ProfilerTimer:
                 self._call()
             while_busy()
             torch.cuda.synchronize()
-        return self._durations(profile, marks)
-
-    def _durations(self, profile: Any, marks: int) -> list[float]:
         kernels = [e for e in profile.events() if e.device_type.name == "CUDA"]
         kernels.sort(key=lambda event: event.time_range.start)
         per_call, rest = divmod(len(kernels), marks)
@@ -282,6 +299,142 @@ class LoopTimer:
             samples.append(self._sample())
         while_busy()
         return samples
+
+
+class _Sampler(Protocol):
+    """How one rank takes samples; `calls` is the number of calls that each averages over."""
+
+    calls: int
+
+    def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
+        """Seconds per call of `count` samples, each begun after a barrier of all ranks."""
+
+
+class SharedTimer:
+    """Takes as many samples on every rank as rank 0 says; the time of the slowest rank counts."""
+
+    def __init__(
+        self, contender: Contender, ranks: SingleRank, own: _Sampler, sample_s: float = 0.0
+    ) -> None:
+        self._contender, self._ranks, self._own = contender, ranks, own
+        first = self._take_together(3, lambda: None)[0]
+        if sample_s:
+            self._own.calls = max(1, min(MOST_NODES, round(sample_s / max(min(first), 1e-7))))
+            self._take_together(1, lambda: None)
+        contender.calls_per_sample = self._own.calls
+
+    def _take_together(
+        self, count: int, while_busy: Callable[[], None]
+    ) -> tuple[list[float], list[float], list[float]]:
+        """(slowest, fastest, own) samples; notes how long one takes, barrier and all."""
+        start = time.perf_counter()
+        own = self._own.take(count, while_busy)
+        self._estimate = self._ranks.broadcast((time.perf_counter() - start) / count)
+        by_sample = list(zip(*self._ranks.all_gather(list(own)), strict=True))
+        return [max(times) for times in by_sample], [min(times) for times in by_sample], own
+
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+        """See Timer."""
+        count = min(MOST_QUEUED, max(_LEAST_SAMPLES, round(seconds / self._estimate)))
+        samples, fastest, own = self._take_together(count, while_busy)
+        self._contender.fastest_samples += fastest
+        self._contender.own_samples += own
+        return samples
+
+
+class _Loop:
+    """Host clock around calls on a CPU."""
+
+    def __init__(self, contender: Contender, ranks: SingleRank) -> None:
+        self._call, self._ranks, self.calls = rotation(contender), ranks, 1
+
+    def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
+        """See _Sampler."""
+        samples = []
+        for _ in range(count):
+            self._ranks.barrier()
+            start = time.perf_counter()
+            for _ in range(self.calls):
+                self._call()
+            samples.append((time.perf_counter() - start) / self.calls)
+        while_busy()
+        return samples
+
+
+class _Eager:
+    """Events around one eager call, launch included, after the cache was overwritten."""
+
+    calls = 1
+
+    def __init__(self, contender: Contender, scratch: torch.Tensor, ranks: SingleRank) -> None:
+        self._call, self._scratch, self._ranks = rotation(contender), scratch, ranks
+
+    def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
+        """See _Sampler."""
+        pairs: Events = []
+        for _ in range(count):
+            self._scratch.zero_()
+            pairs.append(timed(self._call, self._ranks))
+        return seconds_of(pairs, while_busy)
+
+
+class _Graph(GraphTimer):
+    """Events around replays of a CUDA graph of many calls, each replay begun together."""
+
+    # Other threads (NCCL's watchdog) may ask CUDA something meanwhile.
+    capture_mode = "thread_local"
+
+    def __init__(self, contender: Contender, sample_s: float, ranks: SingleRank) -> None:
+        self._ranks = ranks
+        super().__init__(contender, sample_s)
+        self.calls = self._calls
+
+    def _one_call_s(self, sample_s: float) -> float:  # noqa: ARG002 (ranks agree on a graph's)
+        calls = max(4, self._keep + self._keep % 2)
+        graph, _outputs = self._capture(calls)
+        return self._ranks.broadcast(self._replay(graph, 3, lambda: None)[-1] / calls)
+
+    def _calls_for(self, one: float, sample_s: float) -> int:
+        """An even number of whole rotations: a replay does not begin with the last one's copy."""
+        calls = super()._calls_for(one, sample_s)
+        return calls + calls % 2 * self._keep
+
+    def _capture(self, calls: int) -> tuple[torch.cuda.CUDAGraph, Any]:
+        try:
+            return super()._capture(calls)
+        except Exception as error:
+            if status_of(error) != "failed":
+                raise
+            raise Unsupported(f"can not be captured in a CUDA graph: {reason_of(error)}") from error
+
+    def _replay(
+        self, graph: torch.cuda.CUDAGraph, count: int, while_busy: Callable[[], None]
+    ) -> list[float]:
+        torch.cuda._sleep(SPIN_CYCLES)
+        pairs = [timed(graph.replay, self._ranks) for _ in range(count)]
+        return seconds_of(pairs, while_busy)
+
+    def take(self, count: float, while_busy: Callable[[], None]) -> list[float]:
+        """See _Sampler."""
+        samples = self._replay(self._graph, int(count), while_busy)
+        return [sample / self._calls for sample in samples]
+
+
+def timed(run: Callable[[], Any], ranks: SingleRank) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    """Events around `run`, recorded behind a barrier of all ranks' devices."""
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    ranks.barrier()
+    start.record()
+    run()
+    stop.record()
+    return start, stop
+
+
+def seconds_of(pairs: Events, while_busy: Callable[[], None]) -> list[float]:
+    """Seconds between the events of each pair, once the device has come to the last."""
+    while_busy()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(stop) / 1e3 for start, stop in pairs]
 
 
 def graph_kernel_names(

@@ -36,7 +36,7 @@ class Visits:
         lines: Mapping[VisitKey, Measurement],
     ) -> None:
         self.points = points
-        self.timing, self._here = timing, here
+        self.timing, self.here = timing, here
         self._lines = dict(lines)
 
     def of_point(self, point: PlanPoint | Measurement) -> list[Measurement]:
@@ -83,7 +83,7 @@ class Visits:
         if not lines:
             return True
         lacked = lines[0].status == "unsupported" and str(lines[0].reason).startswith(TOO_FEW)
-        return lacked and point.world_size <= self._here
+        return lacked and point.world_size <= self.here
 
     def panel(self) -> list[PlanPoint]:
         """The sentinels, but those that failed when they were measured first."""

@@ -47,7 +47,6 @@ from roofcal.measure.contender import (
 )
 from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
-from roofcal.measure.rank_timing import make_rank_timer
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
 from roofcal.ops.bench import ExactOutputs, load_bench
@@ -146,7 +145,12 @@ class Worker:
             turns += [turn] if turn else []
         if turns:
             self._exact.forget()  # points without times keep it: those of equal data follow
-            self._time(turns)
+
+            def tell(contender: Contender) -> None:
+                self._send_event(at=contender.point.point_id)
+
+            seed = data_seed(turns[0][0].point, self._seed)
+            time_group(turns, self._timing, self._sensor, seed, tell, self._team)
         for contender, _ in turns:
             self._report(contender, start)
         del pad
@@ -173,14 +177,6 @@ class Worker:
         else:
             give_freed_memory_back()
 
-    def _time(self, turns: list[tuple[Contender, Timer]]) -> None:
-        seed = data_seed(turns[0][0].point, self._seed)
-
-        def tell(contender: Contender) -> None:
-            self._send_event(at=contender.point.point_id)
-
-        time_group(turns, self._timing, self._sensor, seed, tell, self._team)
-
     def _ready(
         self, point: PlanPoint, crowded: list[PlanPoint] | None
     ) -> tuple[Contender, Timer] | None:
@@ -201,12 +197,8 @@ class Worker:
                 self._report(contender, start)
                 return None
             sample_s, flush = self._timing.sample_s, 4 * self._cache_bytes
-            if self._team.world_size == 1:
-                return contender, make_timer(contender, self._device, sample_s, flush)
             with self._team.failing_together():
-                return contender, make_rank_timer(
-                    contender, self._device, sample_s, flush, self._team
-                )
+                return contender, make_timer(contender, self._device, sample_s, flush, self._team)
         except IncorrectError as wrong:
             self._fail(point, "incorrect", str(wrong), start, wrong.relative_error)
         except Exception as error:  # noqa: BLE001 (any failure of a provider is a row, not an end)
@@ -321,23 +313,19 @@ def main() -> None:
         if not (line := sys.stdin.readline()):
             return  # the session ends before the device is free
         setup = json.loads(line)
-        if "stack" in setup:
-            _run_rank(setup, events)
-        else:
+        if "stack" not in setup:
             Worker(setup, events).run(sys.stdin)
-
-
-def _run_rank(setup: Mapping[str, Any], events: IO[str]) -> None:
-    """Run one rank: it writes its stack on SIGUSR1, and reports why it does not start."""
-    with Path(setup["stack"]).open("w") as stack:
-        faulthandler.register(signal.SIGUSR1, file=stack)
-        try:
-            worker = Worker(setup, events)
-        except Exception as error:
-            fatal = {"fatal": reason_of(error), "status": status_of(error)}
-            events.write(json.dumps(fatal | {"now_s": time.monotonic()}) + "\n")
-            raise
-        worker.run(sys.stdin)
+            return
+        # One of several ranks: it writes its stack on SIGUSR1, and reports why it does not start.
+        with Path(setup["stack"]).open("w") as stack:
+            faulthandler.register(signal.SIGUSR1, file=stack)
+            try:
+                worker = Worker(setup, events)
+            except Exception as error:
+                fatal = {"fatal": reason_of(error), "status": status_of(error)}
+                events.write(json.dumps(fatal | {"now_s": time.monotonic()}) + "\n")
+                raise
+            worker.run(sys.stdin)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,11 @@ class WorkerProcess:
     It imports what the op needs at once, and touches a device only after `begin`.
 
     `open`: whether the worker still holds its end of the pipe.
+    `has_device`, `is_ready`: whether it was told its device, and has said that it measures there.
     """
+
+    world_size = 1
+    has_device = is_ready = False
 
     def __init__(self, op: str, visible: str | None, descriptors: Sequence[int]) -> None:
         """Start the process.
@@ -91,6 +95,7 @@ class WorkerProcess:
 
     def begin(self, setup: Mapping[str, Any]) -> None:
         """Let the worker take its device, whose lock it holds by now."""
+        self.has_device = True
         self.send(json.dumps(setup))
 
     def send(self, line: str) -> None:
@@ -183,11 +188,14 @@ _WAITING: Final = ("/torch/distributed/", "/torch/cuda/")
 class RankGroup:
     """The worker processes of all ranks; the interface is that of WorkerProcess."""
 
+    has_device, is_ready = True, False
+
     def __init__(self, setups: Sequence[Mapping[str, Any]], locks: Sequence[Lock]) -> None:
+        self.world_size = len(setups)
         self._place = tempfile.TemporaryDirectory(prefix="roofcal-ranks-")
         folder = Path(self._place.name)
         self._stacks = [folder / f"stack{rank}" for rank in range(len(setups))]
-        shared = {"store": str(folder / "store"), "world_size": len(setups)}
+        shared = {"store": str(folder / "store"), "world_size": self.world_size}
         descriptors = [lock.descriptor for lock in locks]
         self._workers = [
             WorkerProcess(setup["op"], setup["visible"], descriptors) for setup in setups

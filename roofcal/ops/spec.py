@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from roofcal.core.language_models import LanguageModel
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work
 
 Shape = Mapping[str, int]
 Backend = Literal["cuda", "cpu"]

@@ -10,10 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from roofcal.core.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec, WaveDevice
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, BeyondProbes, Times, Value
-from roofcal.core.wave_device import WaveDevice
 from roofcal.ops import BY_NAME
 from roofcal.ops.probe_link.model import Fabrics
 

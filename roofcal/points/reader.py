@@ -14,6 +14,7 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import iter_records, read_plan, salvage_records
 from roofcal.core.paths import RunFolder
+from roofcal.core.recipes import Work
 from roofcal.core.records import (
     Measurement,
     PlanPoint,
@@ -30,7 +31,6 @@ from roofcal.core.visits.intervals import (
     visit_times,
 )
 from roofcal.core.visits.rows import is_sentinel, merged_visits, reusable_visits, split_visits
-from roofcal.core.work import Work
 from roofcal.ops import BY_NAME, point_problem, regimes
 from roofcal.ops.spec import OpSpec
 from roofcal.points.columns import INTERVAL, POINT, SENTINEL_MEDIANS, VISIT_TIMES, Column

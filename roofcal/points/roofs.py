@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import Work
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.core.work import Work
 
 COPY: Final = "dram_copy_bytes_per_s"
 _CEILING: Final = ".ceiling_flops_per_s"

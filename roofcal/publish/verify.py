@@ -16,7 +16,7 @@ from typing import Final, Literal
 from roofcal.core.files import folder_problems, read_limited
 from roofcal.core.jsonl import RecordsError, read_plan, read_records
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
-from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder, run_folders
+from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, RunFolder, RunsError, run_folders
 from roofcal.core.records import Environment, Measurement
 from roofcal.ops import point_problem
 from roofcal.publish.derive import derive, derived_names, report_tables
@@ -121,7 +121,7 @@ def record_problems(run: RunFolder) -> Iterator[str]:
         yield f"{run.environment_file}: describes {described}, not its folder; {_RESTORE}"
     try:
         planned = run.planned_ops()
-    except PathError as error:
+    except RunsError as error:
         yield str(error)
         return
     if not planned:

@@ -6,9 +6,8 @@ from typing import Final, Literal
 
 import pandas as pd
 
-from roofcal.core.visits.disturbances import DISTURBED, drift_texts, load_texts, width_texts
 from roofcal.core.visits.intervals import HOLDS, MEANINGS
-from roofcal.core.visits.rows import STATE_FACTOR
+from roofcal.core.visits.rows import DISTURBED, STATE_FACTOR, drift_texts, load_texts, width_texts
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import worst_factor
 from roofcal.report.data.op_pages import headline_op

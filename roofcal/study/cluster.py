@@ -97,22 +97,28 @@ def preflight(profile: Path, study: Study, nodes: Sequence[Node]) -> Iterator[tu
     up = [node for node in of_partition if node.is_up]
     partition = of_partition[0].partition.rstrip("*")
     yield f"partition {partition}: {len(up)} of {len(of_partition)} nodes in use", not up
-    set_threads = _mapping(content, "set-threads").get("measure")
     threads, memory = _largest_job(study)
-    threads = int(set_threads or threads)
+    threads = int(_mapping(content, "set-threads").get("measure") or threads)
     memory = int(_mapping(_mapping(content, "set-resources"), "measure").get("mem_mb", memory))
     cores = max(node.cores for node in of_partition)
-    yield _fit(f"{threads} cores", f"{cores}", is_enough=threads <= cores)
     largest = max(node.memory_bytes for node in of_partition)
-    asked, most = format_bytes(memory * MEGA), format_bytes(largest)
-    yield _fit(f"{asked} of memory", most, is_enough=memory * MEGA <= largest)
+    for what, most, is_enough in (
+        (f"{threads} cores", f"{cores}", threads <= cores),
+        (
+            f"{format_bytes(memory * MEGA)} of memory",
+            format_bytes(largest),
+            memory * MEGA <= largest,
+        ),
+    ):
+        fits = ": fits" if is_enough else f", no node of the partition has more than {most}"
+        yield f"a job asks for {what}{fits}", not is_enough
     yield from _device_lines(study, threads, max(node.gpus for node in of_partition))
 
 
 def _largest_job(study: Study) -> tuple[int, int]:
     """(cores, MB of memory) of the job of a listed and recorded device that asks for most."""
     cores, memory = [1], [study.file.measuring_memory_mb]
-    for name in study.devices if study.devices != "auto" else ():
+    for name in study.file.devices if study.file.devices != "auto" else ():
         folder = RunFolder.at(RESULTS / name)
         if folder.environment_file.is_file():
             environment = read_single_record(folder.environment_file, Environment)
@@ -123,18 +129,12 @@ def _largest_job(study: Study) -> tuple[int, int]:
     return max(cores), max(memory)
 
 
-def _fit(what: str, most: str, *, is_enough: bool) -> tuple[str, bool]:
-    if is_enough:
-        return f"a job asks for {what}: fits", False
-    return f"a job asks for {what}, no node of the partition has more than {most}", True
-
-
 def _device_lines(study: Study, threads: int, gpus: int) -> Iterator[tuple[str, bool]]:
     """Whether the devices to measure are listed, recorded, and those of the nodes."""
-    if study.devices == "auto":
+    if study.file.devices == "auto":
         yield f"config/config.yaml: devices is auto, which is this login node; {_LIST}", True
         return
-    for name in study.devices:
+    for name in study.file.devices:
         file = RunFolder.at(RESULTS / name).environment_file
         if not file.is_file():
             yield f"{file}: not there; {_LIST}", True

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from roofcal.claims import Ledger, read_ledgers
 from roofcal.core.language_models import LanguageModel
@@ -30,16 +30,6 @@ class Study:
     def ops(self) -> tuple[str, ...]:
         """Names of the ops to measure, probes first."""
         return tuple(self.file.ops or self.sweep_files)
-
-    @property
-    def devices(self) -> str | list[str]:
-        """Either "auto", or the listed "<device>/<environment_id>"."""
-        return self.file.devices
-
-    @property
-    def published(self) -> bool | Literal["again"]:
-        """Whether publications are shown as frozen, derived "again", or left out."""
-        return self.file.published
 
     def timing(self, backend: Backend) -> dict[str, Any]:
         """The timing protocol of a backend, plus the seed of the data."""
@@ -141,7 +131,18 @@ def _sweep_errors(
     if op is None:
         yield f"{path}: op: unknown op '{name}'{did_you_mean_or_all(name, tuple(BY_NAME))}"
         return
-    yield from _recipe_errors(f"{path}: recipes", op, file)
+    for recipe, description in file.recipes.items():
+        where = f"{path}: recipes.{recipe}"
+        if op.written_recipe is None:
+            takes = f"op '{op.name}' takes none; its recipes are {', '.join(op.recipes)}"
+            yield f"{path}: recipes: {takes}"
+            break
+        if recipe in op.recipes:
+            yield f"{where}: is the name of another recipe of op '{op.name}'; choose another"
+        try:
+            op.written_recipe(description)
+        except ValueError as error:
+            yield f"{where}: {error}"
     yield from _contender_errors(path, op, file)
     for study, backends in file.studies.items():
         for backend, names in backends.items():
@@ -150,20 +151,6 @@ def _sweep_errors(
     for title, sweep in file.sweeps.items():
         where = f"{path}: sweeps.{title}"
         yield from _one_sweep_errors(where, op, sweep, file.recipes, models)
-
-
-def _recipe_errors(where: str, op: OpSpec, file: SweepFile) -> Iterator[str]:
-    """What is wrong with the recipes that a sweep file writes down."""
-    for name, description in file.recipes.items():
-        if op.written_recipe is None:
-            yield f"{where}: op '{op.name}' takes none; its recipes are {', '.join(op.recipes)}"
-            return
-        if name in op.recipes:
-            yield f"{where}.{name}: is the name of another recipe of op '{op.name}'; choose another"
-        try:
-            op.written_recipe(description)
-        except ValueError as error:
-            yield f"{where}.{name}: {error}"
 
 
 def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
@@ -210,7 +197,14 @@ def _one_sweep_errors(
         if len(shape) != len(op.axes):
             yield f"{where}.shapes: {shape} has {len(shape)} sizes, needs {', '.join(op.axes)}"
     if sweep.grid:
-        yield from _grid_errors(f"{where}.grid", op, sweep.grid)
+        axes = [axis for key in sweep.grid for axis in key.split(",")]
+        yield from unknown_names(f"{where}.grid", "axis", axes, op.axes)
+        if missing := [axis for axis in op.axes if axis not in axes]:
+            yield f"{where}.grid: axis {', '.join(missing)} has no values"
+        for key, values in sweep.grid.items():
+            width = len(key.split(","))
+            if any((len(v) if isinstance(v, list) else 1) != width for v in values):
+                yield f"{where}.grid.{key}: every entry needs {width} size(s)"
     if sweep.layers:
         yield from unknown_names(f"{where}.layers", "model", sweep.layers.models, tuple(models))
         if op.layer_shape is None:
@@ -232,17 +226,3 @@ def _blocks_errors(
                 op.block_shape(models[name], tokens, blocks.sequence)
         except ValueError as error:
             yield f"{where}: {error}"
-
-
-def _grid_errors(
-    where: str, op: OpSpec, grid: Mapping[str, list[int] | list[list[int]]]
-) -> Iterator[str]:
-    axes = [axis for key in grid for axis in key.split(",")]
-    yield from unknown_names(where, "axis", axes, op.axes)
-    missing = [axis for axis in op.axes if axis not in axes]
-    if missing:
-        yield f"{where}: axis {', '.join(missing)} has no values"
-    for key, values in grid.items():
-        width = len(key.split(","))
-        if any((len(v) if isinstance(v, list) else 1) != width for v in values):
-            yield f"{where}.{key}: every entry needs {width} size(s)"

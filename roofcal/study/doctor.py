@@ -32,7 +32,7 @@ from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Environment
 from roofcal.core.units import GB, format_bytes
-from roofcal.core.visits.disturbances import DISTURBED, throttled_text
+from roofcal.core.visits.rows import DISTURBED, throttled_text
 from roofcal.study.discover import (
     DiscoverError,
     discover,

@@ -22,7 +22,7 @@ from roofcal.core.visits.rows import SENTINEL, shuffled_groups
 from roofcal.core.yaml_files import validated
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec, Shape
-from roofcal.study.schema import Blocks, Layers, LogUniform, OpSlice, Sentinel, Sweep
+from roofcal.study.schema import LogUniform, OpSlice, Sentinel, Sweep
 
 MOST_POINTS: Final = 100_000  # of one op: 28 hours at a second each
 _MOST_DRAWS: Final = 1000  # per shape that a log_uniform sweep asks for
@@ -80,12 +80,16 @@ def sweep_shapes(
         yield from _grid_shapes(op, sweep.grid)
     if sweep.log_uniform:
         yield from _log_uniform_shapes(op, sweep.log_uniform)
-    if sweep.layers:
-        yield from _layer_shapes(op, sweep.layers, models)
-    if sweep.blocks:
-        yield from _block_shapes(op, sweep.blocks, models)
-    if sweep.csv:
-        yield from _csv_shapes(op, Path(sweep.csv), memory_bytes)
+    if sweep.layers or sweep.blocks:
+        yield from _model_shapes(op, sweep, models)
+    for line, shape in read_shapes(Path(sweep.csv), op.axes) if sweep.csv else ():
+        need = min(op.work(recipe, shape).dram_bytes for recipe in op.recipes)
+        if memory_bytes is not None and need > memory_bytes:
+            raise PlanError(
+                f"{sweep.csv}:{line}: {shape} needs {format_bytes(need)}, the device has "
+                f"{format_bytes(memory_bytes)}; remove the line or choose smaller sizes"
+            )
+        yield shape
 
 
 def _grid_shapes(op: OpSpec, grid: Mapping[str, Sequence[Any]]) -> Iterator[Shape]:
@@ -123,43 +127,28 @@ def _log_uniform(source: random.Random, low: int, high: int, multiple: int) -> i
     return max(multiple, round(value / multiple) * multiple)
 
 
-def _layer_shapes(
-    op: OpSpec, layers: Layers, models: Mapping[str, LanguageModel]
-) -> Iterator[Shape]:
-    if op.layer_shape is None:
-        raise PlanError(f"{op.name}: has no shape for a layer")
-    for name, degree, tokens in product(layers.models, layers.tensor_parallel, layers.tokens):
+def _model_shapes(op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]) -> Iterator[Shape]:
+    """The matrices of layers, or whole blocks, of the language models that a sweep names."""
+    chosen = sweep.layers or sweep.blocks
+    for name in chosen.models if chosen else ():
         if name not in models:
             raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
-        for matrix in models[name].matrices.values():
-            n = matrix.n // degree if matrix.shard == "n" else matrix.n
-            k = matrix.k // degree if matrix.shard == "k" else matrix.k
-            yield op.layer_shape(tokens, n, k)
-
-
-def _block_shapes(
-    op: OpSpec, blocks: Blocks, models: Mapping[str, LanguageModel]
-) -> Iterator[Shape]:
-    if op.block_shape is None:
-        raise PlanError(f"{op.name}: has no shape for a block")
-    for name, tokens in product(blocks.models, blocks.tokens):
-        if name not in models:
-            raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
-        try:
-            yield op.block_shape(models[name], tokens, blocks.sequence)
-        except ValueError as error:
-            raise PlanError(f"config/sweeps/{op.name}.yaml: blocks: {error}") from None
-
-
-def _csv_shapes(op: OpSpec, path: Path, memory_bytes: int | None) -> Iterator[Shape]:
-    for line, shape in read_shapes(path, op.axes):
-        need = min(op.work(recipe, shape).dram_bytes for recipe in op.recipes)
-        if memory_bytes is not None and need > memory_bytes:
-            raise PlanError(
-                f"{path}:{line}: {shape} needs {format_bytes(need)}, the device has "
-                f"{format_bytes(memory_bytes)}; remove the line or choose smaller sizes"
-            )
-        yield shape
+    if layers := sweep.layers:
+        if op.layer_shape is None:
+            raise PlanError(f"{op.name}: has no shape for a layer")
+        for name, degree, tokens in product(layers.models, layers.tensor_parallel, layers.tokens):
+            for matrix in models[name].matrices.values():
+                n = matrix.n // degree if matrix.shard == "n" else matrix.n
+                k = matrix.k // degree if matrix.shard == "k" else matrix.k
+                yield op.layer_shape(tokens, n, k)
+    if blocks := sweep.blocks:
+        if op.block_shape is None:
+            raise PlanError(f"{op.name}: has no shape for a block")
+        for name, tokens in product(blocks.models, blocks.tokens):
+            try:
+                yield op.block_shape(models[name], tokens, blocks.sequence)
+            except ValueError as error:
+                raise PlanError(f"config/sweeps/{op.name}.yaml: blocks: {error}") from None
 
 
 def _points(
@@ -170,8 +159,18 @@ def _points(
     contenders: Mapping[str, Sequence[str]],
     device: str,
 ) -> Iterator[PlanPoint]:
-    """Every contender on every shape and number of devices, under every protocol of a sweep."""
-    world_sizes = _world_sizes(op, name, sweep, shapes)
+    """Every contender on every shape and number of devices, under every protocol of a sweep.
+
+    Raises PlanError for a shape that devices cannot share out.
+    """
+    axis, world_sizes = op.shared_axis, sweep.world_sizes or [1]
+    for shape, size in product(shapes, world_sizes):
+        if axis is not None and shape[axis] % size:
+            raise PlanError(
+                f"config/sweeps/{op.name}.yaml: sweeps.{name}: {axis}={shape[axis]} of the shape "
+                f"{dict(shape)} is no multiple of world size {size}, and its devices share it out "
+                f"evenly; give multiples of {math.lcm(*world_sizes)}, or other world_sizes"
+            )
     every = product(shapes, world_sizes, sweep.protocols, contenders)
     for shape, world_size, protocol, recipe in every:
         if sweep.recipes is not None and recipe not in sweep.recipes:
@@ -188,19 +187,6 @@ def _points(
                     protocol=protocol,
                     sweeps=(name,),
                 )
-
-
-def _world_sizes(op: OpSpec, name: str, sweep: Sweep, shapes: Sequence[Shape]) -> Sequence[int]:
-    """The world sizes of a sweep; raises PlanError for a shape that devices cannot share out."""
-    axis, world_sizes = op.shared_axis, sweep.world_sizes or [1]
-    for shape, size in product(shapes, world_sizes):
-        if axis is not None and shape[axis] % size:
-            raise PlanError(
-                f"config/sweeps/{op.name}.yaml: sweeps.{name}: {axis}={shape[axis]} of the shape "
-                f"{dict(shape)} is no multiple of world size {size}, and its devices share it out "
-                f"evenly; give multiples of {math.lcm(*world_sizes)}, or other world_sizes"
-            )
-    return world_sizes
 
 
 def _sentinel_point(op: OpSpec, sentinel: Sentinel, device: str) -> PlanPoint:

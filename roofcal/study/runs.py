@@ -23,6 +23,7 @@ from roofcal.core.paths import (
     REPLAY,
     RESULTS,
     RunFolder,
+    RunsError,
     run_folders,
 )
 from roofcal.core.records import Environment
@@ -31,10 +32,6 @@ from roofcal.ops.visit_times import most_devices
 from roofcal.study.config import Study
 
 _MOST_COMPILERS: Final = 16  # of a job: each takes a GB or two of memory
-
-
-class RunsError(ValueError):
-    """A device of the study whose run folder cannot be used; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,8 +237,8 @@ def study_runs(study: Study) -> tuple[list[StudyRun], list[str]]:
             )
         else:
             runs.append(StudyRun(folder=run.folder, derived=run.derived, ops=measured))
-    again = study.published == "again"
-    for run in run_folders(PUBLISHED) if study.published else ():
+    again = study.file.published == "again"
+    for run in run_folders(PUBLISHED) if study.file.published else ():
         if problems := manifest_problems(run.folder, records_only=again):
             more = f" (and {len(problems) - 1} more)" if problems[1:] else ""
             way_out = "; `--config published=again` derives it anew from its records"
@@ -263,12 +260,8 @@ def other_calibrations(run: StudyRun, runs: Iterable[StudyRun]) -> list[str]:
 
     Of several runs of one environment the first of `runs` counts.
     """
-    by_environment = _by_environment(run.device, runs)
-    return [
-        str(by_environment[name].calibration_file)
-        for name in sorted(by_environment)
-        if name != run.environment_id
-    ]
+    others = _by_environment(run.device, runs).items()
+    return [str(o.calibration_file) for name, o in sorted(others) if name != run.environment_id]
 
 
 def with_run_before(run: StudyRun, runs: Iterable[StudyRun]) -> list[StudyRun]:
@@ -297,7 +290,7 @@ def _by_environment(device: str, runs: Iterable[StudyRun]) -> dict[str, StudyRun
 
 def current_runs(study: Study) -> list[StudyRun]:
     """The runs to measure: of the devices of this machine, or of those the study lists."""
-    if study.devices == "auto":
+    if study.file.devices == "auto":
         from roofcal.core.machine.nvml import visible_gpus  # noqa: PLC0415 (as discover)
         from roofcal.study.discover import discover  # noqa: PLC0415 (a login node must not look)
 
@@ -308,7 +301,7 @@ def current_runs(study: Study) -> list[StudyRun]:
                 write_records(file, [environment])
         cards = len(visible_gpus())
     else:
-        environments, cards = _listed_environments(list(study.devices)), 0
+        environments, cards = _listed_environments(list(study.file.devices)), 0
     return [
         planned_run(study, folder, environment, cards)
         for folder, environment in environments.items()
@@ -353,7 +346,7 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
     slices = {op: study.op_slice(op, backend) for op in study.sweep_files if op in names}
     slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
     cores = measuring_cores(study.file.measuring_cores, environment)
-    if environment.cpu_quota_cores and study.devices == "auto":
+    if environment.cpu_quota_cores and study.file.devices == "auto":
         # The quota counts all threads of the container: the whole machine is reserved.
         cores = allowed_cores()
     return StudyRun(
@@ -368,7 +361,7 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
         measuring_memory_mb=study.file.measuring_memory_mb,
         is_only_card=cards == 1,
         most_devices=most_devices(environment, cards or study.file.gpus_per_node),
-        has_job_per_world_size=study.devices != "auto",
+        has_job_per_world_size=study.file.devices != "auto",
     )
 
 

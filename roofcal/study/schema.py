@@ -14,10 +14,10 @@ from pydantic import (
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Protocol
 from roofcal.core.timing_protocol import Timing
+from roofcal.core.yaml_files import Whole
 
 Backend = Literal["cuda", "cpu"]
 Size = Literal["quick", "standard", "full"]
-Positive = Annotated[int, Field(strict=True, gt=0, le=1 << 53)]  # sizes are exact as floats
 Count = Annotated[int, Field(strict=True, gt=0, le=100_000)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 48)]
 NodeNames = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,999}$")]
@@ -38,13 +38,13 @@ class LogUniform(_Model):
 
     count: Count
     seed: Seed
-    low: Positive
-    high: Positive
-    multiple: Positive = 64
+    low: Whole
+    high: Whole
+    multiple: Whole = 64
     unaligned_fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
-    unaligned_multiples: list[Positive] = [16]
+    unaligned_multiples: list[Whole] = [16]
     skinny_fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
-    skinny_max: Positive = 64
+    skinny_max: Whole = 64
     max_flops: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e15
 
 
@@ -52,8 +52,8 @@ class Layers(_Model):
     """Weights of models under config/models, at tensor-parallel degrees and token counts."""
 
     models: list[str] = Field(min_length=1)
-    tensor_parallel: list[Positive] = Field(min_length=1)
-    tokens: list[Positive] = Field(min_length=1)
+    tensor_parallel: list[Whole] = Field(min_length=1)
+    tokens: list[Whole] = Field(min_length=1)
 
 
 class Blocks(_Model):
@@ -63,8 +63,8 @@ class Blocks(_Model):
     """
 
     models: list[str] = Field(min_length=1)
-    tokens: list[Positive] = Field(min_length=1)
-    sequence: Positive
+    tokens: list[Whole] = Field(min_length=1)
+    sequence: Whole
 
 
 class Sweep(_Model):
@@ -74,9 +74,9 @@ class Sweep(_Model):
     world_sizes: numbers of devices that share a point, for ops that run on several.
     """
 
-    cubes: list[Positive] | None = None
-    shapes: list[list[Positive]] | None = None
-    grid: dict[str, list[Positive] | list[list[Positive]]] | None = None
+    cubes: list[Whole] | None = None
+    shapes: list[list[Whole]] | None = None
+    grid: dict[str, list[Whole] | list[list[Whole]]] | None = None
     log_uniform: LogUniform | None = None
     layers: Layers | None = None
     blocks: Blocks | None = None
@@ -112,7 +112,7 @@ class Sentinel(_Model):
 
     provider: str
     recipe: str
-    shape: dict[str, Positive]
+    shape: dict[str, Whole]
     world_size: Annotated[int, Field(strict=True, ge=1, le=4096)] = 1
     protocol: Protocol = Protocol()
 
@@ -181,9 +181,9 @@ class StudyFile(_Model):
 
     study: Size = "quick"
     devices: Literal["auto"] | list[str] = "auto"
-    gpus_per_node: Positive = 8
-    measuring_cores: Positive = 4
-    measuring_memory_mb: Positive = 32_000
+    gpus_per_node: Whole = 8
+    measuring_cores: Whole = 4
+    measuring_memory_mb: Whole = 32_000
     derive_in_jobs: bool = False
     fleet_nodes: list[NodeNames] = []
     published: bool | Literal["again"] = True

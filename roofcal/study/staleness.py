@@ -57,6 +57,7 @@ NOT_DECIDING: Final = {
     "roofcal/core/units.py": "words messages",
     "roofcal/core/files.py": "refuses files, and changes nothing of what it reads or writes",
     "roofcal/core/paths.py": "says where files lie, not what is measured",
+    "roofcal/core/environments.py": "as paths.py",
     "roofcal/study/discover.py": "what it finds is the environment, a file of its own",
     "roofcal/core/devices.py": "datasheets are joined after measuring",
     "roofcal/measure/compile.py": "compiles ahead what the timing process would compile",
@@ -119,7 +120,16 @@ def code_hash(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in sorted(set(paths)):
         digest.update(f"{path.as_posix()}\0".encode())
-        digest.update(_meaning(ROOT / path))
+        if path.suffix != ".py":
+            digest.update((ROOT / path).read_bytes())
+            continue
+        tree = _parsed(ROOT / path)
+        for node in (tree, *_statements(tree.body)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                match node.body:
+                    case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+                        node.body = rest  # without its docstring
+        digest.update(ast.dump(tree).encode())
     return digest.hexdigest()
 
 
@@ -268,15 +278,3 @@ def _module_files(name: str, root: Path) -> tuple[Path, ...]:
     bases = [root.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
     files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
     return tuple(file for file in files if file.is_file())
-
-
-def _meaning(file: Path) -> bytes:
-    if file.suffix != ".py":
-        return file.read_bytes()
-    tree = _parsed(file)
-    for node in (tree, *_statements(tree.body)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            match node.body:
-                case [ast.Expr(value=ast.Constant(value=str())), *rest]:
-                    node.body = rest  # without its docstring
-    return ast.dump(tree).encode()

@@ -36,7 +36,7 @@ def study_notes(
     """
     message = None if is_dry_run else hold_study_lock()
     notes = [message] if message else []
-    if study.devices == "auto":
+    if study.file.devices == "auto":
         from roofcal.study.discover import left_out  # noqa: PLC0415 (a login node must not look)
 
         notes += left_out()

@@ -25,7 +25,6 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.study.config": set(),  # reads YAML through roofcal.core.yaml_files
     "roofcal.core.yaml_files": {"pydantic", "yaml"},
     "roofcal.core.devices": {"pydantic"},
-    "roofcal.core.wave_device": {"pydantic"},
     "roofcal.ops.bench": {"torch"},
     "roofcal.ops.linear.bench": {"torch", "kernels", "torchao"},  # torchao: optional
     "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
@@ -101,7 +100,7 @@ def test_a_module_imports_only_the_packages_of_its_layer(module: Module) -> None
 # Vocabulary of the field: what a dtype, a recipe or a unit is needs no package to say.
 VOCABULARY = (
     *("csv_files", "environments", "names", "paths", "recipes"),
-    *("statistics", "units", "work"),
+    *("statistics", "units"),
 )
 
 

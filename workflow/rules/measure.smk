@@ -34,8 +34,10 @@ rule measure:
         ),
         timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
         journal="{root}/{device}/{environment}/journal/{op}.jsonl",
+        world_sizes=[],
     message:
         "measure {wildcards.op} on {wildcards.device}"
     shell:
         "python -m roofcal measure --plan {input.plan:q} --environment {input.environment:q}"
-        " --timing {params.timing:q} {params.compile_first:q} --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"
+        " {params.world_sizes:q} --timing {params.timing:q} {params.compile_first:q}"
+        " --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"

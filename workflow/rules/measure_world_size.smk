@@ -1,10 +1,6 @@
 # As `measure`, for an op of several GPUs on a cluster: a job per world size holds the GPUs, cores and
 # memory that its points need, so that none waits for GPUs, or holds some, which others of the op use.
-rule measure_world_size:
-    input:
-        plan="{root}/{device}/{environment}/plan/{op}.jsonl",
-        environment="{root}/{device}/{environment}/environment.jsonl",
-        sources=lambda w: SOURCES[f"measure_{w.op}"],
+use rule measure as measure_world_size with:
     output:
         "{root}/{device}/{environment}/measurements/by_gpus/{op}.{gpus}.jsonl",
     log:
@@ -16,9 +12,6 @@ rule measure_world_size:
         environment=CURRENT,
         op=any_of(SHARED_OUT),
         gpus="[0-9]+",
-    priority: lambda w: run_of(w).priority(w.op)
-    conda:
-        "../../environment.yml"
     threads: lambda w: run_of(w).cores(int(w.gpus))
     resources:
         device=lambda w: run_of(w).device_halves(),
@@ -29,10 +22,9 @@ rule measure_world_size:
         compile_first=lambda w: ["--compile-first"] if w.gpus == "1" else [],
         timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
         journal="{root}/{device}/{environment}/journal/{op}.{gpus}.jsonl",
-        world_sizes=lambda w: run_of(w).world_sizes_by_job(w.op)[int(w.gpus)],
+        world_sizes=lambda w: [
+            "--world-sizes",
+            *run_of(w).world_sizes_by_job(w.op)[int(w.gpus)],
+        ],
     message:
         "measure {wildcards.op} on {wildcards.gpus} of {wildcards.device}"
-    shell:
-        "python -m roofcal measure --plan {input.plan:q} --environment {input.environment:q}"
-        " --world-sizes {params.world_sizes:q} --timing {params.timing:q} {params.compile_first:q}"
-        " --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"

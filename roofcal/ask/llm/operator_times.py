@@ -23,11 +23,10 @@ from typing import Protocol
 import numpy as np
 
 from roofcal.ask.llm.architecture import BF16_BYTES, LocalMatrix, matrix_bytes
-from roofcal.core.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec, WaveDevice
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.times import Array, CallTime, Duration, Rate, Times
 from roofcal.core.units import GB
-from roofcal.core.wave_device import WaveDevice
 from roofcal.models import datasheet, torchao
 from roofcal.models.link import Link, Source, assumed_link, joined_pairs, link_rate
 from roofcal.models.torchao import from_datasheet

@@ -45,6 +45,7 @@ class Gpu:
     """One visible NVIDIA GPU as NVML describes it; SI units, None where NVML does not say.
 
     mig   True for a slice: name, multiprocessors and memory are then those of the slice
+    pci_address  as kernel logs and nvidia-smi name it: 0000:1b:00.0
     cuda  the newest CUDA that the driver runs, (13, 0)
     """
 
@@ -100,7 +101,17 @@ def survey_gpus() -> GpuSurvey:
             cards, forbidden = ([], []) if is_hiding else _cards()
             named = takewhile(bool, (_named(word, cards) for word in words or ()))
             devices = [one for card in (cards if words is None else named) for one in card]
-            described = [_described(device) for device in devices]
+            visible: list[Gpu] = []
+            silent: list[str] = []
+            for device in devices:
+                try:
+                    if device.silence is None:
+                        visible.append(_describe_gpu(device))
+                    else:
+                        silent.append(device.silence)
+                except pynvml.NVMLError as error:
+                    why = f"it does not answer (NVML: {error})"
+                    silent.append(f"{device.uuids[-1]} is left out: {why}")
             hides_all = setting is not None and not devices and pynvml.nvmlDeviceGetCount() > 0
         finally:
             pynvml.nvmlShutdown()
@@ -112,12 +123,7 @@ def survey_gpus() -> GpuSurvey:
         f"CUDA_VISIBLE_DEVICES={setting!r} hides all NVIDIA GPUs of this machine; to measure them "
         "unset it, or name some that `nvidia-smi -L` lists"
     )
-    return GpuSurvey(
-        visible=[one for one in described if isinstance(one, Gpu)],
-        silent=[one for one in described if isinstance(one, str)],
-        forbidden=forbidden,
-        hiding=[hiding] if hides_all else [],
-    )
+    return GpuSurvey(visible, silent, forbidden, [hiding] if hides_all else [])
 
 
 class _Device(NamedTuple):
@@ -190,56 +196,44 @@ def _named(word: str, cards: list[list[_Device]]) -> list[_Device]:
     ]
 
 
-def _described(device: _Device) -> Gpu | str:
-    """What NVML says of a device, or a sentence that says why it cannot be used."""
-    if device.silence is not None:
-        return device.silence
-    try:
-        return _describe_gpu(device.handle, is_slice=device.is_slice)
-    except pynvml.NVMLError as error:
-        return f"{device.uuids[-1]} is left out: it does not answer (NVML: {error})"
-
-
-def _describe_gpu(handle: Any, *, is_slice: bool) -> Gpu:
+def _describe_gpu(device: _Device) -> Gpu:
     """Raises NVMLError where the device does not say its UUID, name or multiprocessors."""
+    handle, name = device.handle, str(pynvml.nvmlDeviceGetName(device.handle))
+    if device.is_slice:
+        size = pynvml.nvmlDeviceGetAttributes(handle)
+        multiprocessors = int(size.multiprocessorCount)
+        if " MIG " not in name:  # the profile of the slice, as `nvidia-smi -L` writes it
+            gigabytes = math.ceil(size.memorySizeMB / 1024)
+            name = f"{name} MIG {size.gpuInstanceSliceCount}g.{gigabytes}gb"
+    else:
+        capability = _answer_or_none(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
+        cores_of_one = _CORES_PER_SM.get(capability and tuple(capability), 128)
+        multiprocessors = int(pynvml.nvmlDeviceGetNumGpuCores(handle) // cores_of_one)
+    pci = _answer_or_none(pynvml.nvmlDeviceGetPciInfo, handle)
+    bus_id = "" if pci is None else pci.busId
+    bus_id = bus_id.decode() if isinstance(bus_id, bytes) else str(bus_id)
     memory = _answer_or_none(pynvml.nvmlDeviceGetMemoryInfo, handle)
     processes = _answer_or_none(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
     cuda = _answer_or_none(pynvml.nvmlSystemGetCudaDriverVersion_v2)
     return Gpu(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
-        name=_slice_name(handle) if is_slice else pynvml.nvmlDeviceGetName(handle),
-        compute_units=_multiprocessors(handle, is_slice=is_slice),
+        name=name,
+        compute_units=multiprocessors,
         memory_clock_hz=_clock_hz(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
         memory_bus_bits=_answer_or_none(pynvml.nvmlDeviceGetMemoryBusWidth, handle) or None,
         memory_bytes=None if memory is None else memory.total or None,
         memory_free_bytes=None if memory is None else memory.free,
         power_limit_w=_power_limit_w(handle),
         ecc=_current_flag(_answer_or_none(pynvml.nvmlDeviceGetEccMode, handle)),
-        mig=is_slice or _current_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
+        mig=device.is_slice or _current_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
         driver=_answer_or_none(pynvml.nvmlSystemGetDriverVersion),
         process_ids=tuple(process.pid for process in processes or ()),
         sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
         max_sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        pci_address=_pci_address(handle),
+        # NVML writes the domain with eight digits, the kernel with four.
+        pci_address=bus_id.lower()[-12:] or None,
         cuda=None if cuda is None else (cuda // 1000, cuda % 1000 // 10),
     )
-
-
-def _multiprocessors(handle: Any, *, is_slice: bool) -> int:
-    if is_slice:
-        return int(pynvml.nvmlDeviceGetAttributes(handle).multiprocessorCount)
-    capability = _answer_or_none(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
-    cores = pynvml.nvmlDeviceGetNumGpuCores(handle)
-    return int(cores // _CORES_PER_SM.get(capability and tuple(capability), 128))
-
-
-def _slice_name(handle: Any) -> str:
-    """'NVIDIA H100 80GB HBM3 MIG 1g.10gb': the name of the card and the profile of the slice."""
-    name = str(pynvml.nvmlDeviceGetName(handle))
-    if " MIG " in name:
-        return name
-    size = pynvml.nvmlDeviceGetAttributes(handle)
-    return f"{name} MIG {size.gpuInstanceSliceCount}g.{math.ceil(size.memorySizeMB / 1024)}gb"
 
 
 def _answer_or_none(query: Any, *arguments: Any) -> Any:
@@ -259,15 +253,6 @@ def _clock_hz(query: Any, handle: Any, kind: int) -> float | None:
     """The answer of NVML, in MHz, to a question about a clock of some kind."""
     megahertz = _answer_or_none(query, handle, kind)
     return megahertz * 1e6 if megahertz else None  # some drivers say 0 for what they do not know
-
-
-def _pci_address(handle: Any) -> str | None:
-    """Where the card is plugged in, as kernel logs and nvidia-smi name it: 0000:1b:00.0."""
-    info = _answer_or_none(pynvml.nvmlDeviceGetPciInfo, handle)
-    if info is None:
-        return None
-    bus_id = info.busId.decode() if isinstance(info.busId, bytes) else str(info.busId)
-    return bus_id.lower()[-12:]  # NVML writes the domain with eight digits, the kernel with four
 
 
 def _power_limit_w(handle: Any) -> float | None:

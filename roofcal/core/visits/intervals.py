@@ -190,14 +190,17 @@ def point_intervals(
     pairs = list(zip(several, units, strict=True))
     for basis in HOLDS:
         chosen = [(i, of_point) for i, of_point in pairs if of_point.basis == basis]
-        if chosen:
-            groups = [(kinds[i] if kinds else "", of_point.names) for i, of_point in chosen]
-            of_basis = [of_point for _, of_point in chosen]
-            halves = _half_widths_of_means(of_basis, groups)
-            counts = [sum(visit.count for visit in points[i]) for i, _ in chosen]
-            made = _intervals_of_means(of_basis, halves, counts)
-            for (i, _), interval in zip(chosen, made, strict=True):
-                intervals[i] = interval
+        if not chosen:
+            continue
+        groups = [(kinds[i] if kinds else "", of_point.names) for i, of_point in chosen]
+        halves = _half_widths_of_means([of_point for _, of_point in chosen], groups)
+        centres = np.array([fmean(of_point.logs) for _, of_point in chosen])
+        ends = (portable_math.exp(centres + sign * halves).tolist() for sign in (0, -1, 1))
+        for (i, _), middle, low, high in zip(chosen, *ends, strict=True):
+            count = sum(visit.count for visit in points[i])
+            intervals[i] = PointInterval(
+                median=middle, ci95_low=low, ci95_high=high, count=count, basis=basis
+            )
     return [
         i and replace(i, ci95_low=min((i.ci95_low, *again)), ci95_high=max((i.ci95_high, *again)))
         for i, again in zip(intervals, repeated_s or [()] * len(points), strict=True)
@@ -221,7 +224,7 @@ def sentinel_medians(
 def _units_of_points(
     points: Sequence[Sequence[VisitTime]], cards: Mapping[str, str]
 ) -> list[_Units]:
-    """The units of points of several visits."""
+    """The units of points of several visits: cards, else sessions, else visits."""
     every = [visit for visits in points for visit in visits]
     if not every:
         return []
@@ -236,26 +239,19 @@ def _units_of_points(
         by_card: dict[str, list[float]] = {}
         for session, of_session in by_session.items():
             by_card.setdefault(cards.get(session, ""), []).append(fmean(of_session))
-        own = fmean(next(variances) for _ in visits) / len(visits)
-        units.append(_widest_units(by_session, by_card, own))
+        own = fmean(next(variances) for _ in visits) / len(visits)  # of the mean of all
+        basis: Basis
+        if len(by_card) > 1:
+            basis, names = "cards", tuple(by_card)
+            of_units = [fmean(of_card) for of_card in by_card.values()]
+        elif len(by_session) > 1:
+            basis, names = "sessions", tuple(by_session)
+            of_units = [fmean(of_session) for of_session in by_session.values()]
+        else:
+            of_units = [log for of_session in by_session.values() for log in of_session]
+            basis, names = "visits", tuple(f"visit {number}" for number in range(len(visits)))
+        units.append(_Units(basis, names, tuple(of_units), own * len(of_units)))
     return units
-
-
-def _widest_units(
-    by_session: Mapping[str, Sequence[float]], by_card: Mapping[str, Sequence[float]], own: float
-) -> _Units:
-    """Cards, else sessions, else visits; own: variance of the mean of all, by their samples."""
-    basis: Basis
-    if len(by_card) > 1:
-        basis, names = "cards", tuple(by_card)
-        logs = [fmean(of_card) for of_card in by_card.values()]
-    elif len(by_session) > 1:
-        basis, names = "sessions", tuple(by_session)
-        logs = [fmean(of_session) for of_session in by_session.values()]
-    else:
-        logs = [log for of_session in by_session.values() for log in of_session]
-        basis, names = "visits", tuple(f"visit {number}" for number in range(len(logs)))
-    return _Units(basis, names, tuple(logs), own * len(logs))
 
 
 def _of_single_visits(visits: Sequence[VisitTime]) -> list[PointInterval]:
@@ -316,20 +312,6 @@ def _half_widths_of_means(
     return np.asarray(np.sqrt(squares / counts))
 
 
-def _intervals_of_means(
-    units: Sequence[_Units], halves: Array, counts: Sequence[int]
-) -> list[PointInterval]:
-    """Intervals of the means of logarithms by their half-widths; counts: samples of each point."""
-    centres = np.array([fmean(of_point.logs) for of_point in units])
-    ends = (portable_math.exp(centres + sign * halves).tolist() for sign in (0, -1, 1))
-    return [
-        PointInterval(
-            median=median, ci95_low=low, ci95_high=high, count=count, basis=of_point.basis
-        )
-        for of_point, count, median, low, high in zip(units, counts, *ends, strict=True)
-    ]
-
-
 def narrowest_hold(*holds: str | None) -> str | None:
     """How far an interval made of several can be trusted: as far as the least trusted of them."""
     order = list(HOLDS.values())
@@ -374,19 +356,16 @@ def centred_logs(variances: Array, degrees: Array) -> Array:
 
 def prior_degrees(extra: float) -> float:
     """Smyth's d0, by the variance of log(variance) between points beyond that of their chance."""
-    return 2 * _trigamma_inverse(extra) if extra > _ALIKE else _SHARED_DEGREES
+    if not extra > _ALIKE:  # a NaN too
+        return _SHARED_DEGREES
+    low, high = 1e-4, 1e4  # trigamma falls from infinity to 0: the x where it is `extra`
+    for _ in range(80):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if float(polygamma(1, middle)) > extra else (low, middle)
+    return 2 * low
 
 
 def prior_variance(centred: Array, degrees: float) -> float:
     """Smyth's s0^2, by `centred_logs` of the points and the degrees of freedom of the prior."""
     offset = float(digamma(degrees / 2) - math.log(degrees / 2))
     return math.exp(float(np.mean(centred)) + offset)
-
-
-def _trigamma_inverse(value: float) -> float:
-    """The x with trigamma(x) = value, by bisection: trigamma falls from infinity to 0."""
-    low, high = 1e-4, 1e4
-    for _ in range(80):
-        middle = float(np.sqrt(low * high))
-        low, high = (middle, high) if float(polygamma(1, middle)) > value else (low, middle)
-    return low

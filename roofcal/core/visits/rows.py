@@ -1,7 +1,8 @@
 """Visits to points: in which order they are made, which a session takes over, how they become rows.
 
 A row holds all visits of its point. Visits whose times differ by more than visits scatter show that
-the point was in several states.
+the point was in several states. Sentinels that move, and work of other processes, show that a run
+was disturbed.
 """
 
 import random
@@ -11,10 +12,14 @@ from itertools import accumulate, groupby, pairwise
 from statistics import median
 from typing import Any, Final
 
+from roofcal.core.machine.cores import BUSY_CPU, BUSY_HOST
 from roofcal.core.records import Measurement, PlanPoint, Record, Session, Telemetry, Visit
+from roofcal.core.statistics import summarise
 
 SENTINEL: Final = "sentinel"  # the sweep of points that are measured again and again
 STATE_FACTOR: Final = 1.05  # visits further apart than this factor are states, not scatter
+# Most that a sentinel may drift in a session, and that half an interval may be.
+DISTURBED: Final = 0.1
 # Keys of the timing protocol that bound a session and its visits, and do not say how one is timed.
 _OF_SESSIONS: Final = frozenset(
     ("visits", "most_visits", "more_visits", "visit_tolerance", "warm_card_s", "point_timeout_s")
@@ -115,6 +120,11 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         return visits[0]
     first = timed[0]
     firsts = list(accumulate((len(v.latency_samples_s) for v in timed[:-1]), initial=0))
+
+    def of_all(name: str) -> tuple[Any, ...]:
+        """The values of a field of all visits, one behind the other."""
+        return tuple(value for v in timed for value in getattr(v, name))
+
     errors = [v.relative_error for v in timed if v.relative_error is not None]
     unsettled = any(visit.unsettled_samples for visit in timed)
     readings = {
@@ -130,7 +140,7 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         first,
         visit=0,
         reason="; ".join(_remarks(visits, first)) or None,
-        latency_samples_s=tuple(s for v in timed for s in v.latency_samples_s),
+        latency_samples_s=of_all("latency_samples_s"),
         slice_starts=tuple(
             start + offset
             for v, offset in zip(timed, firsts, strict=True)
@@ -154,10 +164,10 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         ),
         relative_error=max(errors) if errors else None,
         telemetry=Telemetry(**readings),
-        kernel_names=tuple(dict.fromkeys(name for v in timed for name in v.kernel_names)),
+        kernel_names=tuple(dict.fromkeys(of_all("kernel_names"))),
         elapsed_s=sum(v.elapsed_s for v in timed),
-        fastest_rank_s=tuple(s for v in timed for s in v.fastest_rank_s),
-        energy_windows=tuple(window for v in timed for window in v.energy_windows),
+        fastest_rank_s=of_all("fastest_rank_s"),
+        energy_windows=of_all("energy_windows"),
         rank_medians_s=tuple(
             median(medians) for medians in zip(*(v.rank_medians_s for v in timed), strict=True)
         ),
@@ -218,3 +228,61 @@ def split_visits(row: Measurement) -> list[Measurement]:
             )
         )
     return visits
+
+
+def drift_texts(op: str, drift: float) -> list[str]:
+    """A sentence where the sentinels of an op moved too far within a session, else none.
+
+    drift: slowest over fastest repetition of a sentinel in one session, minus 1.
+    """
+    moved = f"The repeated sentinel of {op} moved by {100 * drift:.1f} % in a session."
+    return [moved] if drift > DISTURBED else []
+
+
+def width_texts(op: str, half_width: float) -> list[str]:
+    """A sentence where the times of an op are too uncertain to use, else none.
+
+    half_width: median over points of half the 95 % interval over the median.
+    """
+    wide = f"Half of the times of {op} are uncertain by more than {100 * half_width:.1f} %."
+    because = "The clock never settled, or other work disturbed it."
+    return [f"{wide} {because}"] if half_width > DISTURBED else []
+
+
+def load_texts(sessions: Iterable[Session], *, is_cpu: bool) -> list[str]:
+    """A sentence for each kind of work of others that sessions saw, and for a CPU quota."""
+    every = list(sessions)
+    texts = []
+    limit = BUSY_CPU if is_cpu else BUSY_HOST
+    throttled = max((session.throttled_share or 0.0 for session in every), default=0.0)
+    if throttled > limit:
+        texts.append(throttled_text(throttled))
+    busy = max((session.busy_share or 0.0 for session in every), default=0.0)
+    if busy > limit:
+        texts.append(f"Other processes kept {100 * busy:.0f} % of the processor cores busy.")
+    processes = max((session.other_processes or 0 for session in every), default=0)
+    if processes:
+        noun = "other process" if processes == 1 else "other processes"
+        texts.append(f"{processes} {noun} used the card.")
+    return texts
+
+
+def throttled_text(share: float) -> str:
+    """A sentence on the share of periods in which a CPU quota stopped the threads that measure."""
+    return f"The CPU quota of the container stopped its threads in {100 * share:.0f} % of periods."
+
+
+def largest_drift(sentinels: Iterable[Measurement]) -> float:
+    """Slowest over fastest repetition in one session, minus 1, of the sentinel that moved most.
+
+    sentinels: their rows, with all visits. 0 where none was repeated.
+    """
+    drifts = [0.0]
+    for row in sentinels:
+        medians: dict[str, list[float]] = {}
+        for visit in split_visits(row):
+            if visit.settled_samples_s:
+                median = summarise(visit.settled_samples_s).median
+                medians.setdefault(visit.session_id, []).append(median)
+        drifts += [max(times) / min(times) - 1 for times in medians.values()]
+    return max(drifts)

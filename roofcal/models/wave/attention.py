@@ -24,8 +24,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from roofcal.core.devices import WaveDevice
 from roofcal.core.recipes import BITS
-from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.operators import (
     OperatorTime,

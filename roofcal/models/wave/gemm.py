@@ -35,9 +35,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from roofcal.core.devices import WaveDevice
 from roofcal.core.recipes import BITS, GEMM_RECIPES, Recipe
 from roofcal.core.times import Array
-from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.operators import described_value
 from roofcal.ops.gemm.tiles import least_work
 from roofcal.ops.regimes import DECODE_TOKENS

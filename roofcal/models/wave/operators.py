@@ -30,9 +30,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from roofcal.core.devices import WaveDevice
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.recipes import BITS
-from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
 
 _OPERATIONS_PER_ELEMENT: Final = 2 + 2 + 3

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from roofcal.core.recipes import RECIPES, nbytes
-from roofcal.core.work import Work
+from roofcal.core.recipes import RECIPES, Work, nbytes
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
 

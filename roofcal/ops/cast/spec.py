@@ -20,8 +20,7 @@ blocks read them; blocks at the edge are cut off.
 from dataclasses import replace
 from typing import Final
 
-from roofcal.core.recipes import CAST_RECIPES, Size, nbytes
-from roofcal.core.work import Work
+from roofcal.core.recipes import CAST_RECIPES, Size, Work, nbytes
 from roofcal.ops.spec import OpSpec, Shape
 
 SMALL_ELEMENTS: Final = 1 << 24

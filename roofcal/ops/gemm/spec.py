@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofcal.core.recipes import GEMM_RECIPES, RECIPES
-from roofcal.core.work import Work, gemm_work
+from roofcal.core.recipes import GEMM_RECIPES, RECIPES, Work, gemm_work
 from roofcal.ops.regimes import gemm_regime
 from roofcal.ops.spec import OpSpec, Shape
 

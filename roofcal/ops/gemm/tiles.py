@@ -215,6 +215,6 @@ def row_alignment_bytes(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
 
 
 def least_work(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:
-    """(flops, bytes) of roofcal.core.work.gemm_work for vectors of sizes; KeyError for a recipe."""
+    """(flops, bytes) of recipes.gemm_work for vectors of sizes; KeyError for a recipe."""
     spec = GEMM_RECIPES[recipe]
     return 2 * m * n * k, spec.a.nbytes(m, k) + spec.b.nbytes(n, k) + nbytes(spec.out, m * n)

@@ -14,8 +14,7 @@ the sweep file; its points carry it as one line of text, so that they need no fi
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from roofcal.core.recipes import nbytes
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work, nbytes
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
 

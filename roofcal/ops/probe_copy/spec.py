@@ -1,6 +1,6 @@
 """Streams over one buffer of size_bytes: read it, write it, or copy it (2x the bytes)."""
 
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work
 from roofcal.ops.spec import OpSpec, Shape
 
 

@@ -1,6 +1,6 @@
 """An empty kernel, launched eagerly (method wall) or replayed in a CUDA graph (method graph)."""
 
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work
 from roofcal.ops.spec import OpSpec, Shape
 
 

@@ -6,7 +6,7 @@ all_reduce         each has all of it and gets all of the sum
 copy_engine_peer   each copies size_bytes to the next device at once, by copy engine
 """
 
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work
 from roofcal.ops.spec import OpSpec, Shape
 
 RECIPES = ("copy_engine_peer", "all_gather", "reduce_scatter", "all_reduce")

@@ -18,8 +18,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from roofcal.core.language_models import LanguageModel
-from roofcal.core.recipes import nbytes
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work, nbytes
 from roofcal.ops.linear import spec as linear
 from roofcal.ops.regimes import gemm_regime
 from roofcal.ops.spec import OpSpec, Shape

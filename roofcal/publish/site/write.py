@@ -76,7 +76,7 @@ def write_site(published: Path, out: Path) -> list[LeftOut]:
 
     Raises:
         SiteError: `out` holds something else than a site.
-        PathError, ConfigError, ClaimError: a folder or a file of the configuration is bad.
+        RunsError, ConfigError, ClaimError: a folder or a file of the configuration is bad.
         OSError: a file cannot be written.
     """
     _check_place(published, out)

@@ -32,7 +32,7 @@ def test_a_fault_of_roofcal_is_no_verdict(
 
     for name in ("roofcal.study.discover.discover", "roofcal.health.comparison.read_fleet"):
         monkeypatch.setattr(name, crash)
-    monkeypatch.setattr("roofcal.study.run_search.run_named", crash)
+    monkeypatch.setattr("roofcal.cli.records.run_named", crash)
     folders = {"fleet": [str(tmp_path)], "compare": ["a", "b"]}.get(command, [])
     assert main([command, *folders]) == CRASHED
     assert "RuntimeError: GPU is lost" in capsys.readouterr().err

@@ -9,6 +9,8 @@ from roofcal.core.recipes import (
     WEIGHT_ONLY_RECIPES,
     Operand,
     Scale,
+    Work,
+    gemm_work,
     nbytes,
 )
 
@@ -67,3 +69,19 @@ def test_bytes_of_an_operand_and_of_no_type() -> None:
     assert Operand(dtype="bf16").nbytes(3, 5) == 30
     with pytest.raises(KeyError):
         nbytes("fp7", 1)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "read", "written"),
+    [
+        ("bf16", 2 * (2 * 5 + 3 * 5), 2 * 2 * 3),
+        ("fp8_axiswise", (2 * 5 + 4 * 2) + (3 * 5 + 4 * 3), 2 * 2 * 3),  # with its scales
+        ("int8", 2 * 5 + 3 * 5, 4 * 2 * 3),
+    ],
+)
+def test_the_least_work_of_a_product_is_that_by_hand(recipe: str, read: int, written: int) -> None:
+    work = gemm_work(GEMM_RECIPES[recipe], 2, 3, 5)
+    assert (work.flops, work.math_dtype) == (60, GEMM_RECIPES[recipe].math_dtype)
+    assert (work.dram_read_bytes, work.dram_write_bytes) == (read, written)
+    assert work.dram_bytes == read + written
+    assert Work().dram_bytes == 0

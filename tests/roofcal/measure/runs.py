@@ -25,9 +25,10 @@ from roofcal.measure import workers
 from roofcal.measure.session import Job, measure
 from roofcal.measure.workers import RankGroup, WorkerProcess
 from roofcal.study.staleness import measure_hash
+from tests.forked import start_server
 from tests.made_once import make_once
 from tests.roofcal.made_up_records import environment_of, point_of
-from tests.roofcal.measure import worker_server
+from tests.roofcal.measure.forked_worker import ForkedWorker
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 TIMING = {
@@ -130,8 +131,8 @@ def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
     it neither waits for a study on this machine nor holds it up. Workers of sessions in this
     process are forked from one that has imported torch.
     """
-    worker_server.server()
-    forking = SimpleNamespace(Popen=worker_server.ForkedWorker, PIPE=subprocess.PIPE)
+    start_server()
+    forking = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE)
     patch.setattr(workers, "subprocess", forking)
     modules = {
         f"roofcal.{name}".replace("__", "."): str(STAND_INS / f) for name, f in files.items()
@@ -181,13 +182,13 @@ def device_is_free() -> bool:
 
 def workers_here() -> list[psutil.Process]:
     """Workers that this process started and that are still there."""
-    server = worker_server.server().process.pid
+    server = start_server()
     workers = []
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):  # it ended meanwhile
-            modules = {"roofcal.measure.worker", worker_server.__name__}
-            if child.pid != server and modules & set(child.cmdline()):
-                workers.append(child)
+            command = " ".join(child.cmdline())
+            is_python = "roofcal.measure.worker" in command or "multiprocessing.fork" in command
+            workers += [child] if is_python and child.pid != server else []
     return workers
 
 

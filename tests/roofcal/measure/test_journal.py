@@ -155,10 +155,3 @@ def test_rows_of_another_process_are_read_again(tmp_path: Path) -> None:
     Journal(tmp_path / "j.jsonl", unheard).append(row("b"))
     ours.read_again()
     assert set(reusable_visits(ours.records, SESSION)) == {("a", 0), ("b", 0)}
-
-
-def test_only_the_statuses_that_are_named_are_tried_again(tmp_path: Path) -> None:
-    rows = [row("a"), row("b", status="timeout"), row("c", status="failed")]
-    kept = written(tmp_path / "j.jsonl", SESSION, *rows)
-    retried = reusable_visits(kept.records, SESSION, ["timeout", "out_of_memory"])
-    assert set(retried) == {("a", 0), ("c", 0)}

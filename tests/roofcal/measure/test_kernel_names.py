@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,42 +24,21 @@ class Kind(Enum):
     CU_GRAPH_NODE_TYPE_MEMSET = 2
 
 
-class Parameters:
-    def __init__(self, func: int, kern: int) -> None:
-        self.func, self.kern = func, kern
-
-
-class Driver(ModuleType):
-    """The part of cuda.bindings.driver that is asked; `nodes`: (kind, function, kernel) each."""
-
-    CUresult = Result
-    CUgraphNodeType = Kind
-
-    def __init__(self, *nodes: tuple[Kind, int, int]) -> None:
-        super().__init__("cuda.bindings.driver")
-        self.nodes = nodes
-        self.state = Result.CUDA_SUCCESS
-
-    def CUgraph(self, handle: int) -> int:  # noqa: N802 (CUDA's name)
-        return handle
-
-    def cuGraphGetNodes(self, handle: int, count: int = 0) -> tuple[Any, ...]:  # noqa: N802
-        assert handle == 77
-        # The driver answers with as many places as were asked for, and the number there are.
-        places = [*range(len(self.nodes)), *[None] * 9][:count]
-        return self.state, places, len(self.nodes)
-
-    def cuGraphNodeGetType(self, node: int) -> tuple[Any, ...]:  # noqa: N802
-        return self.state, self.nodes[node][0]
-
-    def cuGraphKernelNodeGetParams(self, node: int) -> tuple[Any, ...]:  # noqa: N802
-        return self.state, Parameters(*self.nodes[node][1:])
-
-    def cuFuncGetName(self, function: int) -> tuple[Any, ...]:  # noqa: N802
-        return self.state, f"function_{function}".encode()
-
-    def cuKernelGetName(self, kernel: int) -> tuple[Any, ...]:  # noqa: N802
-        return self.state, f"kernel_{kernel}"
+def driver_of(*nodes: tuple[Kind, int, int], state: Result = Result.CUDA_SUCCESS) -> Any:
+    """The part of cuda.bindings.driver that is asked; nodes: (kind, function, kernel) each."""
+    # The driver answers with as many places as were asked for, and the number there are.
+    places = [*range(len(nodes)), *[None] * 9]
+    parameters = [SimpleNamespace(func=function, kern=kernel) for _, function, kernel in nodes]
+    return SimpleNamespace(
+        CUresult=Result,
+        CUgraphNodeType=Kind,
+        CUgraph={77: 77}.__getitem__,
+        cuGraphGetNodes=lambda _, count=0: (state, places[:count], len(nodes)),
+        cuGraphNodeGetType=lambda node: (state, nodes[node][0]),
+        cuGraphKernelNodeGetParams=lambda node: (state, parameters[node]),
+        cuFuncGetName=lambda function: (state, f"function_{function}".encode()),
+        cuKernelGetName=lambda kernel: (state, f"kernel_{kernel}"),
+    )
 
 
 class Graph:
@@ -76,25 +55,22 @@ def capture(_: Graph, capture_error_mode: str) -> Iterator[None]:
     yield
 
 
-def install(patch: pytest.MonkeyPatch, driver: Driver) -> None:
-    package = ModuleType("cuda.bindings")
-    package.driver = driver  # type: ignore[attr-defined]
-    patch.setitem(sys.modules, "cuda", ModuleType("cuda"))
-    patch.setitem(sys.modules, "cuda.bindings", package)
-    patch.setattr(torch.cuda, "CUDAGraph", Graph)
-    patch.setattr(torch.cuda, "graph", capture)
-
-
 def test_kernels_are_named_in_launch_order_and_copies_by_their_kind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def install(driver: Any) -> None:
+        monkeypatch.setitem(sys.modules, "cuda.bindings", SimpleNamespace(driver=driver))
+
     kernel, copy, fill = Kind
-    driver, calls = Driver((fill, 0, 0), (kernel, 5, 0), (copy, 0, 0), (kernel, 0, 6)), list[int]()
-    install(monkeypatch, driver)
+    nodes, calls = [(fill, 0, 0), (kernel, 5, 0), (copy, 0, 0), (kernel, 0, 6)], list[int]()
+    monkeypatch.setitem(sys.modules, "cuda", ModuleType("cuda"))
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "graph", capture)
+    install(driver_of(*nodes))
     names = graph_kernel_names(lambda: calls.append(1))
     assert names == ("memset", "function_5", "memcpy", "kernel_6")
     assert calls == [1], "a call is captured once"
-    driver.state = Result.CUDA_ERROR_INVALID_VALUE
+    install(driver_of(*nodes, state=Result.CUDA_ERROR_INVALID_VALUE))
     with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE"):
         graph_kernel_names(lambda: None)
     monkeypatch.setitem(sys.modules, "cuda", None)

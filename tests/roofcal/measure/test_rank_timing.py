@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from roofcal.core.records import Protocol
-from roofcal.measure.rank_timing import SharedTimer, make_rank_timer
 from roofcal.measure.ranks import SingleRank
+from roofcal.measure.timing import SharedTimer, make_timer
 from roofcal.ops.spec import Unsupported
 from tests.roofcal.measure.contenders import contender
 from tests.roofcal.measure.runs import point
@@ -77,7 +77,7 @@ def test_all_ranks_meet_before_each_sample_on_a_cpu() -> None:
 
     found = contender(call=call)
     found.point = point("bf16", protocol=Protocol(method="wall"))
-    timer = make_rank_timer(found, CPU, 1e-3, 0, pair)
+    timer = make_timer(found, CPU, 1e-3, 0, pair)
     pair.meetings, calls[:] = 0, []
     assert len(timer.take(2.0, lambda: None)) == pair.meetings == len(calls) == 4
 
@@ -86,13 +86,13 @@ def test_all_ranks_meet_before_each_sample_on_a_cpu() -> None:
 def test_a_method_that_cpus_lack_is_refused(method: Any) -> None:
     found = contender()
     found.point = point("bf16", protocol=Protocol(method=method))
-    with pytest.raises(Unsupported, match=f"'{method}' needs GPUs"):
-        make_rank_timer(found, CPU, 1e-3, 0, Pair())
+    with pytest.raises(Unsupported, match=f"'{method}' needs a GPU"):
+        make_timer(found, CPU, 1e-3, 0, Pair())
 
 
 def test_graphs_hold_an_even_number_of_calls_and_are_replayed_together(cuda: StandInCuda) -> None:
     found, pair = contender(copies=3, call=cuda.call(1e-4)), Pair()
-    timer = make_rank_timer(found, torch.device("cuda"), 1e-3, 0, pair)
+    timer = make_timer(found, torch.device("cuda"), 1e-3, 0, pair)
     assert [len(graph.work) % 2 for graph in cuda.graphs] == [0, 0]
     assert found.calls_per_sample == len(cuda.graphs[-1].work)
     assert found.calls_per_sample % 3 == 0, "whole rotations: a copy twice running is in the cache"
@@ -129,6 +129,6 @@ def test_what_cannot_be_captured_is_unsupported_unless_memory_ran_out(
     found = contender(call=cuda.call(1e-4))
     monkeypatch.setattr(torch.cuda, "graph", refuse)
     with pytest.raises(raised, match=says):
-        make_rank_timer(found, torch.device("cuda"), 1e-3, 0, Pair())
+        make_timer(found, torch.device("cuda"), 1e-3, 0, Pair())
     # Other threads may call CUDA while a rank captures: NCCL's watchdog does.
     assert modes == ["thread_local"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed
 
-from roofcal.measure.ranks import SINGLE_RANK, Ranks
+from roofcal.measure.ranks import Ranks
 from roofcal.measure.session import measure
 from tests.roofcal.measure.runs import Sweep, device_is_free, hot, rig, sweep_once, workers_here
 
@@ -96,7 +96,3 @@ def test_no_provider_uses_multicast(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     Ranks(setup, torch.device("cpu"), pytest.fail)
     distributed.destroy_process_group()
     assert os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] == "1"
-
-
-def test_a_single_rank_hears_itself() -> None:
-    assert SINGLE_RANK.broadcast(2.5) == 2.5

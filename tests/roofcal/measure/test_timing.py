@@ -2,7 +2,9 @@
 
 import gc
 import weakref
+from contextlib import nullcontext
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from roofcal.measure.timing import (
     WallTimer,
     make_timer,
 )
+from roofcal.ops.spec import Unsupported
 from tests.roofcal.measure.contenders import Clock, contender
 from tests.roofcal.measure.runs import TIMING, point
 from tests.roofcal.measure.stand_in_cuda import StandInCuda
@@ -149,29 +152,33 @@ class Kernel:
         self.time_range = type("Range", (), {"start": start, "elapsed_us": lambda: seconds * 1e6})
 
 
-def profiled(*kernels: Kernel) -> Any:
-    return type("Profile", (), {"events": lambda: list(reversed(kernels))})
+@pytest.fixture
+def profiled(cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What the profiler says that it saw of 16 flushes and calls, and a contender it saw."""
+
+    def samples_of(*kernels: Kernel) -> tuple[list[float], Contender]:
+        seen = SimpleNamespace(events=lambda: list(reversed(kernels)))
+        monkeypatch.setattr(torch.profiler, "profile", lambda **_: nullcontext(seen))
+        found = contender(call=cuda.call(CALL_S))
+        return ProfilerTimer(found, torch.ones(1)).take(1.0, idle), found
+
+    return samples_of
 
 
-def test_the_profiler_sums_the_kernels_between_two_flushes(cuda: StandInCuda) -> None:
-    found = contender(call=cuda.call(CALL_S))
-    timer = ProfilerTimer(found, torch.ones(1))
-    calls = [
-        [Kernel("flush", i, 1.0), Kernel("a", i + 0.1, 2e-6), Kernel("b", i + 0.2, 3e-6 + i * 1e-6)]
-        for i in range(2)
-    ]
-    host = Kernel("cudaLaunchKernel", 0.05, 1.0, kind="CPU")
-    samples = timer._durations(profiled(host, *calls[0], *calls[1]), 2)
-    assert samples == pytest.approx([5e-6, 6e-6])
+def test_the_profiler_sums_the_kernels_between_two_flushes(profiled: Any) -> None:
+    kernels = [Kernel("cudaLaunchKernel", 0.05, 1.0, kind="CPU")]
+    for i in range(16):
+        kernels += [Kernel("flush", i, 1.0), Kernel("a", i + 0.1, 2e-6)]
+        kernels += [Kernel("b", i + 0.2, 3e-6 + i * 1e-6)]
+    samples, found = profiled(*kernels)
+    assert samples == pytest.approx([(5 + i) * 1e-6 for i in range(16)])
     assert found.kernel_names == ("a", "b")
 
 
-@pytest.mark.parametrize("count", [3, 2])
-def test_kernels_that_belong_to_no_call_are_an_error(cuda: StandInCuda, count: int) -> None:
-    timer = ProfilerTimer(contender(call=cuda.call(CALL_S)), torch.ones(1))
-    kernels = [Kernel("a", float(i), 1.0) for i in range(count)]
-    with pytest.raises(RuntimeError, match=f"profiler saw {count} kernels for 2 flushes"):
-        timer._durations(profiled(*kernels), 2)
+@pytest.mark.parametrize("count", [33, 16])
+def test_kernels_that_belong_to_no_call_are_an_error(profiled: Any, count: int) -> None:
+    with pytest.raises(RuntimeError, match=f"profiler saw {count} kernels for 16 flushes"):
+        profiled(*(Kernel("a", float(i), 1.0) for i in range(count)))
 
 
 def ticking(monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -227,7 +234,7 @@ def test_a_cpu_is_timed_in_a_loop_and_has_no_events_and_no_kernels(method: Metho
         assert isinstance(make_timer(found, torch.device("cpu"), 1e-4, 0), LoopTimer)
         assert (found.calls_per_sample == 1) is (method == "wall")
     else:
-        with pytest.raises(ValueError, match=f"'{method}' needs a GPU; a CPU has graph"):
+        with pytest.raises(Unsupported, match=f"'{method}' needs a GPU; a CPU has graph"):
             make_timer(found, torch.device("cpu"), 1e-4, 0)
 
 

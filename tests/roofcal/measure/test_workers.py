@@ -83,7 +83,7 @@ Current thread 0x02 (most recent call first):
 """
 WORKS = """Current thread 0x02 (most recent call first):
   File "/study/roofcal/ops/gemm/bench.py", line 7 in call
-  File "/study/roofcal/measure/rank_timing.py", line 80 in _one
+  File "/study/roofcal/measure/timing.py", line 80 in take
 """
 
 

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from roofcal.core.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec, WaveDevice
 from roofcal.core.records import Calibration, PlanPoint
-from roofcal.core.wave_device import WaveDevice
 from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast import model as cast_model
 from roofcal.ops.constants import current_equations

@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from examples.mi300_notebook import Parallelism, Transformer
+from roofcal.core.devices import WaveDevice
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.gemm import product_times
 from roofcal.models.wave.operators import (

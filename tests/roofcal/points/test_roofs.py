@@ -3,7 +3,7 @@
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work
 from roofcal.points.roofs import CalibratedRoof, datasheet_seconds
 from tests.roofcal.report.synthetic import MadeUpRun, add_constants
 

@@ -10,12 +10,11 @@ import pytest
 
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.manifest import write_manifest
-from roofcal.core.paths import PUBLISHED, RESULTS
+from roofcal.core.paths import PUBLISHED, RESULTS, RunsError
 from roofcal.core.records import Environment
 from roofcal.study import discover
 from roofcal.study.config import Study, load_study
 from roofcal.study.runs import (
-    RunsError,
     StudyRun,
     measuring_cores,
     other_calibrations,

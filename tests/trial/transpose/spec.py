@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from roofcal.core.recipes import nbytes
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work, nbytes
 from roofcal.ops.spec import OpSpec, Shape
 
 

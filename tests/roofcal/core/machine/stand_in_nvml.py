@@ -6,6 +6,8 @@ from typing import Any
 import pynvml
 import pytest
 
+SM, MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
+
 
 class Nvml:
     """Three cards as NVML describes them.
@@ -40,6 +42,16 @@ class Nvml:
             "nvmlDeviceGetTemperature": 61,
             "nvmlDeviceGetTotalEnergyConsumption": 1_234_567,
             "nvmlDeviceGetPciInfo": SimpleNamespace(busId=b"00000000:1B:00.0"),
+            "nvmlDeviceGetHandleByIndex": lambda index: f"GPU-{'abc'[index]}",
+            "nvmlDeviceGetHandleByUUID": lambda uuid: uuid,
+            "nvmlDeviceGetUUID": lambda handle: handle,
+            "nvmlDeviceGetMemoryInfo": self._memory,
+            "nvmlDeviceGetMigMode": lambda handle: [int(handle in self.slices), 1],
+            "nvmlDeviceGetMigDeviceHandleByIndex": self._slice,
+            "nvmlDeviceGetCudaComputeCapability": lambda _: self.capability,
+            "nvmlDeviceGetCurrentClocksEventReasons": lambda _: int(self.reasons),
+            "nvmlDeviceGetClockInfo": lambda _, which: {SM: 1410, MEMORY: 3201}[which],
+            "nvmlDeviceGetMaxClockInfo": lambda _, which: {SM: 1980, MEMORY: 3201}[which],
         }
 
     def ask(self, name: str, *arguments: Any) -> Any:
@@ -48,45 +60,21 @@ class Nvml:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         card = str((*arguments, "")[0])
         if name == "nvmlDeviceGetHandleByIndex":
-            card = self.nvmlDeviceGetHandleByIndex(int(card))
+            card = self.answers[name](int(card))
         if (name, card) in self.errors:
             raise pynvml.NVMLError(self.errors[name, card])
-        if name in self.answers:
-            return self.answers[name]
-        return getattr(self, name)(*arguments)
+        answer = self.answers[name]
+        return answer(*arguments) if callable(answer) else answer
 
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802 (NVML's names)
-        return f"GPU-{'abc'[index]}"
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        return uuid
-
-    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
-        return handle
-
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:  # noqa: N802
+    @staticmethod
+    def _memory(handle: str) -> SimpleNamespace:
         gib = 17 if handle.startswith("MIG") else 150
         return SimpleNamespace(total=gib << 30, free=gib - 1 << 30)
 
-    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:  # noqa: N802
-        return [int(handle in self.slices), 1]
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, card: str, index: int) -> str:  # noqa: N802
+    def _slice(self, card: str, index: int) -> str:
         if index >= len(self.slices[card]):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
         return self.slices[card][index]
-
-    def nvmlDeviceGetCudaComputeCapability(self, _: str) -> tuple[int, int]:  # noqa: N802
-        return self.capability
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, _: str) -> int:  # noqa: N802
-        return int(self.reasons)
-
-    def nvmlDeviceGetClockInfo(self, _: str, which: int) -> int:  # noqa: N802
-        return {pynvml.NVML_CLOCK_SM: 1410, pynvml.NVML_CLOCK_MEM: 3201}[which]
-
-    def nvmlDeviceGetMaxClockInfo(self, _: str, which: int) -> int:  # noqa: N802
-        return {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}[which]
 
     def init(self) -> None:
         self.open += 1
@@ -98,8 +86,7 @@ class Nvml:
 def plug_in(monkeypatch: pytest.MonkeyPatch) -> Nvml:
     """Put the stand-in in the place of pynvml's functions, with no card hidden."""
     stand_in = Nvml()
-    names = {*stand_in.answers, *(name for name in vars(Nvml) if name.startswith("nvml"))}
-    for name in names:
+    for name in stand_in.answers:
         monkeypatch.setattr(pynvml, name, lambda *a, name=name: stand_in.ask(name, *a))
     monkeypatch.setattr(pynvml, "nvmlInit", stand_in.init)
     monkeypatch.setattr(pynvml, "nvmlShutdown", stand_in.shutdown)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofcal.core.wave_device import WaveDevice
+from roofcal.core.devices import WaveDevice
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.operators import (
     OperatorTime,

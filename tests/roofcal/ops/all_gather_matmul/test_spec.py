@@ -3,7 +3,7 @@
 import pytest
 
 from roofcal.core.language_models import load_models
-from roofcal.core.work import Work
+from roofcal.core.recipes import Work
 from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.study.config import load_study

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.work import gemm_work
+from roofcal.core.recipes import GEMM_RECIPES, gemm_work
 from roofcal.ops.gemm.model import GROUPS, evaluate, groups_of, packed_parts
 from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
 from tests.roofcal.calibrate.probe_runs import TRUTH, seconds, shapes
