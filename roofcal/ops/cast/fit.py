@@ -26,7 +26,7 @@ from roofcal.ops.cast.model import (
     RULES,
     evaluate,
 )
-from roofcal.ops.declarations import search_ranges
+from roofcal.ops.constants import search_ranges
 
 # Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large
 # casts are put down to narrow matrices or to misaligned rows.

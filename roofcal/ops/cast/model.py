@@ -46,7 +46,7 @@ Constants are `cast.<provider>.<recipe>.*`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -62,18 +62,18 @@ from roofcal.ops.cast.launches import (
     reduced_parts,
 )
 from roofcal.ops.cast.spec import OP, SMALL_ELEMENTS, read_bytes, written_bytes
-from roofcal.ops.constants import decode_family, values_of_pair
-from roofcal.ops.declarations import (
+from roofcal.ops.constants import (
     NO_LIMIT,
     Constant,
     OpPage,
     Search,
     by_name,
+    decode_family,
     neutral_values,
+    values_of_pair,
 )
 from roofcal.ops.kernel_rules import cast as ours
 from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
-from roofcal.ops.time_models import scaled_times
 
 # The constants of one provider and recipe; `rate`: most elements per second of a probe. Casts of
 # processors have those of `both` and `cpu`.
@@ -357,28 +357,10 @@ def _slower_by_divisor(misaligned: Value, divisor: Array) -> Array:
     return slower
 
 
-def cast_times(
-    calibration: Calibration, provider: str, recipe: str, rows: Array, cols: Array
-) -> Times:
-    """Seconds of casts with intervals; raises KeyError for a pair that was not calibrated."""
-    return _answer(calibration, provider, recipe, (rows, cols)).times
-
-
-def moving_times(
-    calibration: Calibration, provider: str, recipe: str, rows: Array, cols: Array
-) -> Times:
-    """Seconds that casts take to move their bytes, without starts; intervals as wide as theirs.
-
-    Raises KeyError for a pair that was not calibrated.
-    """
-    answer = _answer(calibration, provider, recipe, (rows, cols))
-    moving = scaled_times(answer.times, answer.parts["dram_s"] / answer.times.total)
-    return replace(moving, bound_by=["dram"] * len(rows))
-
-
-def _answer(
+def answer(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> TimesAndParts:
+    """Seconds of casts of sizes (rows, cols) with intervals; KeyError for a pair not calibrated."""
     constants = calibration.constants
     values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
     cache = constants.get("cache_bytes")
@@ -394,7 +376,7 @@ def _answer(
     )
 
 
-predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)
+predict_calibrated = partial(predict_fastest, op=OP, answer=answer)
 PAGE = OpPage(
     meaning="turns bf16 into fp8 with scales from the data",
     title="Casts to fp8",

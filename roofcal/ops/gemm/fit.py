@@ -27,7 +27,7 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe, by_provider_and_recipe
-from roofcal.ops.declarations import search_ranges
+from roofcal.ops.constants import search_ranges
 from roofcal.ops.gemm.model import (
     CEILING,
     CONSTANTS,

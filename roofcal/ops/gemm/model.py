@@ -46,18 +46,16 @@ from roofcal.core.recipes import GEMM_RECIPES, nbytes
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.core.times import Array, Times, Value
 from roofcal.ops.constants import (
-    calibrated_pairs,
-    calibrated_providers,
-    decode_family,
-    values_of_pair,
-)
-from roofcal.ops.declarations import (
     NO_LIMIT,
     Constant,
     OpPage,
     Search,
     by_name,
+    calibrated_pairs,
+    calibrated_providers,
+    decode_family,
     neutral_values,
+    values_of_pair,
 )
 from roofcal.ops.gemm.spec import OP
 from roofcal.ops.gemm.tiles import (
@@ -409,13 +407,6 @@ def default_provider(constants: Mapping[str, Ceiling], recipe: str) -> str:
     return library or max(rates, key=lambda provider: rates[provider], default=providers[0])
 
 
-def product_times(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> Times:
-    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
-    return _answer(calibration, provider, recipe, sizes).times
-
-
 def product_parts(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> ProductParts:
@@ -470,9 +461,10 @@ def fastest_times(
     return fastest
 
 
-def _answer(
+def answer(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> TimesAndParts:
+    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
     parts = product_parts(calibration, provider, recipe, sizes)
     times = Times(total=parts.total, bound_by=parts.bound_by)
     pair, groups = (provider, recipe), groups_of(recipe, sizes)
@@ -486,7 +478,7 @@ def _answer(
     )
 
 
-predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)
+predict_calibrated = partial(predict_fastest, op=OP, answer=answer)
 PAGE = OpPage(
     meaning="C[M,N] = A[M,K] B[N,K]ᵀ",
     title="Matrix products",

@@ -34,7 +34,7 @@ import numpy as np
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.ops.declarations import OpPage
+from roofcal.ops.constants import OpPage
 from roofcal.ops.linear import spec
 from roofcal.ops.predictions import TimesAndParts, predictions_of, sizes_of
 from roofcal.ops.spec import OpSpec

@@ -24,7 +24,7 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.declarations import search_ranges
+from roofcal.ops.constants import search_ranges
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,

@@ -61,8 +61,7 @@ import numpy as np
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, Times, Value
-from roofcal.ops.constants import decode_family, values_of_pair
-from roofcal.ops.declarations import Constant, OpPage, Search, by_name
+from roofcal.ops.constants import Constant, OpPage, Search, by_name, decode_family, values_of_pair
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
@@ -334,13 +333,6 @@ def narrow_parts(
     return evaluate(values, decode_family(FAMILIES, values[FAMILY]), units, recipe, (m, n, k))
 
 
-def product_times(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> Times:
-    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
-    return _answer(calibration, provider, recipe, sizes).times
-
-
 def predict_calibrated(
     points: Sequence[PlanPoint], calibration: Calibration, model: str
 ) -> list[Prediction]:
@@ -349,13 +341,14 @@ def predict_calibrated(
     narrow = [point for point in points if point.recipe not in CONTENDERS]
     return [
         *gemm.predict_calibrated(contenders, calibration, model),
-        *predict_fastest(narrow, calibration, model, OP, _answer),
+        *predict_fastest(narrow, calibration, model, OP, answer),
     ]
 
 
-def _answer(
+def answer(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> TimesAndParts:
+    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
     parts = narrow_parts(calibration, provider, recipe, sizes)
     times = Times(total=parts.total, bound_by=parts.bound_by)
     pair, groups = (provider, recipe), groups_of(recipe, sizes)

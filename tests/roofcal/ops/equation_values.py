@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofcal.ops.cast import model as cast
-from roofcal.ops.constants import current_equations
-from roofcal.ops.declarations import Constant
+from roofcal.ops.constants import Constant, current_equations
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm import tiles
 from roofcal.ops.mixed_gemm import model as mixed_gemm
