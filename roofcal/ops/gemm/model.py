@@ -2,17 +2,17 @@
 
     t     = (work^r + power^r)^(1/r)                                                       r = 4
     work  = launch + min over tile and split of (tiles^q + dram^q)^(1/q) + sums            q = 2
-    tiles = uneven * (step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store)
+    tiles = step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store
     step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
       load    = (rows + columns) * k bytes / min(load, l2 / busy units)     its operands from cache
       latency = k bytes * (k_latency^2 + (crowd * busy units * empty)^2)^(1/2)
                 the loop over K of a tile, however small, and the wait for rows that all units read
     store = 2 bytes * tile_m * tile_n / store      the end of a tile, where tiles differ in size
-    sums  = [split > 1] * (split_k + split * piece + sums' bytes / piece_bytes)
+    sums  = [split > 1] * (split_k + sums' bytes / piece_bytes)
                 adding up the parts of K, which begins when all of them are stored
     dram  = least bytes / dram
-    power = uneven * flops / sustained_flops      the rate that the power limit leaves
+    power = flops / sustained_flops      the rate that the power limit leaves
 
 waves       ceil(tiles * split / compute units); a split divides K over `split` tiles
 o           1 where a unit ends one tile before it begins the next, 2 where a family overlaps them
@@ -21,7 +21,6 @@ empty       share of a tile without rows of A, or without columns, whichever is 
 sums        fp32 sums of all parts of K: of C, which a second kernel adds (libraries); of one tile,
             which its last program adds (our kernels)
 misaligned  multiplies `load` where rows of A or B do not start on 32 bytes
-uneven      multiplies all work where they do not start on 256 bytes
 _8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 bytes, or on fewer
 ours_*      our kernels on Hopper: tile and split by their own rule (kernels/gemm/rule.py), no
             latency in products of few rows, whose loop over K is short
@@ -117,14 +116,10 @@ TABLE: Final = by_name(
     Constant("store_bytes_per_s", "B/s per compute unit",
              "End of a tile: stores of one compute unit",
              Search(1e11, 1e9, 1e13), NO_LIMIT, "aligned"),
-    Constant("piece_s", "s", "Price of each part of a split K",
-             Search(1e-7, 1e-9, 1e-6), 0.0, "aligned"),
     Constant("piece_bytes_per_s", "B/s", "Adding up the sums of a split K",
              Search(1e11, 1e9, 1e13), NO_LIMIT, "aligned"),
     Constant("misaligned", "1", "Slow-down of misaligned rows",
              Search(1.3, 1.0, 2.0), 1.0, "aligned"),
-    Constant("uneven", "1", "Slow-down of rows off 256 bytes",
-             Search(1.02, 0.97, 1.15), 1.0, "aligned"),
     Constant("side_s", "s", "Price of a row or a column",
              Search(1e-3, 1e-6, 0.1, "time"), 0.0, "cpu"),
     # 1 / NO_LIMIT: nothing is multiplied unpacked
@@ -157,7 +152,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
     path: tuple(name for name, constant in CONSTANTS.items() if constant.group == path)
     for path in ("8_byte", "odd")
 }
-EQUATION: Final = 4  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 5  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval
@@ -253,8 +248,7 @@ def tiled_parts(
     constants: Mapping[str, Value], shapes: Shapes, tiles: Array, sums: Array
 ) -> ProductParts:
     """Seconds of shapes, [..., shapes]; tiles, sums: those of the best choice of tile and split."""
-    slower = np.where(shapes.is_uneven, constants["uneven"], 1.0)
-    power = shapes.flops / constants["sustained_flops_per_s"] * slower
+    power = np.asarray(shapes.flops / constants["sustained_flops_per_s"])
     launch, dram = _launch_and_memory(constants, shapes)
     return joined(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power)
 
@@ -317,10 +311,8 @@ def choice_seconds(
         + (choices.waves - 1) * further
         + choices.waves * (choices.store_bytes / constants["store_bytes_per_s"])
     )
-    tiles = tiles * np.where(choices.is_uneven, constants["uneven"], 1.0)
     sums = (
         choices.is_split * constants["split_k_s"]
-        + choices.pieces * constants["piece_s"]
         + choices.sum_bytes / constants["piece_bytes_per_s"]
     )
     dram = choices.dram_bytes / constants["dram_bytes_per_s"]
