@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.core.records import Ceiling
-from roofcal.core.times import Array, Value
+from roofcal.core.times import Array
 from roofcal.fitting.bootstrap import Index, ceiling, interval
 from roofcal.fitting.cross_validation import (
     Method,
@@ -243,28 +243,15 @@ class Products(Problem):
     def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
         """As for every problem, but close by, the best tile stays the best."""
         shapes, candidates = self._shapes[family], self._candidates[family]
-        best = candidates.best(_constant_columns(constants), family)
+        best = candidates.best(columns_by_name(TILED_CONSTANTS, constants, NEUTRAL), family)
         chosen = TileChoices(*(array[best] for array in candidates.choices))
 
         def seconds_close_by(constants: Array) -> Array:
-            columns = _constant_columns(constants)
+            columns = columns_by_name(TILED_CONSTANTS, constants, NEUTRAL)
             tiles, sums, _ = choice_seconds(columns, chosen, family)
             return tiled_parts(columns, shapes, tiles, sums).total
 
         return seconds_close_by(constants), seconds_close_by
-
-
-def _constant_columns(constants: Array) -> dict[str, Array]:
-    """Constant -> its values, [..., fits, 1]; what stands for unknown ones in the model."""
-    columns = columns_by_name(TILED_CONSTANTS, constants, NEUTRAL)
-    stand_ins: dict[str, Value] = {}
-    for rate, latency in SLOW_PATHS.values():
-        stand_ins[rate] = columns["tile_flops_per_s"]
-        stand_ins[latency] = columns["k_latency_s_per_byte"]
-    return {
-        name: np.where(np.isnan(values), stand_ins.get(name, np.nan), values)
-        for name, values in columns.items()
-    }
 
 
 class ProcessorProducts(Problem):

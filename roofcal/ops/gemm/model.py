@@ -36,6 +36,7 @@ in one library.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from math import inf, nan
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -235,27 +236,22 @@ def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Pro
 
 
 def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> ProductParts:
-    """Seconds of shapes on a processor without tiles, [..., shapes]."""
+    """Seconds of shapes on a processor without tiles, which knows no power limit: [..., shapes]."""
     math = shapes.unit_flops / constants["tile_flops_per_s"]
     latency = shapes.k_bytes * constants["k_latency_s_per_byte"]
     tiles = np.sqrt(np.sqrt(math**2 * math**2 + latency**2 * latency**2))
-    nothing = np.zeros_like(tiles)
-    launch, dram = _launch_and_memory(constants, shapes)
-    return joined(launch=launch, tiles=tiles, sums=nothing, dram=dram, power=nothing)
+    unlimited = {**constants, "sustained_flops_per_s": inf}
+    return tiled_parts(unlimited, shapes, tiles, np.zeros_like(tiles))
 
 
 def tiled_parts(
     constants: Mapping[str, Value], shapes: Shapes, tiles: Array, sums: Array
 ) -> ProductParts:
     """Seconds of shapes, [..., shapes]; tiles, sums: those of the best choice of tile and split."""
-    power = np.asarray(shapes.flops / constants["sustained_flops_per_s"])
-    launch, dram = _launch_and_memory(constants, shapes)
-    return joined(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power)
-
-
-def _launch_and_memory(constants: Mapping[str, Value], shapes: Shapes) -> tuple[Array, Array]:
     dram = np.asarray(shapes.dram_bytes / constants["dram_bytes_per_s"])
-    return constants["launch_s"] + np.zeros_like(dram), dram
+    power = np.asarray(shapes.flops / constants["sustained_flops_per_s"])
+    launch = constants["launch_s"] + np.zeros_like(dram)
+    return joined(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power)
 
 
 def joined(*, launch: Array, tiles: Array, sums: Array, dram: Array, power: Array) -> ProductParts:
@@ -283,18 +279,15 @@ def choice_seconds(
         constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / choices.busy_units
     )
     slower = np.where(choices.is_misaligned, constants["misaligned"], 1.0)
-    rate, k_latency = (
-        np.where(
-            choices.alignment < 8,
-            constants.get(odd, constants[aligned]),
-            np.where(
-                choices.alignment == 8,
-                constants.get(eight, constants[aligned]),
-                constants[aligned],
-            ),
-        )
-        for aligned, eight, odd in zip(_ALIGNED_PATH, *SLOW_PATHS.values(), strict=True)
-    )
+
+    def by_path(aligned: str, eight: str, odd: str) -> Array:
+        """A slow path that is unknown is as fast as the aligned one."""
+        known = [constants.get(name, nan) for name in (odd, eight)]
+        slow = [np.where(np.isnan(value), constants[aligned], value) for value in known]
+        is_slow = [choices.alignment < 8, choices.alignment == 8]
+        return np.where(is_slow[0], slow[0], np.where(is_slow[1], slow[1], constants[aligned]))
+
+    rate, k_latency = map(by_path, _ALIGNED_PATH, *SLOW_PATHS.values())
     k_latency = np.where(choices.has_few_rows, 0.0, k_latency)
     math = choices.flops / rate
     load = choices.load_bytes / bandwidth * slower
@@ -437,13 +430,8 @@ def fastest_times(
     Statistics in Medicine 27, 2008).
     """
     parts = product_parts(calibration, provider, recipe, sizes)
-    unlimited = joined(
-        launch=parts.launch,
-        tiles=parts.tiles,
-        sums=parts.sums,
-        dram=parts.dram,
-        power=np.zeros_like(parts.power),
-    ).total
+    own = {name: part for name, part in parts._asdict().items() if name != "total"}
+    unlimited = joined(**own | {"power": np.zeros_like(parts.power)}).total
     # Equations of processors know no power limit, and join their parts in another way.
     unlimited = np.where(parts.power > 0, unlimited, parts.total)
     resting = log(parts.total / unlimited)
