@@ -1,4 +1,4 @@
-"""Which kernels a cast launches, and how it holds columns: what a host decides from sizes.
+"""Which way a cast goes, and how it holds columns: what a host decides from sizes.
 
 NumPy alone. kernels.cast asks for one matrix, models of time for many at once: sizes are numbers
 or vectors.
@@ -119,19 +119,6 @@ def _power_of_two(count: Any) -> Any:
 
 
 # --- many casts on Hopper -------------------------------------------------------------------------
-
-
-def further_launches(recipe: str, rows: Array, cols: Array) -> Array:
-    """Launches beyond the first. A loop over a row that does not fit in registers counts as one."""
-    long = ~has_short_columns(rows, cols)
-    is_beside = ~long & casts_rows_beside_columns(rows, cols)
-    launches = {
-        "fp8_tensorwise": 1.0,  # the maxima first
-        "fp8_rowwise_dim0": 1.0 * (cols > MOST_COLUMNS_OF_ROW),
-        "fp8_rowwise_dim1": 1.0 * long,
-        "fp8_rowwise_both": np.where(is_beside, 0.0, 1.0 + long),
-    }
-    return np.asarray(launches.get(recipe, 0.0), dtype=float)
 
 
 def passes(recipe: str, rows: Array, cols: Array, units: int) -> Array | float:

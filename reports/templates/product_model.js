@@ -7,8 +7,8 @@ const productModel = (() => {
   const NO_LIMIT = 1e30;
   const NEUTRAL = {
     tile_flops_per_s: NO_LIMIT, load_bytes_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0,
-    crowd_s_per_byte: 0, wave_s: 0, store_bytes_per_s: NO_LIMIT, split_k_s: 0, piece_s: 0,
-    piece_bytes_per_s: NO_LIMIT, misaligned: 1, uneven: 1, sustained_flops_per_s: NO_LIMIT,
+    crowd_s_per_byte: 0, wave_s: 0, store_bytes_per_s: NO_LIMIT, split_k_s: 0,
+    piece_bytes_per_s: NO_LIMIT, misaligned: 1, sustained_flops_per_s: NO_LIMIT,
     side_s: 0, direct_flops_per_s: 1 / NO_LIMIT, pack_bytes_per_s: NO_LIMIT, pack_a_bytes_per_s: NO_LIMIT,
     pack_b_bytes_per_s: NO_LIMIT, update_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, far: 0 };
   const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
@@ -97,7 +97,6 @@ const productModel = (() => {
     const rate = constants[`tile_flops_${path}per_s`] ?? constants.tile_flops_per_s;
     const kLatency = constants[`k_latency_${path}s_per_byte`] ?? constants.k_latency_s_per_byte;
     const misaligned = (k * width) % 32 !== 0 ? constants.misaligned : 1;
-    const uneven = (k * width) % 256 !== 0 ? constants.uneven : 1;
     let best = { tiles: Infinity, sums: 0 };
     const own = family.rule ? ourTile(option.rule, shape, units) : null;
     for (const [rows, cols] of own ? [own] : family.tiles) {
@@ -116,13 +115,12 @@ const productModel = (() => {
         const further = family.overlaps ? Math.hypot(step, constants.wave_s) : step + constants.wave_s;
         const stores = waves * (2 * rows * cols / constants.store_bytes_per_s);
         const sumBytes = 4 * split * (own ? rows * cols : m * n);
-        const sums = split === 1 ? 0
-          : constants.split_k_s + (own ? split : 0) * constants.piece_s + sumBytes / constants.piece_bytes_per_s;
-        const tiles = (step + (waves - 1) * further + stores) * uneven;
+        const sums = split === 1 ? 0 : constants.split_k_s + sumBytes / constants.piece_bytes_per_s;
+        const tiles = step + (waves - 1) * further + stores;
         if (Math.hypot(tiles, dram) + sums < Math.hypot(best.tiles, dram) + best.sums) best = { tiles, sums };
       }
     }
-    return joined({ launch, dram, ...best, power: flops / constants.sustained_flops_per_s * uneven });
+    return joined({ launch, dram, ...best, power: flops / constants.sustained_flops_per_s });
   }
 
   // roofcal.ops.mixed_gemm.model.our_blocks: the block that our int4 kernels take, how many a multiprocessor
@@ -167,9 +165,8 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const { family } = option, block = ourBlock(option, shape, units);
-    const lacks = family.rule === "int4_specialised"
-      ? { beside: 0, ragged: 0, unit_s: 0, direct_s: 0, halving_s: 0 } : { part_s: 0 };
-    const constants = { ...option.constants, ...lacks };
+    const none = { beside: 0, ragged: 0, block_s: 0, unit_s: 0, halving_s: 0 };  // of the specialised kernel
+    const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
     const turns = full + (rest > 0), slowed = (blocks) => 1 + constants.beside * (blocks - 1);
@@ -179,10 +176,9 @@ const productModel = (() => {
     const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
       ? Math.ceil(Math.ceil(block.count / units) * block.warps / 16)
-        * (constants.direct_s + constants.unit_s * columns / 128 / block.warps)
+        * constants.unit_s * columns / 128 / block.warps
       : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
-      + constants.halving_s * Math.log2(block.split)
-      + (block.split > 1 ? constants.part_s : 0) * block.rows * block.tokens / 16384;
+      + constants.halving_s * Math.log2(block.split);
     const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
     const slots = work / constants.weights_per_s, math = 2 * block.tokens * work * ragged / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });
@@ -193,7 +189,15 @@ const productModel = (() => {
 
   function narrowTime(option, shape, units) {
     if (option.family.rule) return ourNarrowTime(option, shape, units);
-    const { m, n, k } = shape, { family, constants } = option;
+    const { m, n, k } = shape, { family } = option, constants = { weights_per_s: NO_LIMIT, ...option.constants };
+    if (family.converts) {
+      const launch = constants.fixed_s, dram = 2 * (m * n + n * k + m * k) / constants.bytes_per_s;
+      const slots = n * k / constants.weights_per_s, math = 2 * m * n * k / constants.flops_per_s;
+      const largest = bound({ launch, dram, work: slots + math });
+      return {
+        total: launch + slots + (dram ** 4 + math ** 4) ** 0.25,
+        boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
+    }
     const sides = family.blocks;
     const block = sides.length ? sides.find((side) => side >= m) ?? sides.at(-1) : m;
     const blocks = sides.length ? Math.ceil(m / block) : 1;
@@ -211,7 +215,7 @@ const productModel = (() => {
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 
-  // roofcal.ops.probe_span: doublings to the span of the probes; 0 within, null where there were none.
+  // roofcal.ops.predictions: doublings to the span of the probes; 0 within, null where there were none.
   function doublingsOutside(option, shape, noticeable) {
     if (!option.span) return null;
     const extents = { ...shape, ...leastWork(option, shape) };

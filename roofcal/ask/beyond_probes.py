@@ -17,8 +17,7 @@ from roofcal.ops.constants import load_part
 from roofcal.ops.gemm.model import LIBRARIES
 from roofcal.ops.gemm.tiles import ALIGNED_BYTES
 from roofcal.ops.linear.model import TRANSPOSED, is_made_of_linears, parts_of
-from roofcal.ops.predictions import MOST_DOUBLINGS, has_probes
-from roofcal.ops.probe_span import doublings_outside
+from roofcal.ops.predictions import MOST_DOUBLINGS, doublings_outside, has_probes
 from roofcal.ops.spec import Shape
 
 Part = tuple[str, str, str, Shape]  # op, provider, recipe, shape

@@ -33,7 +33,7 @@ from roofcal.ops.linear.model import (
     has_casts,
     product_recipes,
 )
-from roofcal.ops.probe_span import doublings_outside
+from roofcal.ops.predictions import doublings_outside
 from roofcal.ops.time_models import Model, Sources, cast_times, product_times, sum_of_times
 
 FARTHEST: Final = 2.0  # doublings outside of the probes

@@ -27,7 +27,7 @@ from roofcal.fitting.cross_validation import Method
 from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
 from roofcal.ops import OPS
 from roofcal.ops.constants import current_equations, load_part
-from roofcal.ops.probe_span import Span, probe_spans
+from roofcal.ops.predictions import Span, probe_spans
 from roofcal.ops.spec import OpSpec
 from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column
 from roofcal.points.reader import RECORDED, Points, read_points, with_intervals

@@ -18,8 +18,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import numpy as np
-
 from roofcal.core.times import Array
 from roofcal.fitting.probes import CalibrationError
 
@@ -77,7 +75,9 @@ def half_widths(
         for provider, rows in by_provider.items()
         for recipe, group, error in rows
     ]
-    quantile = _conformal_quantile(np.array(ratios)) if ratios else math.nan
+    # The ratio of rank ceil((n + 1) * WANTED), the largest where there are too few.
+    rank = min(len(ratios), math.ceil((len(ratios) + 1) * WANTED))
+    quantile = sorted(ratios)[rank - 1] if ratios else math.nan
     widths: dict[str, dict[str, float]] = {}
     for provider, rows in by_provider.items():
         probed = dict.fromkeys(group for _, group, _ in rows)
@@ -89,10 +89,6 @@ def half_widths(
                 name: quantile * scales[provider].of(recipe, group) for group, name in own.items()
             }
     return widths
-
-
-def _kind(group: str) -> str:
-    return group.partition(".")[0]
 
 
 def _regime(group: str) -> str:
@@ -112,7 +108,9 @@ class _Scales:
     @staticmethod
     def _keys(recipe: str, group: str) -> list[tuple[str, str]]:
         """The groups that a group borrows from, the widest first, then the group itself."""
-        return list(dict.fromkeys([("", ""), ("", _kind(group)), ("", group), (recipe, group)]))
+        return list(
+            dict.fromkeys([("", ""), ("", group.partition(".")[0]), ("", group), (recipe, group)])
+        )
 
     def of(self, recipe: str, group: str, left_out: float | None = None) -> float:
         """The scale of a group; left_out: an error of this group to compute it without."""
@@ -127,9 +125,3 @@ class _Scales:
             if count + borrowed:
                 scale = max((total + borrowed * scale) / (count + borrowed), least)
         return scale
-
-
-def _conformal_quantile(ratios: Array) -> float:
-    """The ratio of rank ceil((n + 1) * WANTED), the largest where there are too few."""
-    rank = min(len(ratios), math.ceil((len(ratios) + 1) * WANTED))
-    return float(np.sort(ratios)[rank - 1])

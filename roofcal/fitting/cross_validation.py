@@ -119,10 +119,24 @@ class Problem(ABC):
         """Whose probes they are."""
         return self.probes[0].point.provider
 
+    @cached_property
+    def recipes(self) -> tuple[str, ...]:
+        """The recipes of the probes, in their order."""
+        return tuple(dict.fromkeys(probe.point.recipe for probe in self.probes))
+
+    @cached_property
+    def recipe_index(self) -> Index:
+        """The place in `recipes` of each probe."""
+        return np.array([self.recipes.index(probe.point.recipe) for probe in self.probes])
+
     @property
     def recipe(self) -> str:
         """The recipe of the probes; the first where there are several."""
-        return self.probes[0].point.recipe
+        return self.recipes[0]
+
+    def names_of(self, family: str, recipe: str) -> Mapping[str, str]:  # noqa: ARG002
+        """Constants of the equation -> their names in the search; alike for one recipe."""
+        return {name: name for name in self.space(family).names}
 
     @property
     @abstractmethod
@@ -173,6 +187,8 @@ class Problem(ABC):
         return log(self.predicted_seconds(family, constants)) - log(self.seconds)
 
 
+# further constants of a problem of one recipe, by name
+MoreConstants = Callable[[Problem, np.random.Generator], Mapping[str, Ceiling]]
 P = TypeVar("P", bound=Problem)
 P_co = TypeVar("P_co", bound=Problem, covariant=True)
 
@@ -192,17 +208,20 @@ class Method(Generic[P]):
     problem              what is fitted to a group of probes
     noun                 what its probes are, in messages: "products"
     least_probes         a group of fewer is not fitted
+    needs_all            whether such a group is an error
     joint_recipes        whether the recipes of a provider are one group
     folds                of the cross-validation
     soft                 logarithms beyond this one pull less than their square
     resample_from_best   whether fits to resamples start from the final fit; else from all starts
     quick_folds, quick_steps, judged_steps
                          of the shorter fits of a learning curve, see held_out_log_errors
+    more                 constants beside those of the equation
     """
 
     problem: MakeProblem[P]
     noun: str
     least_probes: int
+    needs_all: bool = False
     joint_recipes: bool = False
     folds: int
     soft: float
@@ -210,12 +229,12 @@ class Method(Generic[P]):
     quick_folds: int
     quick_steps: int | None = None
     judged_steps: int | None = None
+    more: MoreConstants | None = None
 
     def problems(self, probes: Sequence[Probe], device: Device) -> Iterator[P]:
         """The groups that are fitted, by their names; those of too few probes are skipped."""
-        pairs = [
-            pair for pair in by_provider_and_recipe(probes) if len(pair[2]) >= self.least_probes
-        ]
+        least = 0 if self.needs_all else self.least_probes
+        pairs = [pair for pair in by_provider_and_recipe(probes) if len(pair[2]) >= least]
         if not self.joint_recipes:
             yield from (self.problem(probes=members, device=device) for _, _, members in pairs)
             return
@@ -241,14 +260,23 @@ class Fit:
     left_out: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
 
-    def ceilings(self, declared: Mapping[str, Any], evidence: str) -> dict[str, Ceiling]:
-        """The constants with their intervals by name; declared: constants with a unit, by name."""
+    def ceilings(
+        self, declared: Mapping[str, Any], evidence: str, names: Mapping[str, str]
+    ) -> dict[str, Ceiling]:
+        """The constants of one recipe with their intervals by name.
+
+        declared: constants with a unit, by name. names: name -> name in the search.
+        """
         fixed = dict.fromkeys(self.fixed, f"{evidence}; not identified: on a bound of its search")
         return {
             name: ceiling(
-                value, *self.intervals[name], declared[name].unit, fixed.get(name, evidence)
+                self.constants[searched],
+                *self.intervals[searched],
+                declared[name].unit,
+                fixed.get(searched, evidence),
             )
-            for name, value in self.constants.items()
+            for name, searched in names.items()
+            if searched in self.constants
         }
 
     def choice(self, families: Iterable[str]) -> Ceiling:
@@ -269,42 +297,43 @@ def fit_each_recipe(
     equation: Any,
     method: Method[Any],
 ) -> Fitted:
-    """The constants `<op>.<provider>.<recipe>.*` of an op that fits every recipe on its own.
+    """The constants `<op>.<provider>.<recipe>.*` of an op.
 
     Args:
-        probes: of all providers and recipes; pairs of too few are left out.
+        probes: of all providers and recipes.
         device: that was measured.
         generator: draws the resamples.
         op: the op's name.
         equation: its model.py, which declares FAMILY, FAMILIES and CONSTANTS, and where intervals
-            differ from group to group groups_of: (recipe, sizes) -> the group of each shape.
+            differ from group to group GROUPS and groups_of: (recipe, sizes) -> the group of each
+            shape.
         method: of the op.
     """
     fitted, groups_of = Fitted(), getattr(equation, "groups_of", _one_group)
     pairs = fit_problems(list(method.problems(probes, device)), method, generator)
-    widths = half_widths(op, (errors_of(*pair, groups_of) for pair in pairs))
+    errors: list[Errors] = []
     for problem, fit in pairs:
-        name = f"{op}.{problem.provider}.{problem.recipe}"
+        family = {equation.FAMILY: fit.choice(equation.FAMILIES)}
         probe_op = problem.probes[0].point.op
-        evidence = f"{probe_op}, {len(problem.probes)} {method.noun}, {fit.family}"
-        constants = {equation.FAMILY: fit.choice(equation.FAMILIES)}
-        constants |= fit.ceilings(equation.CONSTANTS, evidence)
-        fitted.constants.update({f"{name}.{part}": value for part, value in constants.items()})
-        errors = error_summary(np.abs(np.expm1(fit.log_errors)))
-        fitted.errors[name] = errors | widths[name]
+        for number, recipe in enumerate(problem.recipes):
+            own = problem.recipe_index == number
+            logs, name = fit.log_errors[own], f"{op}.{problem.provider}.{recipe}"
+            evidence = f"{probe_op}, {own.sum()} {method.noun} of {len(own)}, {fit.family}"
+            names = problem.names_of(fit.family, recipe)
+            constants = family | fit.ceilings(equation.CONSTANTS, evidence, names)
+            constants |= method.more(problem, generator) if method.more else {}
+            fitted.constants.update({f"{name}.{part}": value for part, value in constants.items()})
+            # By portable_math, so that published errors are exact to the last bit.
+            fitted.errors[name] = error_summary(np.abs(exp(logs) - 1))
+            groups = groups_of(recipe, problem.sizes[:, own])
+            errors.append((problem.provider, recipe, groups, logs))
+    for name, widths in half_widths(op, errors, getattr(equation, "GROUPS", ())).items():
+        fitted.errors[name] |= widths
     return fitted
 
 
 def _one_group(_recipe: str, sizes: Array) -> list[str]:
     return ["all"] * sizes.shape[1]
-
-
-def errors_of(
-    problem: Problem, fit: Fit, groups_of: Callable[[str, Array], Sequence[str]]
-) -> Errors:
-    """What roofcal.fitting.conformal asks of a fit to one recipe."""
-    groups = groups_of(problem.recipe, problem.sizes)
-    return problem.provider, problem.recipe, groups, fit.log_errors
 
 
 def fit_problems(

@@ -1,19 +1,22 @@
 """The calibrated model: constants fitted on probes, equations of the ops.
 
-Every op with a `predict_calibrated` in its model.py answers for its own points.
+Every op with a `predict_calibrated` in its model.py answers for its own points, and with `answer`
+there for vectors of sizes.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
 
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.ops import STUDY_OPS
-from roofcal.ops.cast import model as casts
+from roofcal.ops import BY_NAME, STUDY_OPS
 from roofcal.ops.constants import calibrated_providers, load_part
 from roofcal.ops.gemm import model as products
-from roofcal.ops.mixed_gemm import model as narrow_products
+from roofcal.ops.predictions import TimesAndParts
 from roofcal.ops.probe_link.model import Fabrics, calibrated_fabrics
-from roofcal.ops.time_models import Sources
+from roofcal.ops.time_models import Sources, scaled_times
 
 MODEL = "calibrated"
 
@@ -28,25 +31,39 @@ def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -
 
     Raises KeyError for a recipe that was not calibrated.
     """
-    constants = _calibration(sources, recipe).constants
-    provider = products.default_provider(constants, recipe)
-    return products_by(sources, provider, recipe, m, n, k)
+    constants = sources.calibration.constants if sources.calibration else {}
+    return products_by(sources, products.default_provider(constants, recipe), recipe, m, n, k)
 
 
-def products_by(
-    sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array
-) -> Times:
-    """Seconds with intervals; raises KeyError for a pair that was not calibrated."""
-    calibration = _calibration(sources, f"{provider}.{recipe}")
-    return products.product_times(calibration, provider, recipe, (m, n, k))
+def _answer(
+    op: str, sources: Sources, provider: str, recipe: str, sizes: Sequence[Array]
+) -> TimesAndParts:
+    if sources.calibration is None:
+        raise KeyError(f"{provider}.{recipe}")
+    answer: TimesAndParts = load_part(BY_NAME[op], "model").answer(  # type: ignore[union-attr]
+        sources.calibration, provider, recipe, sizes
+    )
+    return answer
 
 
-def narrow_times(
-    sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array
-) -> Times:
-    """Seconds of products with narrow weights; raises KeyError for a pair not calibrated."""
-    calibration = _calibration(sources, f"{provider}.{recipe}")
-    return narrow_products.product_times(calibration, provider, recipe, (m, n, k))
+def _times(op: str, sources: Sources, provider: str, recipe: str, *sizes: Array) -> Times:
+    """Seconds with intervals, of sizes along the axes of an op.
+
+    Raises KeyError for a pair of provider and recipe that was not calibrated.
+    """
+    return _answer(op, sources, provider, recipe, sizes).times
+
+
+products_by: Final = partial(_times, "gemm")
+narrow_times: Final = partial(_times, "mixed_gemm")
+cast_times: Final = partial(_times, "cast")
+
+
+def moving_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: Array) -> Times:
+    """Seconds that casts take to move their bytes, without starts; intervals as wide as theirs."""
+    times, parts = _answer("cast", sources, provider, recipe, (rows, cols))
+    moving = scaled_times(times, parts["dram_s"] / times.total)
+    return replace(moving, bound_by=["dram"] * len(rows))
 
 
 def cast_providers(calibration: Calibration, recipe: str) -> list[str]:
@@ -54,29 +71,10 @@ def cast_providers(calibration: Calibration, recipe: str) -> list[str]:
     return calibrated_providers(calibration.constants, "cast", recipe)
 
 
-def cast_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: Array) -> Times:
-    """Seconds of casts with intervals; raises KeyError for a pair that was not calibrated."""
-    calibration = _calibration(sources, f"{provider}.{recipe}")
-    return casts.cast_times(calibration, provider, recipe, rows, cols)
-
-
-def moving_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: Array) -> Times:
-    """Seconds that casts take to move their bytes; raises KeyError as cast_times does."""
-    calibration = _calibration(sources, f"{provider}.{recipe}")
-    return casts.moving_times(calibration, provider, recipe, rows, cols)
-
-
 def fabrics(sources: Sources, world_size: int) -> Fabrics | None:
     """The link among so many devices; None where its all-gather was not calibrated."""
     calibration = sources.calibration
     return None if calibration is None else calibrated_fabrics(calibration, world_size)
-
-
-def _calibration(sources: Sources, constants: str) -> Calibration:
-    """That of the sources; raises KeyError with the constants that lack one."""
-    if sources.calibration is None:
-        raise KeyError(constants)
-    return sources.calibration
 
 
 def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:

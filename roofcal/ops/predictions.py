@@ -1,4 +1,4 @@
-"""What predictions from calibrated constants have in common: groups of points, and intervals.
+"""What predictions from calibrated constants have in common: groups, spans of probes, intervals.
 
 The 95 % interval of a prediction is prediction / f to prediction * f. The factor f is exp(e), where
 e is the half-width of the group of the shape (roofcal.fitting.conformal): `log_p95_<group>` of a
@@ -8,6 +8,9 @@ A group without probes of the provider, as of rows off 16 bytes that a provider 
 has the largest half-width that the group has with any provider, and at least UNPROBED times that of
 the provider and recipe. The answer is marked.
 
+A span has the smallest and largest size of each axis of the probes of a provider and recipe, and
+of their operations and bytes, because no probe has its largest size on all axes at once. The
+distance of a shape is the number of doublings to the span, of the axis that is farthest outside.
 Outside of the probes e grows by GROWTH of its own size with every doubling, up to MOST_DOUBLINGS,
 and f to MOST_FACTOR at most; f is never smaller than inside. The low end is not below a roof (the
 shortest kernel, the least bytes at the bandwidth of streams, the operations at the rate of the
@@ -17,19 +20,22 @@ fastest probe), except where the interval without widening is below that roof al
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from roofcal.core.portable_math import exp
+from roofcal.core.portable_math import exp, log
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.probe_span import doublings_outside, extents
 from roofcal.ops.spec import OpSpec
 
+_LN2: Final = 0.6931471805599453
+Span = Mapping[str, tuple[float, float]]
+NOTICEABLE: Final = 0.05  # doublings: 3.5 % beyond the largest probe is no extrapolation
 UNPROBED: Final = 2.0
 # Of an H200's probes, the largest and the smallest fifth along each axis is left out in turn. Up to
 # 2 doublings outside of the rest, products, casts and narrow weights are 1.3, 1.1 and 1.0 times as
@@ -113,6 +119,44 @@ def least_bytes_of(op: OpSpec, recipe: str, points: Iterable[PlanPoint]) -> Arra
 def sizes_of(points: Sequence[PlanPoint], axes: Sequence[str]) -> list[Array]:
     """The sizes of points along each axis, as float64 vectors."""
     return [np.array([float(point.shape[axis]) for point in points]) for axis in axes]
+
+
+def probe_spans(op: OpSpec, points: Iterable[PlanPoint]) -> dict[str, Span]:
+    """The span of the points of a probe op by "<op that it calibrates>.<provider>.<recipe>"."""
+    spans: dict[str, dict[str, tuple[float, float]]] = {}
+    for point in points:
+        span = spans.setdefault(f"{op.folder}.{point.provider}.{point.recipe}", {})
+        for name, size in extents(op, point.recipe, point.shape).items():
+            low, high = span.get(name, (float(size), float(size)))
+            span[name] = min(low, float(size)), max(high, float(size))
+    return dict(spans)
+
+
+def doublings_outside(
+    calibration: Calibration, op: OpSpec, provider: str, recipe: str, sizes: Mapping[str, Any]
+) -> Array | None:
+    """Doublings from shapes to the span of their probes, 0 within; None where there were none.
+
+    sizes: axis -> a size, or a vector of sizes.
+    """
+    span = calibration.probe_spans.get(f"{op.name}.{provider}.{recipe}", {})
+    beyond = [
+        np.maximum(size / span[name][1], span[name][0] / size)
+        for name, size in extents(op, recipe, sizes).items()
+        if name in span
+    ]
+    if not beyond:
+        return None
+    doublings = log(np.asarray(reduce(np.maximum, beyond), dtype=float)) / _LN2
+    farther: Array = np.where(doublings > NOTICEABLE, doublings, 0.0)
+    return farther
+
+
+def extents(op: OpSpec, recipe: str, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a span has of shapes: sizes by axis, least bytes, and operations of a product."""
+    work = op.work(recipe, sizes)
+    own = {axis: sizes[axis] for axis in op.axes} | {"bytes": work.dram_bytes}
+    return own | ({} if work.math_dtype is None else {"flops": work.flops})
 
 
 def half_widths(calibration: Calibration, name: str, groups: Sequence[str]) -> Array:

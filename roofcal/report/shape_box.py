@@ -29,11 +29,12 @@ from roofcal.ops.predictions import (
     GROWTH,
     MOST_DOUBLINGS,
     MOST_FACTOR,
+    NOTICEABLE,
     calibrated_roofs,
+    doublings_outside,
     half_width,
     has_probes,
 )
-from roofcal.ops.probe_span import NOTICEABLE, doublings_outside
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import ok_rows, standard_protocol
 

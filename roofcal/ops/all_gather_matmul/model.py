@@ -40,7 +40,7 @@ from roofcal.core.recipes import RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.ops.all_gather_matmul import spec
-from roofcal.ops.declarations import OpPage
+from roofcal.ops.constants import OpPage
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.predictions import TimesAndParts, predictions_of, sizes_of
 from roofcal.ops.probe_link.model import NO_LINK, Fabric, calibrated_world_sizes

@@ -26,11 +26,8 @@ from roofcal.ops.cast.model import (
     RULES,
     evaluate,
 )
-from roofcal.ops.declarations import search_ranges
+from roofcal.ops.constants import search_ranges
 
-# Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large
-# casts are put down to narrow matrices or to misaligned rows.
-_STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))
 # Most of `fill_s` by Inductor, in shortest casts: its small casts scatter by a factor of two.
 _MOST_FILL_BY_INDUCTOR: Final = 0.7
 
@@ -43,26 +40,22 @@ class Casts(Problem):
 
     @property
     def families(self) -> Sequence[str]:
-        """Those with the rule of the provider's launches; the probes tell which one it has."""
+        """Those with the rules of the provider; the probes tell which one it has."""
         rule = RULES.get(self.provider, "")
         if rule == "inductor" and self.recipe in INDUCTOR_FAMILIES:
             return INDUCTOR_FAMILIES[self.recipe]
         return [
             name
             for name, family in FAMILIES.items()
-            if family.launches == rule
-            and family.loads not in ("long_columns", "rows", "parts")
-            and not family.grain
+            if family.rule == rule and family.loads != "rows" and not family.grain
         ]
 
     def names(self, family: str) -> tuple[str, ...]:
         """The constants that are searched."""
         how = FAMILIES[family]
-        others = {"misaligned" if how.loads == "padded_rows" else "padded_loads"}
-        if not how.cached:
-            others.add("cached_bytes_per_s")
-        if how.loads in ("rows", "parts"):
-            others.add("uneven")
+        others = {"uneven"} if how.line == 1 else set()
+        if how.rule != "inductor":
+            others.add("further_s")
         return tuple(name for name in GPU_CONSTANTS if name not in others)
 
     @cached_property
@@ -74,44 +67,36 @@ class Casts(Problem):
         return search_ranges(CONSTANTS.values(), quantities, on_cpu=self.device.is_cpu)
 
     def space(self, family: str) -> SearchSpace:
-        """The constants of the family, from two starts."""
+        """The constants of the family."""
         ranges = self.ranges
-        if FAMILIES[family].launches == "inductor":
+        if FAMILIES[family].rule == "inductor":
             start, least, _ = ranges["fill_s"]
             most = _MOST_FILL_BY_INDUCTOR * float(self.seconds.min())
             ranges = ranges | {"fill_s": (start, least, most)}
         names = self.names(family)
         start, low, high = np.log([ranges[name] for name in names]).T
-        starts = np.tile(start, (len(_STARTS), 1))
-        columns = [
-            i
-            for i, name in enumerate(names)
-            if name in ("misaligned", "padded_loads", "extra_columns")
-        ]
-        starts[:, columns] = np.log(_STARTS)
-        return SearchSpace(names=names, low=low, high=high, starts=starts)
+        # Two minima: large casts are slow because of misaligned rows, or all of them are.
+        more = np.array([np.log(2.0 / 1.2) * (name == "misaligned") for name in names])
+        return SearchSpace(names=names, low=low, high=high, starts=np.array([start, start + more]))
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model."""
         columns = columns_by_name(self.names(family), constants, NEUTRAL)
-        cache_bytes, units = self.device.cache_bytes or 0.0, self.device.compute_units
         rows, cols = self.sizes
-        return evaluate(columns, self.recipe, (rows, cols), family, cache_bytes, units).total
+        return evaluate(columns, self.recipe, (rows, cols), family, self.device.compute_units).total
 
 
 class ProcessorCasts(Casts):
     """Casts of one provider and recipe on a CPU."""
 
-    families = ("plain", "threads")
+    families = ("threads",)
 
     def names(self, family: str) -> tuple[str, ...]:
-        """Those of the equation of the family."""
-        return PROCESSOR_CONSTANTS if FAMILIES[family].grain else super().names(family)
+        """Those of the equation of threads."""
+        return PROCESSOR_CONSTANTS
 
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest and the shortest cast; starts where most is shared or little."""
-        if not FAMILIES[family].grain:
-            return super().space(family)
         names = self.names(family)
         start, low, high = np.log([self.ranges[name] for name in names]).T
         serial = np.array([name == "serial_bytes_per_s" for name in names])

@@ -1,31 +1,22 @@
 """The calibrated equation of a cast's time. See docs/models.md.
 
-    t = fixed + fill * x / (1 + x) + launches * further
-        + bytes * padding * slower * narrow * (cached / cached_bandwidth + (1 - cached) / bandwidth)
+    t = fixed + fill * x / (1 + x) + launches * further + bytes * slower / bandwidth
 
-bytes      least bytes of the cast (roofcal.ops.cast.spec), times padding where the family pads and
-           passes where a way reads the matrix more often (kernels/cast/rule.py)
+bytes      least bytes of the cast (roofcal.ops.cast.spec), times `passes` where one of our ways
+           reads the matrix more often (kernels/cast/rule.py)
 fixed      start of its first kernel, however small the matrix
 fill       what it takes longer to start many programs than one; x = elements / 20,000
-launches   further kernels of its way (roofcal.ops.cast.launches), where the family has a rule
-cached     share of the bytes that a later pass finds in the cache: min(1, 3/4 cache / bytes);
-           0 where small and large casts have one bandwidth (`CastFamily.cached`), as by Inductor
-bandwidth  least bytes per second that a matrix far beyond the cache reaches; passes and waits that
-           a better kernel would not need keep it below the copy bandwidth
+launches   further kernels of its way by Inductor (roofcal.ops.cast.launches); 0 for others
+bandwidth  least bytes per second that a large matrix reaches; passes and waits that a better kernel
+           would not need keep it below the copy bandwidth
 slower     `misaligned` where the sizes are none that loads of 16 bytes take, see `loads` there,
-           times `uneven` where rows of the output do not start on `line` elements. Where our
-           kernels pad such rows to a power of two, sqrt(1 + (padded_loads * padded / columns)^2)
-           stands for `misaligned`: loads of narrow vectors and memory add as squares
-narrow     1 + extra_columns / columns: a pass along the columns has a program per some columns, and
-           few of them leave multiprocessors idle
+           times `uneven` where rows of the output do not start on `line` elements
 
 Inductor's kernels along rows have a program per row, which takes whole blocks of columns (`rows`):
 
-    slower * narrow = padded columns / columns + [columns > 1024] * extra_columns / columns
-                      where loads of 16 bytes take the columns, else misaligned
+    slower = padded columns / columns where loads of 16 bytes take the columns, else misaligned
 
-extra_columns is then what a row costs beside its columns where it is read twice. Narrow loads take
-longer than idle lanes of a block, so neither adds to the other.
+Narrow loads take longer than idle lanes of a block, so neither adds to the other.
 
 `misaligned` and `uneven` may be below 1: Inductor casts the blocks of columns twice as fast where
 rows of x do not start on 8 bytes.
@@ -46,7 +37,7 @@ Constants are `cast.<provider>.<recipe>.*`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -54,26 +45,20 @@ import numpy as np
 
 from roofcal.core.records import Calibration
 from roofcal.core.times import Array, Times, Value
-from roofcal.ops.cast.launches import (
-    Rule,
-    further_launches,
-    is_looped_row,
-    padded_row_columns,
-    reduced_parts,
-)
+from roofcal.ops.cast.launches import inductor_launches, padded_row_columns
 from roofcal.ops.cast.spec import OP, SMALL_ELEMENTS, read_bytes, written_bytes
-from roofcal.ops.constants import decode_family, values_of_pair
-from roofcal.ops.declarations import (
+from roofcal.ops.constants import (
     NO_LIMIT,
     Constant,
     OpPage,
     Search,
     by_name,
+    decode_family,
     neutral_values,
+    values_of_pair,
 )
 from roofcal.ops.kernel_rules import cast as ours
 from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
-from roofcal.ops.time_models import scaled_times
 
 # The constants of one provider and recipe; `rate`: most elements per second of a probe. Casts of
 # processors have those of `both` and `cpu`.
@@ -84,18 +69,14 @@ CONSTANTS: Final = by_name(
              Search(0.3, 0.001, 3, "time"), 0.0),
     Constant("further_s", "s", "Each further kernel or loop of a cast",
              Search(0.5, 0.01, 2, "time"), 0.0),
-    Constant("cached_bytes_per_s", "B/s", "Bandwidth of a cached cast",
-             Search(3, 0.05, 50, "rate"), group="both"),
     Constant("bytes_per_s", "B/s", "Bandwidth of a large cast",
              Search(3, 0.05, 50, "rate"), group="both", datasheet="dram_bytes_per_s"),
     Constant("misaligned", "1", "Slow-down of sizes that loads of 16 bytes do not take",
              Search(1.2, 0.3, 6.0), 1.0),
-    Constant("padded_loads", "1", "Narrow loads of padded rows, over what memory takes",
-             Search(1.2, 0.05, 6.0), 0.0),
     Constant("uneven", "1", "Slow-down of rows of the result off its lines",
              Search(1.05, 0.5, 6.0), 1.0),
-    Constant("extra_columns", "1", "Columns that narrow matrices seem to have more",
-             Search(10.0, 0.1, 8000.0), 0.0),
+    Constant("cached_bytes_per_s", "B/s", "Bandwidth of a cached cast",
+             Search(3, 0.05, 50, "rate"), group="cpu"),
     Constant("fork_s", "s", "Sharing out the passes of a cast",
              Search(1, 0.02, 20, "time"), 0.0, "cpu"),
     Constant("serial_bytes_per_s", "B/s", "Bandwidth of what one thread does alone",
@@ -107,91 +88,56 @@ CONSTANTS: Final = by_name(
 )  # fmt: skip
 GPU_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group != "cpu")
 PROCESSOR_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group)
-Loads = Literal[
-    "multiples_of_16",
-    "long_columns",
-    "short_columns",
-    "by_divisor",
-    "multiples_of_4",
-    "padded_rows",
-    "rows",
-    "parts",
-]
+Rule = Literal["", "inductor", "ours"]
+Loads = Literal["multiples_of_16", "short_columns", "by_divisor", "multiples_of_4", "rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CastFamily:
-    """How kernels cut a cast, and which sizes slow them.
+    """Whose kernels cut a cast, and which sizes slow them.
 
-    block     columns that a kernel takes at once; others are idle lanes
-              (reductions of Inductor: 1024)
     loads     which sizes are `misaligned`:
               multiples_of_16  others of rows or columns
-              long_columns     the same of long columns alone (kernels/cast/rule.py)
-              short_columns    the same, and short ones less: the root of it, by their divisor
+              short_columns    the same, and short ones (kernels/cast/rule.py) less: the root of it,
+                               by their divisor
               by_divisor       columns off 8, less by the square of their largest divisor of 8:
                                vectors of so many elements are loaded
               multiples_of_4   other columns
-              padded_rows      columns off 16, by `padded_loads` instead: the more, the more
-                               columns rows have that are padded to a power of two
-              rows              columns off 8; others are padded to whole blocks of a reduction
-              parts             as by_divisor, of the parts of a reduction of the whole matrix
+              rows             columns off 8; others are padded to whole blocks of a reduction
     line      elements off whose multiples rows of the output are `uneven`
-    launches  whose rule says how many kernels there are
-    cached    whether small casts have another bandwidth than large ones
+    rule      whose rules say which kernels there are, and how often they read
     grain     least elements of a thread of a processor; 0 on GPUs
     """
 
-    block: int = 1
     loads: Loads = "multiples_of_16"
     line: int = 1
-    launches: Rule = ""
-    cached: bool = True
+    rule: Rule = ""
     grain: int = 0
 
 
-# Calibrations of an older roofcal may have `short_columns`; no new one gets it. Other pairs of
-# loads and lines gained nothing on probes left out of their fit.
 FAMILIES: Final[dict[str, CastFamily]] = {
     "plain": CastFamily(),
-    "padded_1024": CastFamily(block=1024),
-    "short_columns": CastFamily(loads="long_columns"),
     "divisor": CastFamily(loads="by_divisor"),
-    "inductor": CastFamily(line=16, launches="inductor", cached=False),
-    "inductor_divisor": CastFamily(loads="by_divisor", line=16, launches="inductor", cached=False),
-    "inductor_divisor_256": CastFamily(
-        loads="by_divisor", line=256, launches="inductor", cached=False
-    ),
-    "inductor_of_4": CastFamily(loads="multiples_of_4", line=16, launches="inductor", cached=False),
-    "inductor_lines_of_1024": CastFamily(
-        loads="multiples_of_4", line=1024, launches="inductor", cached=False
-    ),
-    "inductor_rows": CastFamily(loads="rows", launches="inductor", cached=False),
-    "inductor_parts": CastFamily(loads="parts", launches="inductor", cached=False),
-    "ours": CastFamily(line=16, launches="ours"),
-    "ours_divisor": CastFamily(loads="by_divisor", line=16, launches="ours"),
-    "ours_short": CastFamily(loads="short_columns", line=16, launches="ours"),
-    "ours_padded": CastFamily(loads="padded_rows", line=16, launches="ours"),
-    "ours_256": CastFamily(line=256, launches="ours"),
-    "ours_streams": CastFamily(line=16, launches="ours", cached=False),
-    "ours_divisor_streams": CastFamily(loads="by_divisor", line=16, launches="ours", cached=False),
-    "ours_short_streams": CastFamily(loads="short_columns", line=16, launches="ours", cached=False),
-    "ours_padded_streams": CastFamily(loads="padded_rows", line=16, launches="ours", cached=False),
-    "ours_256_streams": CastFamily(line=256, launches="ours", cached=False),
+    "inductor": CastFamily(line=16, rule="inductor"),
+    "inductor_of_4": CastFamily(loads="multiples_of_4", line=16, rule="inductor"),
+    "inductor_lines_of_1024": CastFamily(loads="multiples_of_4", line=1024, rule="inductor"),
+    "inductor_rows": CastFamily(loads="rows", rule="inductor"),
+    "ours_divisor": CastFamily(loads="by_divisor", line=16, rule="ours"),
+    "ours_short": CastFamily(loads="short_columns", line=16, rule="ours"),
+    "ours_256": CastFamily(line=256, rule="ours"),
     "threads": CastFamily(grain=1 << 15),
 }
 # Whose kernels each provider runs on a GPU; any other has a family without a rule.
 RULES: Final[dict[str, Rule]] = {"torch_compile": "inductor", "triton": "ours"}
 # Which families of Inductor's kernels a recipe may have, where fewer than all: see docs/models.md.
 INDUCTOR_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
-    "fp8_tensorwise": ("inductor_parts",),
     "fp8_rowwise_dim0": ("inductor_rows",),
     "fp8_rowwise_both": ("inductor_rows",),
     "mxfp8_dim1": ("inductor_lines_of_1024",),
     "mxfp8_both": ("inductor_lines_of_1024",),
 }
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
-EQUATION: Final = 5  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 6  # see roofcal.ops.constants; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "bytes_per_s")
 NEUTRAL: Final = neutral_values(CONSTANTS)
@@ -207,7 +153,6 @@ _VECTOR: Final = 8  # elements of bf16 in 16 bytes
 _LOOP: Final = 64  # elements that a vectorised loop of ATen takes at once
 _FILL_ELEMENTS: Final = 20_000.0  # chosen among 4,000 to 250,000 by cross-validation on an H200
 _FEW_ROWS: Final = 128
-_CACHE_SHARE: Final = 0.75
 
 
 class CastParts(NamedTuple):
@@ -249,13 +194,12 @@ def evaluate(
     recipe: str,
     sizes: tuple[Array, Array],
     family: str,
-    cache_bytes: float,
     compute_units: int,
 ) -> CastParts:
-    """Seconds of casts of sizes (rows, cols), float64 vectors, on a device with this much cache.
+    """Seconds of casts of sizes (rows, cols), float64 vectors.
 
     A constant is a number, or an array that broadcasts with the vectors. compute_units: of the
-    device; they matter to families with a rule of launches, and of threads, alone.
+    device; they matter to families with a rule, and of threads, alone.
     """
     constants = NEUTRAL | dict(constants)
     rows, cols = sizes
@@ -264,21 +208,15 @@ def evaluate(
         threads = np.minimum(compute_units, np.ceil(rows * cols / how.grain))
         return _threaded_parts(constants, recipe, (rows, cols), threads)
     moved = least_bytes(recipe, rows, cols)
-    if not how.cached:
-        per_byte = 1 / constants["bytes_per_s"]
-    else:
-        cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
-        per_byte = (
-            cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
-        )
-    slower = _slower(constants, how, recipe, (rows, cols), compute_units)
-    padding = np.ceil(cols / how.block) * how.block / cols
-    if how.launches == "ours":
+    if how.rule == "ours":
         moved = moved * ours.passes(recipe, rows, cols, compute_units)
-    moving = moved * padding * slower * per_byte
+    moving = moved * _slower(constants, how, recipe, rows, cols) / constants["bytes_per_s"]
     filled = rows * cols / (rows * cols + _FILL_ELEMENTS)
-    launches = further_launches(how.launches, recipe, rows, cols, compute_units)
-    start = constants["fixed_s"] + constants["fill_s"] * filled + constants["further_s"] * launches
+    start = constants["fixed_s"] + constants["fill_s"] * filled
+    if how.rule == "inductor":
+        start = start + constants["further_s"] * inductor_launches(
+            recipe, rows, cols, compute_units
+        )
     return CastParts(fixed=start + np.zeros_like(moving), moving=moving)
 
 
@@ -297,52 +235,25 @@ def _threaded_parts(
 
 
 def _slower(
-    constants: Mapping[str, Value],
-    how: CastFamily,
-    recipe: str,
-    sizes: tuple[Array, Array],
-    compute_units: int,
+    constants: Mapping[str, Value], how: CastFamily, recipe: str, rows: Array, cols: Array
 ) -> Array:
-    """`slower` times `narrow` of the equation."""
-    rows, cols = sizes
+    """`slower` of the equation, see CastFamily."""
+    misaligned = constants["misaligned"]
     if how.loads == "rows":
-        per_row = is_looped_row(cols) * constants["extra_columns"]
-        whole = (padded_row_columns(cols) + per_row) / cols
-        return np.where(cols % _VECTOR != 0, constants["misaligned"], whole)
-    if how.loads == "parts":
-        parts = reduced_parts(rows, cols, compute_units)
-        slower = _slower_by_divisor(constants["misaligned"], _divisor(parts))
-    elif how.loads == "padded_rows":
-        # Our kernels keep a row, padded to a power of two, or take a longer one block by block.
-        mantissa, exponent = np.frexp(cols)
-        power = np.ldexp(1.0, exponent - (mantissa == 0.5))
-        whole = np.ceil(cols / ours.LONG_ROWS_BLOCK) * ours.LONG_ROWS_BLOCK
-        padded = np.where(cols <= ours.MOST_COLUMNS_OF_ROW, power, whole)
-        loads = constants["padded_loads"] * padded / cols
-        slower = np.where(cols % _ALIGNED != 0, np.sqrt(1 + loads * loads), 1.0)
+        return np.where(cols % _VECTOR != 0, misaligned, padded_row_columns(cols) / cols)
+    is_ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
+    if how.loads == "multiples_of_4":
+        slower = np.where(cols % 4 != 0, misaligned, 1.0)
+    elif how.loads == "by_divisor":
+        slower = _slower_by_divisor(misaligned, _divisor(cols))
     else:
-        slower = _slow_down(how.loads, constants["misaligned"], rows, cols)
+        slower = np.where(is_ragged, misaligned, 1.0)
+    if how.loads == "short_columns":
+        short = _slower_by_divisor(np.sqrt(misaligned), np.minimum(_divisor(rows), _divisor(cols)))
+        slower = np.where(ours.has_short_columns(rows, cols), short, slower)
     # Of the transposed result where there is one.
     result_columns = rows if recipe.endswith(("_dim1", "_both")) else cols
-    slower = slower * np.where(result_columns % how.line, constants["uneven"], 1.0)
-    narrow: Array = slower * (1 + constants["extra_columns"] / cols)
-    return narrow
-
-
-def _slow_down(loads: Loads, misaligned: Value, rows: Array, cols: Array) -> Array:
-    """How much longer loads take that cross rows, see CastFamily.loads."""
-    is_ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
-    if loads == "multiples_of_16":
-        return np.where(is_ragged, misaligned, 1.0)
-    if loads == "multiples_of_4":
-        return np.where(cols % 4 != 0, misaligned, 1.0)
-    if loads == "by_divisor":
-        return _slower_by_divisor(misaligned, _divisor(cols))
-    long = np.where(is_ragged, misaligned, 1.0)
-    if loads == "long_columns":
-        return np.where(ours.has_short_columns(rows, cols), 1.0, long)
-    short = _slower_by_divisor(np.sqrt(misaligned), np.minimum(_divisor(rows), _divisor(cols)))
-    return np.where(ours.has_short_columns(rows, cols), short, long)
+    return np.asarray(slower * np.where(result_columns % how.line, constants["uneven"], 1.0))
 
 
 def _divisor(count: Array) -> Array:
@@ -357,34 +268,14 @@ def _slower_by_divisor(misaligned: Value, divisor: Array) -> Array:
     return slower
 
 
-def cast_times(
-    calibration: Calibration, provider: str, recipe: str, rows: Array, cols: Array
-) -> Times:
-    """Seconds of casts with intervals; raises KeyError for a pair that was not calibrated."""
-    return _answer(calibration, provider, recipe, (rows, cols)).times
-
-
-def moving_times(
-    calibration: Calibration, provider: str, recipe: str, rows: Array, cols: Array
-) -> Times:
-    """Seconds that casts take to move their bytes, without starts; intervals as wide as theirs.
-
-    Raises KeyError for a pair that was not calibrated.
-    """
-    answer = _answer(calibration, provider, recipe, (rows, cols))
-    moving = scaled_times(answer.times, answer.parts["dram_s"] / answer.times.total)
-    return replace(moving, bound_by=["dram"] * len(rows))
-
-
-def _answer(
+def answer(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> TimesAndParts:
+    """Seconds of casts of sizes (rows, cols) with intervals; KeyError for a pair not calibrated."""
     constants = calibration.constants
     values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
-    cache = constants.get("cache_bytes")
-    cache_bytes, units = cache.value if cache else 0.0, int(constants["compute_units"].value)
     family, (rows, cols) = decode_family(FAMILIES, values[FAMILY]), sizes
-    parts = evaluate(values, recipe, (rows, cols), family, cache_bytes, units)
+    parts = evaluate(values, recipe, (rows, cols), family, int(constants["compute_units"].value))
     bound_by = np.where(parts.moving >= parts.fixed, "dram", "launch").tolist()
     times = Times(total=parts.total, bound_by=bound_by)
     pair, groups = (provider, recipe), groups_of(recipe, sizes)
@@ -394,7 +285,7 @@ def _answer(
     )
 
 
-predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)
+predict_calibrated = partial(predict_fastest, op=OP, answer=answer)
 PAGE = OpPage(
     meaning="turns bf16 into fp8 with scales from the data",
     title="Casts to fp8",

@@ -5,16 +5,15 @@ Equations: the model beside. Two libraries have different tiles, so each provide
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.core.records import Ceiling
-from roofcal.core.times import Array, Value
+from roofcal.core.times import Array
 from roofcal.fitting.bootstrap import Index, ceiling, interval
-from roofcal.fitting.conformal import half_widths
 from roofcal.fitting.cross_validation import (
     Method,
     Predictor,
@@ -22,23 +21,19 @@ from roofcal.fitting.cross_validation import (
     SearchSpace,
     Stage,
     columns_by_name,
-    error_summary,
-    errors_of,
-    fit_problems,
+    fit_each_recipe,
 )
-from roofcal.fitting.probes import Device, Fitted, Probe, by_provider_and_recipe
-from roofcal.ops.declarations import search_ranges
+from roofcal.fitting.probes import Device, Probe
+from roofcal.ops.constants import search_ranges
+from roofcal.ops.gemm import model
 from roofcal.ops.gemm.model import (
     CEILING,
     CONSTANTS,
-    FAMILY,
-    GROUPS,
     NEUTRAL,
     PLAIN_CONSTANTS,
     SLOW_PATHS,
     TILED_CONSTANTS,
     choice_seconds,
-    groups_of,
     packed_parts,
     plain_parts,
     tiled_parts,
@@ -76,10 +71,9 @@ _SENSORS: Final = {
 # Logarithms added to the starts of all that moves bytes: whether the search takes copying or
 # multiplying for what binds at first.
 _SHIFTS: Final = (-1.0, 0.0, 1.0)
-# A fit evaluates every probe thousands of times, on up to 228 choices of tile and split. A choice
+# A fit evaluates every probe thousands of times, on up to 400 choices of tile and split. A choice
 # that needs no less of anything than another one of the same shape is never the fastest, whatever
-# the constants are: the time grows with each term of choice_seconds. 42 of the 228 are left on
-# average.
+# the constants are: the time grows with each term of choice_seconds. Most of them go.
 _BLOCK_ELEMENTS: Final = 1 << 15  # of one array of fits x candidates: some twenty stay in the cache
 # Of all terms that differ between the choices of a shape, less is faster; more busy units share the
 # second-level cache.
@@ -240,10 +234,8 @@ class Products(Problem):
             "store_bytes_per_s": not shapes.choices.is_one_size,
             "wave_s": shapes.choices.is_one_size,
             "split_k_s": shapes.choices.is_split.any(),
-            "piece_s": shapes.choices.pieces.any(),
             "piece_bytes_per_s": shapes.choices.sum_bytes.any(),
             "misaligned": misaligned.sum() >= _LEAST_SLOW_POINTS,
-            "uneven": shapes.is_uneven.any(),
             "crowd_s_per_byte": shapes.choices.crowd.any(),
         }
         return tuple(
@@ -257,28 +249,15 @@ class Products(Problem):
     def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
         """As for every problem, but close by, the best tile stays the best."""
         shapes, candidates = self._shapes[family], self._candidates[family]
-        best = candidates.best(_constant_columns(constants), family)
+        best = candidates.best(columns_by_name(TILED_CONSTANTS, constants, NEUTRAL), family)
         chosen = TileChoices(*(array[best] for array in candidates.choices))
 
         def seconds_close_by(constants: Array) -> Array:
-            columns = _constant_columns(constants)
+            columns = columns_by_name(TILED_CONSTANTS, constants, NEUTRAL)
             tiles, sums, _ = choice_seconds(columns, chosen, family)
             return tiled_parts(columns, shapes, tiles, sums).total
 
         return seconds_close_by(constants), seconds_close_by
-
-
-def _constant_columns(constants: Array) -> dict[str, Array]:
-    """Constant -> its values, [..., fits, 1]; what stands for unknown ones in the model."""
-    columns = columns_by_name(TILED_CONSTANTS, constants, NEUTRAL)
-    stand_ins: dict[str, Value] = {}
-    for rate, latency in SLOW_PATHS.values():
-        stand_ins[rate] = columns["tile_flops_per_s"]
-        stand_ins[latency] = columns["k_latency_s_per_byte"]
-    return {
-        name: np.where(np.isnan(values), stand_ins.get(name, np.nan), values)
-        for name, values in columns.items()
-    }
 
 
 class ProcessorProducts(Problem):
@@ -326,43 +305,13 @@ def products_of(*, probes: Sequence[Probe], device: Device) -> Problem:
     return (ProcessorProducts if device.is_cpu else Products)(probes=probes, device=device)
 
 
-METHOD: Final = Method(
-    problem=products_of,
-    noun="products",
-    least_probes=12,
-    folds=6,
-    soft=0.05,
-    resample_from_best=True,
-    quick_folds=2,
-    quick_steps=4,
-    judged_steps=20,
-)
-
-
-def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
-    """The constants of every provider and recipe, with the rate, clock and power it reached.
-
-    Raises CalibrationError for a pair of fewer than twelve products.
-    """
-    fitted = Fitted()
-    pairs = by_provider_and_recipe(probes)
-    problems = [products_of(probes=members, device=device) for _, _, members in pairs]
-    fits = fit_problems(problems, METHOD, generator)
-    widths = half_widths("gemm", (errors_of(*pair, groups_of) for pair in fits), GROUPS)
-    for problem, result in fits:
-        members, prefix = problem.probes, f"gemm.{problem.provider}.{problem.recipe}"
-        evidence = f"{PROBE.name}, {problem.recipe}, {len(members)} products"
-        named = {
-            FAMILY: result.choice(FAMILIES),
-            **result.ceilings(CONSTANTS, f"{evidence}, tiles {result.family}"),
-            CEILING: _fastest_rate(members, generator),
-            **dict(sustained_constants(members, generator)),
-        }
-        fitted.constants.update({f"{prefix}.{name}": value for name, value in named.items()})
-        # Not expm1: published errors are exact to the last bit.
-        errors = error_summary(np.abs(np.exp(result.log_errors) - 1))
-        fitted.errors[prefix] = errors | widths[prefix]
-    return fitted
+def reached(problem: Problem, generator: np.random.Generator) -> dict[str, Ceiling]:
+    """The rate, clock and power that the products of a pair reached, by name of the constant."""
+    members = problem.probes
+    return {
+        CEILING: _fastest_rate(members, generator),
+        **dict(sustained_constants(members, generator)),
+    }
 
 
 def _fastest_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:
@@ -406,3 +355,22 @@ def _settled_median(probe: Probe, sensor: str) -> float | None:
     values = getattr(probe.measurement.telemetry, sensor)
     readings = [values[position] for position in probe.measurement.settled_readings]
     return float(np.median(readings)) if readings else None
+
+
+METHOD: Final = Method(
+    problem=products_of,
+    noun="products",
+    least_probes=12,
+    needs_all=True,
+    folds=6,
+    soft=0.05,
+    resample_from_best=True,
+    quick_folds=2,
+    quick_steps=4,
+    judged_steps=20,
+    more=reached,
+)
+
+
+# The constants of every provider and recipe; CalibrationError for a pair of fewer than twelve.
+fit = partial(fit_each_recipe, op="gemm", equation=model, method=METHOD)

@@ -2,17 +2,17 @@
 
     t     = (work^r + power^r)^(1/r)                                                       r = 4
     work  = launch + min over tile and split of (tiles^q + dram^q)^(1/q) + sums            q = 2
-    tiles = uneven * (step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store)
+    tiles = step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store
     step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
       load    = (rows + columns) * k bytes / min(load, l2 / busy units)     its operands from cache
       latency = k bytes * (k_latency^2 + (crowd * busy units * empty)^2)^(1/2)
                 the loop over K of a tile, however small, and the wait for rows that all units read
     store = 2 bytes * tile_m * tile_n / store      the end of a tile, where tiles differ in size
-    sums  = [split > 1] * (split_k + split * piece + sums' bytes / piece_bytes)
+    sums  = [split > 1] * (split_k + sums' bytes / piece_bytes)
                 adding up the parts of K, which begins when all of them are stored
     dram  = least bytes / dram
-    power = uneven * flops / sustained_flops      the rate that the power limit leaves
+    power = flops / sustained_flops      the rate that the power limit leaves
 
 waves       ceil(tiles * split / compute units); a split divides K over `split` tiles
 o           1 where a unit ends one tile before it begins the next, 2 where a family overlaps them
@@ -21,7 +21,6 @@ empty       share of a tile without rows of A, or without columns, whichever is 
 sums        fp32 sums of all parts of K: of C, which a second kernel adds (libraries); of one tile,
             which its last program adds (our kernels)
 misaligned  multiplies `load` where rows of A or B do not start on 32 bytes
-uneven      multiplies all work where they do not start on 256 bytes
 _8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 bytes, or on fewer
 ours_*      our kernels on Hopper: tile and split by their own rule (kernels/gemm/rule.py), no
             latency in products of few rows, whose loop over K is short
@@ -37,6 +36,7 @@ in one library.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from math import inf, nan
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -46,18 +46,16 @@ from roofcal.core.recipes import GEMM_RECIPES, nbytes
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.core.times import Array, Times, Value
 from roofcal.ops.constants import (
-    calibrated_pairs,
-    calibrated_providers,
-    decode_family,
-    values_of_pair,
-)
-from roofcal.ops.declarations import (
     NO_LIMIT,
     Constant,
     OpPage,
     Search,
     by_name,
+    calibrated_pairs,
+    calibrated_providers,
+    decode_family,
     neutral_values,
+    values_of_pair,
 )
 from roofcal.ops.gemm.spec import OP
 from roofcal.ops.gemm.tiles import (
@@ -119,14 +117,10 @@ TABLE: Final = by_name(
     Constant("store_bytes_per_s", "B/s per compute unit",
              "End of a tile: stores of one compute unit",
              Search(1e11, 1e9, 1e13), NO_LIMIT, "aligned"),
-    Constant("piece_s", "s", "Price of each part of a split K",
-             Search(1e-7, 1e-9, 1e-6), 0.0, "aligned"),
     Constant("piece_bytes_per_s", "B/s", "Adding up the sums of a split K",
              Search(1e11, 1e9, 1e13), NO_LIMIT, "aligned"),
     Constant("misaligned", "1", "Slow-down of misaligned rows",
              Search(1.3, 1.0, 2.0), 1.0, "aligned"),
-    Constant("uneven", "1", "Slow-down of rows off 256 bytes",
-             Search(1.02, 0.97, 1.15), 1.0, "aligned"),
     Constant("side_s", "s", "Price of a row or a column",
              Search(1e-3, 1e-6, 0.1, "time"), 0.0, "cpu"),
     # 1 / NO_LIMIT: nothing is multiplied unpacked
@@ -159,7 +153,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
     path: tuple(name for name, constant in CONSTANTS.items() if constant.group == path)
     for path in ("8_byte", "odd")
 }
-EQUATION: Final = 4  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 5  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval
@@ -242,28 +236,22 @@ def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Pro
 
 
 def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> ProductParts:
-    """Seconds of shapes on a processor without tiles, [..., shapes]."""
+    """Seconds of shapes on a processor without tiles, which knows no power limit: [..., shapes]."""
     math = shapes.unit_flops / constants["tile_flops_per_s"]
     latency = shapes.k_bytes * constants["k_latency_s_per_byte"]
     tiles = np.sqrt(np.sqrt(math**2 * math**2 + latency**2 * latency**2))
-    nothing = np.zeros_like(tiles)
-    launch, dram = _launch_and_memory(constants, shapes)
-    return joined(launch=launch, tiles=tiles, sums=nothing, dram=dram, power=nothing)
+    unlimited = {**constants, "sustained_flops_per_s": inf}
+    return tiled_parts(unlimited, shapes, tiles, np.zeros_like(tiles))
 
 
 def tiled_parts(
     constants: Mapping[str, Value], shapes: Shapes, tiles: Array, sums: Array
 ) -> ProductParts:
     """Seconds of shapes, [..., shapes]; tiles, sums: those of the best choice of tile and split."""
-    slower = np.where(shapes.is_uneven, constants["uneven"], 1.0)
-    power = shapes.flops / constants["sustained_flops_per_s"] * slower
-    launch, dram = _launch_and_memory(constants, shapes)
-    return joined(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power)
-
-
-def _launch_and_memory(constants: Mapping[str, Value], shapes: Shapes) -> tuple[Array, Array]:
     dram = np.asarray(shapes.dram_bytes / constants["dram_bytes_per_s"])
-    return constants["launch_s"] + np.zeros_like(dram), dram
+    power = np.asarray(shapes.flops / constants["sustained_flops_per_s"])
+    launch = constants["launch_s"] + np.zeros_like(dram)
+    return joined(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power)
 
 
 def joined(*, launch: Array, tiles: Array, sums: Array, dram: Array, power: Array) -> ProductParts:
@@ -291,18 +279,15 @@ def choice_seconds(
         constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / choices.busy_units
     )
     slower = np.where(choices.is_misaligned, constants["misaligned"], 1.0)
-    rate, k_latency = (
-        np.where(
-            choices.alignment < 8,
-            constants.get(odd, constants[aligned]),
-            np.where(
-                choices.alignment == 8,
-                constants.get(eight, constants[aligned]),
-                constants[aligned],
-            ),
-        )
-        for aligned, eight, odd in zip(_ALIGNED_PATH, *SLOW_PATHS.values(), strict=True)
-    )
+
+    def by_path(aligned: str, eight: str, odd: str) -> Array:
+        """A slow path that is unknown is as fast as the aligned one."""
+        known = [constants.get(name, nan) for name in (odd, eight)]
+        slow = [np.where(np.isnan(value), constants[aligned], value) for value in known]
+        is_slow = [choices.alignment < 8, choices.alignment == 8]
+        return np.where(is_slow[0], slow[0], np.where(is_slow[1], slow[1], constants[aligned]))
+
+    rate, k_latency = map(by_path, _ALIGNED_PATH, *SLOW_PATHS.values())
     k_latency = np.where(choices.has_few_rows, 0.0, k_latency)
     math = choices.flops / rate
     load = choices.load_bytes / bandwidth * slower
@@ -319,10 +304,8 @@ def choice_seconds(
         + (choices.waves - 1) * further
         + choices.waves * (choices.store_bytes / constants["store_bytes_per_s"])
     )
-    tiles = tiles * np.where(choices.is_uneven, constants["uneven"], 1.0)
     sums = (
         choices.is_split * constants["split_k_s"]
-        + choices.pieces * constants["piece_s"]
         + choices.sum_bytes / constants["piece_bytes_per_s"]
     )
     dram = choices.dram_bytes / constants["dram_bytes_per_s"]
@@ -409,13 +392,6 @@ def default_provider(constants: Mapping[str, Ceiling], recipe: str) -> str:
     return library or max(rates, key=lambda provider: rates[provider], default=providers[0])
 
 
-def product_times(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> Times:
-    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
-    return _answer(calibration, provider, recipe, sizes).times
-
-
 def product_parts(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> ProductParts:
@@ -454,13 +430,8 @@ def fastest_times(
     Statistics in Medicine 27, 2008).
     """
     parts = product_parts(calibration, provider, recipe, sizes)
-    unlimited = joined(
-        launch=parts.launch,
-        tiles=parts.tiles,
-        sums=parts.sums,
-        dram=parts.dram,
-        power=np.zeros_like(parts.power),
-    ).total
+    own = {name: part for name, part in parts._asdict().items() if name != "total"}
+    unlimited = joined(**own | {"power": np.zeros_like(parts.power)}).total
     # Equations of processors know no power limit, and join their parts in another way.
     unlimited = np.where(parts.power > 0, unlimited, parts.total)
     resting = log(parts.total / unlimited)
@@ -470,9 +441,10 @@ def fastest_times(
     return fastest
 
 
-def _answer(
+def answer(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> TimesAndParts:
+    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
     parts = product_parts(calibration, provider, recipe, sizes)
     times = Times(total=parts.total, bound_by=parts.bound_by)
     pair, groups = (provider, recipe), groups_of(recipe, sizes)
@@ -486,7 +458,7 @@ def _answer(
     )
 
 
-predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)
+predict_calibrated = partial(predict_fastest, op=OP, answer=answer)
 PAGE = OpPage(
     meaning="C[M,N] = A[M,K] B[N,K]ᵀ",
     title="Matrix products",

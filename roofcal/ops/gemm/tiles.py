@@ -15,18 +15,15 @@ from roofcal.core.times import Array
 from roofcal.ops.kernel_rules import gemm as gemm_rule
 
 _ROW_ALIGNMENT_BYTES: Final = 32
-_LINE_BYTES: Final = 256
 ALIGNED_BYTES: Final = 16
 _K_STEP_BYTES: Final = 128
 
 # Tile sides as the kernel names of cuBLAS on Hopper show them: one side 64 or 128 and the other any
-# of these, or a few large ones.
+# of these. Larger tiles are left out, because probes tell no difference with and without them.
 _SIDES: Final = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
-_LARGE: Final = ((192, 64), (192, 128), (192, 192), (256, 64), (256, 128))
-_HALF: Final = (*((side, other) for side in (64, 128) for other in _SIDES), *_LARGE)
-_ALL: Final = tuple(sorted({*_HALF, *((b, a) for a, b in _HALF)}))
+_HALF: Final = [(a, b) for a in (64, 128) for b in _SIDES if a * b <= 128 * 160]
+_TILES: Final = tuple(sorted({*_HALF, *((b, a) for a, b in _HALF)}))
 _SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
-_MEDIUM: Final = tuple(tile for tile in _ALL if tile[0] * tile[1] <= 128 * 160)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +82,8 @@ _FAR: Final = ("near_bytes", "far")
 
 FAMILIES: Final[dict[str, TileFamily]] = {
     "plain": TileFamily(),
-    "any_tile_split_k": TileFamily(tiles=_ALL, splits=_SPLITS),
-    "any_tile": TileFamily(tiles=_ALL, splits=(1,)),
-    "medium_tile_split_k": TileFamily(tiles=_MEDIUM, splits=_SPLITS),
-    "medium_tile": TileFamily(tiles=_MEDIUM, splits=(1,)),
+    "any_tile_split_k": TileFamily(tiles=_TILES, splits=_SPLITS),
+    "any_tile": TileFamily(tiles=_TILES, splits=(1,)),
     "tile_128x128": TileFamily(tiles=((128, 128),), splits=(1,), crowds=True),
     "tile_128x128_overlapped": TileFamily(tiles=((128, 128),), splits=(1,), overlaps=True),
     "tile_128x128_split_k": TileFamily(tiles=((128, 128),), splits=_SPLITS, crowds=True),
@@ -123,12 +118,10 @@ class TileChoices(NamedTuple):
     busy_units: NDArray[Any]
     crowd: NDArray[Any]
     is_split: NDArray[Any]
-    pieces: NDArray[Any]
     sum_bytes: NDArray[Any]
     dram_bytes: NDArray[Any]
     has_few_rows: NDArray[Any]
     is_misaligned: NDArray[Any]
-    is_uneven: NDArray[Any]
     alignment: NDArray[Any]
 
     @property
@@ -144,7 +137,6 @@ class Shapes(NamedTuple):
     unit_flops: Array
     dram_bytes: Array
     k_bytes: Array
-    is_uneven: NDArray[np.bool_]
     alignment: NDArray[np.int64]
     choices: TileChoices
 
@@ -174,7 +166,6 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
         unit_flops=flops / compute_units,
         dram_bytes=dram,
         k_bytes=k * width,
-        is_uneven=(k * width) % _LINE_BYTES != 0,
         alignment=alignment,
         choices=TileChoices(
             flops=2 * rows * cols * step_k / width,
@@ -185,12 +176,10 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
             busy_units=busy,
             crowd=busy * empty * FAMILIES[family].crowds,
             is_split=splits > 1,
-            pieces=np.where(splits > 1, splits, 0.0) * bool(rule) + np.zeros_like(busy),
             sum_bytes=4 * np.where(splits > 1, splits, 0.0) * summed,
             dram_bytes=dram[:, None],
             has_few_rows=(m[:, None] <= gemm_rule.MOST_FEW_ROWS) & bool(rule),
             is_misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
-            is_uneven=(k[:, None] * width) % _LINE_BYTES != 0,
             alignment=alignment[:, None],
         ),
     )

@@ -34,7 +34,7 @@ import numpy as np
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.ops.declarations import OpPage
+from roofcal.ops.constants import OpPage
 from roofcal.ops.linear import spec
 from roofcal.ops.predictions import TimesAndParts, predictions_of, sizes_of
 from roofcal.ops.spec import OpSpec
@@ -228,9 +228,18 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
         return LinearParts(products=products, casts_by="triton", casts=casts, transposed=transposed)
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
         raise KeyError(f"{provider} {recipe}")
-    linear = Linear(recipe=recipe, passes="forward_backward", casts="torch_compile", weights="cast")
-    products = product_recipes(recipe, linear.passes)
-    return LinearParts(products=products, casts_by=linear.casts, casts=cast_recipes(linear))
+    return _torchao_parts(
+        Linear(recipe=recipe, passes="forward_backward", casts="torch_compile", weights="cast")
+    )
+
+
+def _torchao_parts(linear: Linear) -> LinearParts:
+    """Raises KeyError for a product or casts that a linear has and nobody knows."""
+    return LinearParts(
+        products=product_recipes(linear.recipe, linear.passes),
+        casts_by=linear.casts,
+        casts=cast_recipes(linear),
+    )
 
 
 def _granularities(recipe: str, passes: Passes) -> dict[str, tuple[str, str]]:
@@ -271,12 +280,7 @@ def linear_times(
     bound_by is `output`, `grad_input`, `grad_weight` or `casts`. Raises KeyError for a product or a
     cast that the model does not know.
     """
-    parts = LinearParts(
-        products=product_recipes(linear.recipe, linear.passes),
-        casts_by=linear.casts,
-        casts=cast_recipes(linear),
-    )
-    return times_of_parts(model, sources, parts, (m, n, k))
+    return times_of_parts(model, sources, _torchao_parts(linear), (m, n, k))
 
 
 def times_of_parts(

@@ -1,21 +1,27 @@
-"""The calibrated equation of a product with narrow weights: three roofs. See docs/models.md.
+"""The calibrated equation of a product with narrow weights. See docs/models.md.
 
-    t     = fixed + (dram^4 + (slots + math)^4)^(1/4)
-    dram  = least bytes / bytes_per_s
-    slots = blocks * work / weights_per_s
-    math  = 2 * tokens * work / flops_per_s
-
-dram   memory; roofcal.ops.mixed_gemm.spec counts the bytes
-slots  issue slots: ordinary instructions turn every weight from four or eight bits to a float, once
-       per block of tokens
-math   what every token costs beyond: the matrix unit, and the activations that feed it
+    t    = fixed + (dram^4 + math^4)^(1/4)                       no_blocks: libraries on a GPU
+    dram = least bytes / bytes_per_s                             memory
+    math = 2 M N K / flops_per_s                                 what every token costs
 
 Memory is read while the multiprocessors work, so the larger of the two decides; near a crossing
 they are in each other's way, which the fourth powers say (1.19 of the larger where two are equal).
-Weights and tokens are the work of the same warps, so slots and math add.
 
-How a provider cuts a product is its `BlockFamily`: `blocks` of tokens, `tokens` in whole blocks,
-and
+torch.compile turns the weights to bf16 in a pass of its own, and calls the library (`converts`):
+
+    t = fixed + slots + (dram^4 + math^4)^(1/4)
+    slots = N K / weights_per_s                                  that pass
+    dram, math                                                   the bf16 product: its least bytes,
+                                                                 as fast as streams; its operations,
+                                                                 as fast as the fastest bf16 probe
+
+Kernels that turn weights once per block of tokens, in ordinary instructions (issue slots), have
+
+    t     = fixed + (dram^4 + (slots + math)^4)^(1/4)
+    slots = blocks * work / weights_per_s
+    math  = 2 * tokens * work / flops_per_s
+
+with `blocks` of tokens, `tokens` in whole blocks, and
 
     work = N K                                                  without tiles of rows
     work = units * 64 / blocks * min over split of waves * (K / split + block_columns * block / 64)
@@ -23,7 +29,8 @@ and
 
 The second is for kernels that give each multiprocessor a tile of 64 rows and a split of K. The
 start and the end of a block cost as much as `block_columns` columns of K in a block of 64 tokens,
-and in proportion to the tokens in a smaller one.
+and in proportion to the tokens in a smaller one. Weights and tokens are the work of the same warps,
+so slots and math add.
 
 Our kernels on Hopper choose block and split by a rule (kernels/int4/rule.py), and
 
@@ -38,14 +45,12 @@ flops_per_s are those of one block on each multiprocessor), and each further one
     starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
 
 Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens) have a multiprocessor to
-themselves. Where K is split, the parts of a tile exchange their sums. Instead of the last term
-
-    starts = ... + rows * tokens / 128^2 * (part_s if K is split)
+themselves, and starts = turns * turn_s.
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
-(more than 8 tokens). A warp of the direct kernel waits for all of its weights at once, and 16 warps
-run at once: direct_s a turn, and unit_s per 128 columns.
+(more than 8 tokens). A warp of the direct kernel waits for its weights, unit_s per 128 columns, and
+16 warps run at once.
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
@@ -61,8 +66,15 @@ import numpy as np
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, Times, Value
-from roofcal.ops.constants import decode_family, values_of_pair
-from roofcal.ops.declarations import Constant, OpPage, Search, by_name
+from roofcal.ops.constants import (
+    NO_LIMIT,
+    Constant,
+    OpPage,
+    Search,
+    by_name,
+    decode_family,
+    values_of_pair,
+)
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
@@ -71,19 +83,31 @@ from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interva
 _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
 _EVEN_TOKENS: Final = 8  # of a row of the matrix unit's smallest operand
+_BF16_BYTES: Final = 2
 _DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's registers hold, about
+_ROOFS: Final = ("fixed_s", "bytes_per_s", "weights_per_s", "flops_per_s")
+_OF_OURS: Final = (
+    *("bytes_per_s", "weights_per_s", "flops_per_s"),
+    *("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockFamily:
     """How a provider's kernels cut a product.
 
+    constants: of its equation
+    own: those that each recipe has for itself; recipes of a provider share the others
+    converts: whether weights become bf16 in a pass of its own
     blocks: tokens of a block, smallest first; () where there are none: weights are turned once
     splits: of K, from which the best is taken; () for kernels without tiles of rows
     rule: of our kernels, by which a product has one block and split (int4.RULES)
     chained: whether kernels start while the one before them ends
     """
 
+    constants: tuple[str, ...] = _ROOFS
+    own: tuple[str, ...] = ("weights_per_s", "flops_per_s")
+    converts: bool = False
     blocks: tuple[int, ...] = ()
     splits: tuple[int, ...] = ()
     rule: str = ""
@@ -91,15 +115,26 @@ class BlockFamily:
 
 
 FAMILIES: Final[dict[str, BlockFamily]] = {
-    "no_blocks": BlockFamily(blocks=()),
-    "tiles": BlockFamily(blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
+    "no_blocks": BlockFamily(constants=("fixed_s", "bytes_per_s", "flops_per_s"), own=()),
+    "converted": BlockFamily(converts=True),
+    "tiles": BlockFamily(
+        constants=(*_ROOFS, "block_columns"), blocks=(8, 16, 32, 64), splits=(1, 2, 4)
+    ),
+    "turned_once": BlockFamily(),
     # tinygemm of a processor (ATen, int4mm_kernel.cpp): weights are turned once per four rows
     "blocks_of_4": BlockFamily(blocks=(1, 2, 3, 4)),
-    "ours": BlockFamily(rule=int4.PLAIN_LAUNCHES),
-    "ours_chained": BlockFamily(rule=int4.CHAINED_LAUNCHES, chained=True),
-    "ours_specialised": BlockFamily(rule=int4.SPECIALISED),
+    # Our kernels multiply alike in all recipes, and differ in how they convert weights.
+    "ours": BlockFamily(constants=_OF_OURS, own=("weights_per_s",), rule=int4.PLAIN_LAUNCHES),
+    "ours_chained": BlockFamily(
+        constants=_OF_OURS, own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES, chained=True
+    ),
+    "ours_specialised": BlockFamily(
+        constants=("bytes_per_s", "weights_per_s", "flops_per_s", "turn_s"),
+        own=("weights_per_s",),
+        rule=int4.SPECIALISED,
+    ),
 }
-OF_PROCESSORS: Final = ("no_blocks", "blocks_of_4")
+OF_PROCESSORS: Final = ("turned_once", "blocks_of_4")
 FAMILY: Final = "narrow_family"  # the constant that holds the choice, see roofcal.ops.constants
 
 # The constants of one provider and recipe, counted in the most weights or operations per second and
@@ -121,19 +156,10 @@ CONSTANTS: Final = by_name(
     Constant("block_s", "s", "End of a turn of blocks of 64 tokens",
              Search(0.4, 0.002, 4, "time")),
     Constant("halving_s", "s", "Halving K", Search(0.2, 0.002, 2, "time")),
-    Constant("part_s", "s", "Joining the parts of K of a tile of 128 x 128",
-             Search(0.2, 0.002, 2, "time")),
     Constant("unit_s", "s", "A warp's wait for 128 columns of weights",
              Search(0.1, 0.001, 1, "time")),
-    Constant("direct_s", "s", "Start of a turn of warps that stream weights",
-             Search(0.4, 0.01, 1, "time")),
 )  # fmt: skip
-_OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s")
-# Blocks of the specialised kernel have a multiprocessor to themselves, no warp of it multiplies
-# weights that it has loaded, and nothing in it depends on whether tokens divide by 8.
-_OF_SPECIALISED: Final = ("turn_s", "block_s", "part_s")
-_JOINED_SUMS: Final = 128 * 128  # sums of a tile that cost part_s to join
-EQUATION: Final = 6  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 7  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -143,43 +169,14 @@ GROUPS: Final[dict[str, str]] = {
 }
 
 
-def _names_of(how: BlockFamily) -> tuple[str, ...]:
-    """Names of the constants of a family with a rule."""
-    own = _OF_SPECIALISED if how.rule == int4.SPECIALISED else _OF_OURS
-    return ("bytes_per_s", "weights_per_s", "flops_per_s", *own)
-
-
-def constants_of(family: str) -> tuple[str, ...]:
-    """Names of the constants that a family has, in the order of CONSTANTS; KeyError for a name."""
-    how = FAMILIES[family]
-    if how.rule:
-        return _names_of(how)
-    of_rules = (*_OF_OURS, *_OF_SPECIALISED)
-    shared = tuple(name for name in CONSTANTS if name not in of_rules)
-    return tuple(name for name in shared if how.splits or name != "block_columns")
-
-
 class NarrowParts(NamedTuple):
-    """Seconds per product, vectorised.
-
-    is_round: whether memory and work join by their squares, not by their fourth powers
-    """
+    """Seconds per product, vectorised; `total` is not their sum, see the module."""
 
     fixed: Array
     dram: Array
     slots: Array
     math: Array
-    is_round: bool = False
-
-    @property
-    def total(self) -> Array:
-        """Seconds of the product."""
-        dram, work = self.dram**2, (self.slots + self.math) ** 2
-        if self.is_round:
-            return np.asarray(self.fixed + np.sqrt(dram + work))
-        # Fourth powers by squares and roots: their bits are the same on every machine.
-        seconds: Array = self.fixed + np.sqrt(np.sqrt(dram * dram + work * work))
-        return seconds
+    total: Array
 
     @property
     def bound_by(self) -> list[str]:
@@ -239,39 +236,45 @@ def evaluate(
     Raises KeyError for an unknown family or recipe, and for a constant that is missing.
     """
     m, n, k = sizes
-    how = FAMILIES[family]
+    how, moved = FAMILIES[family], least_bytes(recipe, m, n, k)
+    constants = {name: constants[name] for name in how.constants}
     if how.rule:
         cut = cut or our_blocks(how.rule, recipe, m, n, k, compute_units)
-        return _ours(constants, how, compute_units, recipe, sizes, cut)
+        return _ours(constants, how, compute_units, sizes, moved, cut)
     block, blocks = _token_blocks(how, m)
+    work = n * k * blocks
     if how.splits:
         edge = constants["block_columns"] * block / _LARGEST_BLOCK
         tiles = np.ceil(n / _ROWS) * blocks / compute_units
+        # of one block of 64 rows by waves, which count the blocks of tokens already
         work = compute_units * _ROWS * _columns_of_busiest_unit(how.splits, tiles, k, edge)
-        # work of one block of 64 rows by waves, which count the blocks of tokens already
-        slots, tokens = work, work * block
-    else:
-        slots, tokens = n * k * blocks, n * k * blocks * block
-    dram = least_bytes(recipe, m, n, k) / constants["bytes_per_s"]
-    return NarrowParts(
-        fixed=constants["fixed_s"] + np.zeros_like(dram),
-        dram=dram,
-        slots=slots / constants["weights_per_s"],
-        math=2 * tokens / constants["flops_per_s"],
-    )
+    fixed = constants["fixed_s"] + np.zeros_like(moved)
+    slots = np.asarray(work / constants.get("weights_per_s", NO_LIMIT))
+    math = np.asarray(2 * work * block / constants["flops_per_s"])
+    if how.converts:
+        dram = np.asarray(_BF16_BYTES * (m * n + n * k + m * k) / constants["bytes_per_s"])
+        return NarrowParts(fixed, dram, slots, math, fixed + slots + _fourth_norm(dram, math))
+    dram = np.asarray(moved / constants["bytes_per_s"])
+    return NarrowParts(fixed, dram, slots, math, fixed + _fourth_norm(dram, slots + math))
+
+
+def _fourth_norm(a: Array, b: Array) -> Array:
+    """By squares and roots, whose bits are the same on every machine."""
+    a, b = a * a, b * b
+    norm: Array = np.sqrt(np.sqrt(a * a + b * b))
+    return norm
 
 
 def _ours(
     constants: Mapping[str, Value],
     how: BlockFamily,
     compute_units: int,
-    recipe: str,
     sizes: tuple[Array, Array, Array],
+    moved: Array,
     cut: int4.Blocks,
 ) -> NarrowParts:
-    m, n, k = sizes
-    own = {name: constants[name] for name in _names_of(how)}
-    constants = dict.fromkeys((*_OF_OURS, *_OF_SPECIALISED), 0.0) | own
+    m, _, k = sizes
+    constants = dict.fromkeys(_OF_OURS, 0.0) | dict(constants)
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
     columns = int4.UNIT_COLUMNS * np.ceil(np.ceil(k / int4.UNIT_COLUMNS) / cut.split)
     at_once = compute_units * cut.resident
@@ -288,16 +291,14 @@ def _ours(
     started = constants["turn_s"] * (turns - how.chained)
     ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
-    units_of_a_warp = columns / int4.UNIT_COLUMNS / cut.warps
-    waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
+    waited = direct_turns * constants["unit_s"] * columns / int4.UNIT_COLUMNS / cut.warps
     joined = constants["halving_s"] * int4.halvings(cut.split)
-    joined = joined + constants["part_s"] * (cut.split > 1) * cut.rows * cut.tokens / _JOINED_SUMS
+    fixed = np.asarray(staged * (started + ended) + cut.direct * waited + joined)
+    dram = np.asarray(moved / constants["bytes_per_s"])
+    slots = np.asarray(work / constants["weights_per_s"])
+    math = np.asarray(tokens / constants["flops_per_s"])
     return NarrowParts(
-        fixed=np.asarray(staged * (started + ended) + cut.direct * waited + joined),
-        dram=np.asarray(least_bytes(recipe, m, n, k) / constants["bytes_per_s"]),
-        slots=np.asarray(work / constants["weights_per_s"]),
-        math=np.asarray(tokens / constants["flops_per_s"]),
-        is_round=True,
+        fixed, dram, slots, math, np.asarray(fixed + np.sqrt(dram**2 + (slots + math) ** 2))
     )
 
 
@@ -334,13 +335,6 @@ def narrow_parts(
     return evaluate(values, decode_family(FAMILIES, values[FAMILY]), units, recipe, (m, n, k))
 
 
-def product_times(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> Times:
-    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
-    return _answer(calibration, provider, recipe, sizes).times
-
-
 def predict_calibrated(
     points: Sequence[PlanPoint], calibration: Calibration, model: str
 ) -> list[Prediction]:
@@ -349,13 +343,14 @@ def predict_calibrated(
     narrow = [point for point in points if point.recipe not in CONTENDERS]
     return [
         *gemm.predict_calibrated(contenders, calibration, model),
-        *predict_fastest(narrow, calibration, model, OP, _answer),
+        *predict_fastest(narrow, calibration, model, OP, answer),
     ]
 
 
-def _answer(
+def answer(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> TimesAndParts:
+    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
     parts = narrow_parts(calibration, provider, recipe, sizes)
     times = Times(total=parts.total, bound_by=parts.bound_by)
     pair, groups = (provider, recipe), groups_of(recipe, sizes)
@@ -393,6 +388,5 @@ PAGE = OpPage(
     constants=by_name(
         Constant(FAMILY, "code", "How the provider's kernels cut a product with narrow weights")
     )
-    | {name: constant for name, constant in CONSTANTS.items() if name != "unit_s"}
-    | {"unit_s": CONSTANTS["unit_s"]},  # behind the turns that warps wait in
+    | CONSTANTS,
 )

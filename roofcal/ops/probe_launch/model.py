@@ -1,6 +1,6 @@
 """What the report shows of empty kernels: all that there is of a model."""
 
-from roofcal.ops.declarations import Constant, OpPage, by_name
+from roofcal.ops.constants import Constant, OpPage, by_name
 
 PAGE = OpPage(
     title="Empty kernels",

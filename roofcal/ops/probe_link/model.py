@@ -14,7 +14,7 @@ from typing import Final
 
 from roofcal.core.records import Calibration
 from roofcal.core.times import Array, Duration, Rate
-from roofcal.ops.declarations import Constant, OpPage, by_name
+from roofcal.ops.constants import Constant, OpPage, by_name
 
 # The first that was measured counts: as calls follow each other in a captured model; on a CPU,
 # where nothing is captured, by the clock.

@@ -38,10 +38,8 @@ TRUTH: dict[str, float] = {
     "wave_s": 1e-6,
     "split_k_s": 3e-6,
     "store_bytes_per_s": 4e10,
-    "piece_s": 1e-7,
     "piece_bytes_per_s": 2e12,
     "misaligned": 1.4,
-    "uneven": 1.03,
     "tile_flops_8_byte_per_s": 1.5e12,
     "k_latency_8_byte_s_per_byte": 5e-9,
     "tile_flops_odd_per_s": 9e11,
@@ -58,10 +56,8 @@ PACKED_TRUTH: dict[str, float] = {  # as fast as the GPU, so that its shapes and
 }
 CAST_TRUTH: dict[str, float] = {
     "fixed_s": 4e-6,
-    "cached_bytes_per_s": 2.5e12,
     "bytes_per_s": 1.8e12,
     "misaligned": 1.5,
-    "extra_columns": 200.0,
 }
 PROCESSOR_CAST_TRUTH: dict[str, float] = {
     "fixed_s": 1.3e-5,
@@ -163,9 +159,8 @@ def casts(
 
 
 def cast_seconds(recipe: str, family: str, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
-    cache = float(ENVIRONMENT.last_level_cache_bytes or 0)
     truth = PROCESSOR_CAST_TRUTH if family == "threads" else CAST_TRUTH
-    return cast_model.evaluate(truth, recipe, (rows, cols), family, cache, UNITS).total
+    return cast_model.evaluate(truth, recipe, (rows, cols), family, UNITS).total
 
 
 def shapes(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

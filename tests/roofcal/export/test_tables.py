@@ -45,7 +45,7 @@ def test_the_device_stands_before_the_recipes_and_all_are_there() -> None:
 
 
 def test_a_code_says_what_it_stands_for() -> None:
-    constants = {"gemm.cublaslt.bf16.tile_family": exactly(5.0, "code")}
+    constants = {"gemm.cublaslt.bf16.tile_family": exactly(3.0, "code")}
     calibration = Calibration(device="d", environment_id="e", constants=constants)
     (coded,) = constant_rows(replace(h200(), calibration=calibration))
     assert coded["choice"] == "tile_128x128"

@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofcal.ops.cast import model as cast
-from roofcal.ops.constants import current_equations
-from roofcal.ops.declarations import Constant
+from roofcal.ops.constants import Constant, current_equations
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm import tiles
 from roofcal.ops.mixed_gemm import model as mixed_gemm
@@ -66,7 +65,7 @@ def equation_values() -> dict[str, dict[str, Any]]:
     for family in cast.FAMILIES:
         constants = _constants(cast.CONSTANTS)
         for recipe in _CAST_RECIPES:
-            total = cast.evaluate(constants, recipe, (m, n), family, 5e7, _UNITS).total
+            total = cast.evaluate(constants, recipe, (m, n), family, _UNITS).total
             seconds["cast"][f"{family} {recipe}"] = total.tolist()
     for family in mixed_gemm.FAMILIES:
         constants = _constants(mixed_gemm.CONSTANTS)

@@ -100,8 +100,8 @@ def test_a_family_comes_back_from_its_number(model: ModuleType) -> None:
     [
         # Once, exports decoded every number by the families of op gemm.
         ("gemm.cublaslt.bf16.tile_family", 1.0, "code", "any_tile_split_k"),
-        ("cast.torch_compile.fp8_rowwise_dim0.cast_family", 1.0, "code", "padded_1024"),
-        ("mixed_gemm.triton.int4_groupwise_g64.narrow_family", 1.0, "code", "tiles"),
+        ("cast.torch_compile.fp8_rowwise_dim0.cast_family", 1.0, "code", "divisor"),
+        ("mixed_gemm.triton.int4_groupwise_g64.narrow_family", 1.0, "code", "converted"),
         ("gemm.cublaslt.bf16.tile_family", 99.0, "code", None),
         ("gemm.cublaslt.bf16.tile_family", -1.0, "code", None),
         ("gemm.cublaslt.bf16.launch_s", 1.0, "s", None),

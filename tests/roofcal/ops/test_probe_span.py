@@ -10,8 +10,7 @@ from roofcal.ask.shape_limits import refusal
 from roofcal.models.registry import model_named, predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.bench import build
-from roofcal.ops.predictions import MOST_DOUBLINGS, MOST_FACTOR, widened
-from roofcal.ops.probe_span import doublings_outside
+from roofcal.ops.predictions import MOST_DOUBLINGS, MOST_FACTOR, doublings_outside, widened
 from roofcal.ops.spec import OpSpec, Shape, Unsupported
 from tests.roofcal.ask.published_run import PUBLISHED, published_calibration, published_sources
 from tests.roofcal.calibrate.probe_runs import read_probes

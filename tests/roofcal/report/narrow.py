@@ -56,7 +56,7 @@ def narrow_run(without: tuple[str, ...] = (), *, roofs: bool = True) -> MadeUpRu
     add_constants(run)
     if roofs:
         for provider, slots in (("triton", 2e13), ("tinygemm", 8e11)):
-            run.constant(f"mixed_gemm.{provider}.{G64}.narrow_family", 0.0, "code")
+            run.constant(f"mixed_gemm.{provider}.{G64}.narrow_family", 3.0, "code")  # turned_once
             run.constant(f"mixed_gemm.{provider}.{G64}.fixed_s", 2e-6, "s")
             for name, rate in (RATES | {"weights_per_s": slots}).items():
                 run.constant(f"mixed_gemm.{provider}.{G64}.{name}", rate, "1/s")

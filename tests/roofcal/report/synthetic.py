@@ -300,7 +300,7 @@ def add_constants(run: MadeUpRun, rates: Mapping[str, float] = RATE) -> None:
     for kind in ("read", "write", "copy"):
         run.constant(f"dram_{kind}_bytes_per_s", COPY, "B/s")
     for recipe, rate in rates.items():
-        run.constant(f"gemm.cublaslt.{recipe}.tile_family", 5.0, "code", width=0.0)
+        run.constant(f"gemm.cublaslt.{recipe}.tile_family", 3.0, "code", width=0.0)
         run.constant(f"gemm.cublaslt.{recipe}.launch_s", LAUNCH_S, "s")
         run.constant(f"gemm.cublaslt.{recipe}.ceiling_flops_per_s", rate, "flop/s")
         run.constant(f"gemm.cublaslt.{recipe}.sustained_power_w", 690.0, "W")

@@ -11,8 +11,7 @@ import numpy as np
 
 from roofcal.core.records import Calibration
 from roofcal.core.times import Array, Times, Value
-from roofcal.ops.constants import decode_family, values_of_pair
-from roofcal.ops.declarations import Constant, OpPage, by_name
+from roofcal.ops.constants import Constant, OpPage, by_name, decode_family, values_of_pair
 from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
 from roofcal.ops.transpose.spec import OP
 

@@ -9,8 +9,7 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.ops.constants import family_of_constant
-from roofcal.ops.declarations import Constant
+from roofcal.ops.constants import Constant, family_of_constant
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 from roofcal.report.data.provenance import outdated_commands, outdated_text

@@ -1,5 +1,6 @@
 """The fit of casts: constants found again, the family told apart, few probes left alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,13 @@ from roofcal.core.records import Ceiling
 from roofcal.fitting.probes import Fitted, Probe
 from roofcal.ops.cast.fit import casts_of, fit
 from tests.roofcal.calibrate import probe_runs
-from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, device_with, read_probes, write_run
+from tests.roofcal.calibrate.probe_runs import (
+    CAST_TRUTH,
+    PROCESSOR_CAST_TRUTH,
+    device_with,
+    read_probes,
+    write_run,
+)
 
 NAME = "cast.made.fp8_rowwise_dim0"
 
@@ -46,15 +53,15 @@ def test_constants_are_found_again_within_their_intervals(tmp_path: Path) -> Non
     assert result.errors[NAME]["mape"] < 0.05
 
 
-@pytest.mark.parametrize("family", ["plain", "padded_1024", "threads"])
-def test_families_are_told_apart(
-    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_threads_of_a_processor_cost_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = probe_runs.casts(family=family)
+    rows = probe_runs.casts(family="threads")
     monkeypatch.setattr(probe_runs, "casts", lambda: rows)
-    vendor = "cpu" if family == "threads" else "nvidia"
-    result = fitted(probes(tmp_path, noise=0.02), vendor)
-    assert family_of(result) == family
+    result = fitted(probes(tmp_path, noise=0.02), "cpu")
+    assert family_of(result) == "threads"
+    rate = constants_of(result)["bytes_per_s"].value
+    assert rate == pytest.approx(PROCESSOR_CAST_TRUTH["bytes_per_s"], rel=0.1)
     assert result.errors[NAME]["mape"] < 0.05
 
 
@@ -62,11 +69,14 @@ def test_seven_probes_are_too_few(tmp_path: Path) -> None:
     assert fitted(probes(tmp_path)[:7]) == Fitted()
 
 
-def test_the_equation_of_threads_is_that_of_processors_alone(tmp_path: Path) -> None:
+def test_families_are_those_of_the_providers_kernels(tmp_path: Path) -> None:
     every = probes(tmp_path)
-    gpu, processor = (
-        casts_of(probes=every, device=device_with(vendor=vendor)).families
-        for vendor in ("nvidia", "cpu")
-    )
-    assert "threads" in processor
-    assert "threads" not in gpu
+
+    def families(provider: str, vendor: str = "nvidia") -> list[str]:
+        named = [replace(probe, point=replace(probe.point, provider=provider)) for probe in every]
+        return list(casts_of(probes=named, device=device_with(vendor=vendor)).families)
+
+    assert families("made", "cpu") == ["threads"]
+    assert families("made") == ["plain", "divisor"]
+    assert families("torch_compile") == ["inductor_rows"]  # along rows
+    assert families("triton") == ["ours_divisor", "ours_short", "ours_256"]

@@ -25,8 +25,8 @@ def inputs(shape: dict[str, int], distribution: str = "normal") -> dict[str, tor
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("shape", [SHAPE, {"m": 1, "n": 16, "k": 400}])
-def test_a_linear_is_right(recipe: str, shape: dict[str, int]) -> None:
+def test_a_linear_of_one_row_is_right(recipe: str) -> None:
+    shape = {"m": 1, "n": 16, "k": 400}
     operands = inputs(shape)
     output = bench.build("torch_cpu", recipe, shape)(operands)
     assert [o.shape for o in output] == [

@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from kernels.int4 import packing as int4_packing
-from kernels.int4.packing import Quantised
-from roofcal.core.recipes import RECIPES
 from roofcal.ops.bench import arranged_inputs, largest_error, load_bench
 from roofcal.ops.mixed_gemm import bench
 from roofcal.ops.mixed_gemm.spec import OP
@@ -91,18 +89,6 @@ def test_more_rows_than_are_dequantised_at_once(monkeypatch: pytest.MonkeyPatch)
     assert torch.equal(inputs["scale_b"], whole.scales)
     assert bench.relative_error("int4_groupwise_g64", inputs, output) <= 5e-3
     assert not bench.relative_error("int4_groupwise_g64", inputs, output.roll(24, 1)) <= 5e-3
-
-
-@pytest.mark.parametrize("recipe", INT4)
-def test_our_layout_holds_the_same_weights(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = bench.make_inputs(recipe, SHAPE, generator(), "normal")
-    group = int(recipe.rsplit("_g", maxsplit=1)[-1].removesuffix("_asymmetric"))
-    expected = int4_packing.pack(
-        Quantised(q=inputs["b"], scales=inputs["scale_b"], zeros=inputs.get("zeros_b"), group=group)
-    )
-    assert bench._group(RECIPES[recipe]) == group
-    assert int4_packing.unpack(expected).q.equal(inputs["b"])
-    assert bench._quantised(recipe, inputs).group == group
 
 
 @pytest.mark.parametrize("provider", ["triton", "triton_chained", "triton_specialised"])

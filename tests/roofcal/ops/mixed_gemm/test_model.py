@@ -12,7 +12,6 @@ from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,
     FAMILIES,
     NarrowParts,
-    constants_of,
     evaluate,
     least_bytes,
     our_blocks,
@@ -34,23 +33,21 @@ RATES = {
     "turn_s": 2e-6,
     "block_s": 2e-6,
     "halving_s": 1e-6,
-    "part_s": 1e-6,
     "unit_s": 5e-7,
-    "direct_s": 2e-6,
 }
 OURS = ("ours", "ours_chained")
 SPECIALISED = "ours_specialised"
 
 
 def parts(
-    tokens: float, n: float = 28672, k: float = 8192, family: str = "no_blocks", **changes: float
+    tokens: float, n: float = 28672, k: float = 8192, family: str = "turned_once", **changes: float
 ) -> NarrowParts:
     m_, n_, k_ = (np.array([size]) for size in (tokens, n, k))
     return evaluate(RATES | changes, family, UNITS, INT4, (m_, n_, k_))
 
 
 def one(tokens: float, n: float = 28672, k: float = 8192, **changes: float) -> tuple[float, str]:
-    seconds_of_parts = parts(tokens, n, k, "no_blocks", **changes)
+    seconds_of_parts = parts(tokens, n, k, "turned_once", **changes)
     return float(seconds_of_parts.total[0]), seconds_of_parts.bound_by[0]
 
 
@@ -136,20 +133,28 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
         steps = (17, 32, 64, 128, 256, 512)
     times = [float(parts(tokens, family=family).total[0]) for tokens in steps]
     assert times == sorted(times)
-    for name in constants_of(family):
+    for name in FAMILIES[family].constants:
         now = float(parts(steps[-3], family=family).total[0])
         more = float(parts(steps[-3], family=family, **{name: 2 * RATES[name]}).total[0])
-        if name in ("ragged", "halving_s", "part_s", "unit_s", "direct_s", "turn_s"):
+        if name in ("ragged", "halving_s", "unit_s", "turn_s"):
             assert more >= now  # not in every product
         else:
             assert (more < now) == name.endswith("per_s")
 
 
-def test_families_without_tiles_ask_for_no_columns() -> None:
-    assert "block_columns" in constants_of(TILED)
-    for family in ("no_blocks", *OURS, SPECIALISED):
-        assert "block_columns" not in constants_of(family)
-    assert {name for family in FAMILIES for name in constants_of(family)} == set(CONSTANTS)
+def test_every_constant_is_of_a_family() -> None:
+    assert {name for family in FAMILIES.values() for name in family.constants} == set(CONSTANTS)
+
+
+def test_libraries_are_bound_by_memory_or_tokens_and_a_pass_before_them_adds() -> None:
+    m, n, k = (np.array([size]) for size in (256.0, 4096.0, 8192.0))
+    dram, math = float(least_bytes(INT4, m, n, k)[0]) / 4e12, 2 * 256 * 4096 * 8192 / 6e14
+    plain = parts(256, 4096, 8192, "no_blocks").total[0]
+    assert plain == pytest.approx(2e-6 + (dram**4 + math**4) ** 0.25)
+    dram = 2 * (256 * 4096 + 4096 * 8192 + 256 * 8192) / 4e12
+    converted = parts(256, 4096, 8192, "converted").total[0]
+    slots = 4096 * 8192 / 2e13
+    assert converted == pytest.approx(2e-6 + slots + (dram**4 + math**4) ** 0.25)
 
 
 def test_unknown_names_and_missing_constants_are_refused() -> None:

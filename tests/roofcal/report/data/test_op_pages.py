@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.ops import BY_NAME, FOLDERS
-from roofcal.ops.declarations import OpPage
+from roofcal.ops.constants import OpPage
 from roofcal.report.chapter import Chapter
 from roofcal.report.data import drawing, op_pages
 from roofcal.report.data.op_pages import page_of
