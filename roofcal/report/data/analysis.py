@@ -17,7 +17,7 @@ from roofcal.points.run import Run
 from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Row, evidence_of_run, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
-from roofcal.report.data.panel_factors import READINGS, card_spreads, panel_factors
+from roofcal.report.data.panel_factors import PanelFit, card_spreads, panel_factors, panel_fits
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
     on_panel_scale,
@@ -38,7 +38,7 @@ class Analysis:
     sessions      by op
     peers         all runs of the report, publications among them
     calibrations  environment -> calibration file of the same device, as commands name it
-    panel         readings of the sentinels of all ops
+    panel         what sessions and cards add to the times of the sentinels that they share
     claims        verdicts on the claims of the ledger, empty without a ledger
     """
 
@@ -49,7 +49,7 @@ class Analysis:
     peers: Sequence[Run] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
     claims: Sequence[Row] = ()
-    panel: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(READINGS)))
+    panel: Sequence[PanelFit] = ()
 
     @property
     def device(self) -> str:
@@ -206,7 +206,7 @@ def analyse(
     points = parallel_map(lambda op: run.points(op, spec), run.ops)
     tables = {op: of_op.table for op, of_op in zip(run.ops, points, strict=True)}
     sessions = {op: of_op.sessions for op, of_op in zip(run.ops, points, strict=True)}
-    panel = panel_readings(tables, sessions)
+    panel = panel_fits(panel_readings(tables, sessions))
     factors = panel_factors(panel)
     frames = {op: on_panel_scale(table, factors) for op, table in tables.items()}
     return Analysis(

@@ -6,12 +6,10 @@ first two come from least squares over the sentinels that sessions share; the th
 A sentinel of one session alone says nothing of how sessions differ, and is left out. Factors are
 around the mean of the cards, so they multiply to 1 over cards. Sessions that share no sentinel,
 also not by way of others, cannot be compared and are in no group.
-
-`readings` has a row for each repetition of a sentinel: the columns READINGS, times in `seconds`.
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Final
@@ -33,7 +31,7 @@ _FEWEST: Final = 2  # sessions or cards that can differ
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
+class PanelFit:
     """Sessions of one kind that share sentinels: their factors, logarithms, around the mean card.
 
     sessions    session -> its factor
@@ -76,7 +74,7 @@ class _Fit:
         return [self.kind, card, session, value, *ends, holds, sentinels]
 
 
-def panel_factors(readings: pd.DataFrame) -> pd.DataFrame:
+def panel_factors(fits: Sequence[PanelFit]) -> pd.DataFrame:
     """How much longer work of a kind takes in a session, or on a card, than on the mean card.
 
     Rows of sessions, then those of cards, kind by kind; none where nothing can be compared.
@@ -88,25 +86,28 @@ def panel_factors(readings: pd.DataFrame) -> pd.DataFrame:
     interval_holds  how far that can be trusted, see roofcal.core.visits.intervals.HOLDS
     sentinels       how many it comes from: those that another session has too
     """
-    fits = list(_fits(readings))
     rows = [row for of_fit in (_session_rows, _card_rows) for fit in fits for row in of_fit(fit)]
     return pd.DataFrame(rows, columns=list(FACTORS))
 
 
-def card_spreads(readings: pd.DataFrame) -> list[CardSpread]:
+def card_spreads(fits: Sequence[PanelFit]) -> list[CardSpread]:
     """The spread between cards of each kind of work that two cards or more share."""
     return [
         spread_between_cards(
             fit.kind,
             [fmean(fit.sessions[session] for session in own) for own in fit.cards.values()],
         )
-        for fit in _fits(readings)
+        for fit in fits
         if len(fit.cards) >= _FEWEST
     ]
 
 
-def _fits(readings: pd.DataFrame) -> Iterator[_Fit]:
-    """One fit of each group of sessions that are joined by sentinels of a kind in common."""
+def panel_fits(readings: pd.DataFrame) -> list[PanelFit]:
+    """One fit of each group of sessions that are joined by sentinels of a kind in common.
+
+    readings: a row for each repetition of a sentinel, with the columns READINGS; times in s.
+    """
+    fits = []
     for kind, of_kind in readings.groupby("kind", sort=False):
         several = of_kind.groupby("sentinel")["session"].transform("nunique") >= _FEWEST
         shared = of_kind[several]
@@ -118,10 +119,11 @@ def _fits(readings: pd.DataFrame) -> Iterator[_Fit]:
             groups = [*apart, names.union(*joined)]
         for group in groups:
             in_group = [("session", session) in group for session in shared["session"]]
-            yield _fit(str(kind), shared[in_group])
+            fits.append(_fit(str(kind), shared[in_group]))
+    return fits
 
 
-def _fit(kind: str, readings: pd.DataFrame) -> _Fit:
+def _fit(kind: str, readings: pd.DataFrame) -> PanelFit:
     """Least squares of cells on sentinels and sessions, by the normal equations of sessions.
 
     Without the sentinels these are L x = b: L is the Laplacian of the graph of sessions in which
@@ -165,10 +167,10 @@ def _fit(kind: str, readings: pd.DataFrame) -> _Fit:
         count = fmean(len(values) for values in repetitions.values())
         variances.append((squares / within / count, within))
     variance, its_degrees = max(variances, default=(math.nan, 1.0))
-    return _Fit(kind, by_session, cards, timed, variance, its_degrees, covariance)
+    return PanelFit(kind, by_session, cards, timed, variance, its_degrees, covariance)
 
 
-def _session_rows(fit: _Fit) -> Iterator[list[Any]]:
+def _session_rows(fit: PanelFit) -> Iterator[list[Any]]:
     t = float(quantile(np.array([fit.degrees]))[0])
     card_of = {session: card for card, own in fit.cards.items() for session in own}
     for session, factor in fit.sessions.items():
@@ -176,7 +178,7 @@ def _session_rows(fit: _Fit) -> Iterator[list[Any]]:
         yield fit.row(card_of[session], session, factor, half, HOLDS["visits"])
 
 
-def _card_rows(fit: _Fit) -> Iterator[list[Any]]:
+def _card_rows(fit: PanelFit) -> Iterator[list[Any]]:
     """Of fits with several cards. Between sessions of a card, cards are taken to scatter alike."""
     if len(fit.cards) < _FEWEST:
         return

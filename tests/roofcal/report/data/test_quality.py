@@ -9,7 +9,7 @@ import pytest
 from roofcal.core.records import Session
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.panel_factors import panel_factors
+from roofcal.report.data.panel_factors import panel_factors, panel_fits
 from roofcal.report.data.quality import (
     busy_fraction,
     covered_fraction,
@@ -67,7 +67,7 @@ def test_launches_are_no_work_of_the_memory() -> None:
 
 def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analysis) -> None:
     frame, sessions = two_cards(analysis, 1.1)
-    factors = panel_factors(panel_readings({"gemm": frame}, {"gemm": sessions}))
+    factors = panel_factors(panel_fits(panel_readings({"gemm": frame}, {"gemm": sessions})))
     by_card = factors[factors["session_id"] == ""].set_index("card")["factor"]
     assert by_card["GPU-2"] / by_card["GPU-1"] == pytest.approx(1.1, rel=0.02)
 
@@ -86,7 +86,7 @@ def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analy
 
 def test_a_run_of_one_session_has_no_panel_scale(analysis: Analysis) -> None:
     frame = analysis.frames["gemm"]
-    assert len(analysis.panel)
+    assert len(panel_readings(analysis.frames, analysis.sessions))
     assert analysis.panel_factors.empty
     assert on_panel_scale(frame, analysis.panel_factors) is frame
 
