@@ -17,7 +17,7 @@ from roofcal.compare.observations import CompareError, ObservedRun, in_both, obs
 from roofcal.compare.point_changes import compare_points, same_measurements
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import CODE, Calibration, Ceiling, PlanPoint
+from roofcal.core.records import CODE, Calibration, PlanPoint
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import error_of_difference, time_ratio
 from roofcal.core.visits.intervals import HOLDS
@@ -28,6 +28,7 @@ VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 # What a comparison ends in, with the exit code of the command.
 OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
 _LINEAR: Final = ["recipe", "pass", "casts", "n", "k"]  # columns that name a linear
+_PARTS: Final = {"": "value", "_low": "ci95_low", "_high": "ci95_high"}  # of a constant
 _ENDS: Final = ("breakeven_m", "breakeven_m_low", "breakeven_m_high")  # of a break-even map
 
 Rows = list[dict[str, Any]]
@@ -114,20 +115,17 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
         return "regression", f"regression: {broken}"
     left_out = ", ".join(comparison["left_out"])
     without = f", without {left_out}, which B does not plan" if left_out else ""
-    if not comparison["points"]:
-        return "nothing compared", f"nothing can be compared: {_why_nothing(comparison)}{without}"
-    return "no regression", f"no regression {limit}{without}"
-
-
-def _why_nothing(comparison: Mapping[str, Any]) -> str:
-    for name in ("a", "b"):
-        if not comparison[name]["points"]:
-            return f"{name.upper()} has no samples"
-    if len(comparison["disappeared"]) == comparison["a"]["points"]:
-        return "no point in common"
+    if comparison["points"]:
+        return "no regression", f"no regression {limit}{without}"
+    why = "no point has a time of two turns or more in both"
     if same := comparison["same_measurements"]:
-        return f"{same} points are the same measurements in both, and no other has times in both"
-    return "no point has a time of two turns or more in both"
+        why = f"{same} points are the same measurements in both, and no other has times in both"
+    if len(comparison["disappeared"]) == comparison["a"]["points"]:
+        why = "no point in common"
+    for name in ("b", "a"):
+        if not comparison[name]["points"]:
+            why = f"{name.upper()} has no samples"
+    return "nothing compared", f"nothing can be compared: {why}{without}"
 
 
 def _run_summary(run: ObservedRun) -> dict[str, Any]:
@@ -262,13 +260,29 @@ def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None
     files = [run.calibration_file for run in (a, b)]
     if not all(file.is_file() for file in files):
         return None
-    of_a, of_b = (read_single_record(file, Calibration).constants for file in files)
+    both = [read_single_record(file, Calibration).constants for file in files]
     rows = []
-    for name in sorted({*of_a, *of_b}):
-        row, moved = _constant_row(name, of_a.get(name), of_b.get(name))
-        is_small = row["change"] is not None and abs(row["change"]) < threshold
-        if moved and not is_small:
-            rows.append(row | {"moved": True})
+    for name in sorted({*both[0], *both[1]}):
+        ends = dict(zip("ab", (constants.get(name) for constants in both), strict=True))
+        row: dict[str, Any] = {"constant": name, "unit": next(c.unit for c in ends.values() if c)}
+        row |= {f"choice_{end}": c and family_of_constant(name, c) for end, c in ends.items()}
+        for end, constant in ends.items():
+            row |= {f"{end}{part}": constant and getattr(constant, f) for part, f in _PARTS.items()}
+        change = None
+        moved = ends["a"] != ends["b"]
+        if None not in ends.values():
+            if row["unit"] == CODE:  # names have no distance
+                moved = row["a"] != row["b"]
+            else:
+                change = row["b"] / row["a"] - 1 if row["a"] else None
+                below, above = error_of_difference(
+                    *([row[f"{end}{part}"] for part in _PARTS] for end in "ba")
+                )
+                difference = row["b"] - row["a"]
+                is_small = change is not None and abs(change) < threshold
+                moved = (difference > below or -difference > above) and not is_small
+        if moved:
+            rows.append(row | {"change": change, "moved": True})
     return sorted(
         rows,
         key=lambda row: (
@@ -277,27 +291,6 @@ def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None
             -abs(row["change"] or 0.0),
         ),
     )
-
-
-def _constant_row(name: str, a: Ceiling | None, b: Ceiling | None) -> tuple[dict[str, Any], bool]:
-    """The row of a constant, and whether it moved."""
-    row: dict[str, Any] = {"constant": name, "unit": next(c.unit for c in (a, b) if c)}
-    ends = (("a", a), ("b", b))
-    row |= {f"choice_{end}": c and family_of_constant(name, c) for end, c in ends}
-    for end, constant in ends:
-        row |= {
-            end: constant.value if constant else None,
-            f"{end}_low": constant.ci95_low if constant else None,
-            f"{end}_high": constant.ci95_high if constant else None,
-        }
-    if a is None or b is None:
-        return row | {"change": None}, True
-    if row["unit"] == CODE:  # names have no distance
-        return row | {"change": None}, a.value != b.value
-    change = b.value / a.value - 1 if a.value else None
-    difference = b.value - a.value
-    below, above = error_of_difference(*((c.value, c.ci95_low, c.ci95_high) for c in (b, a)))
-    return row | {"change": change}, bool(difference > below or -difference > above)
 
 
 def moved_breakevens(a: RunFolder, b: RunFolder) -> Rows | None:

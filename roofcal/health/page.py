@@ -34,9 +34,7 @@ def slowdown_of_jobs(deviations: Sequence[float], size: int) -> float:
     A job waits for its slowest card: the mean of the largest deviation over all choices of cards.
     """
     ways = math.comb(len(deviations), size)
-    chosen = (
-        (math.comb(place, size - 1), value) for place, value in enumerate(sorted(deviations))
-    )
+    chosen = ((math.comb(place, size - 1), value) for place, value in enumerate(sorted(deviations)))
     return sum(count * math.expm1(value) for count, value in chosen) / ways
 
 

@@ -73,18 +73,13 @@ def _points_of_op(op: str, frame: pd.DataFrame) -> dict[str, Any]:
                 rounded(row["dram_bytes"]),
                 rounded(row["sm_clock_hz"], 1e-6),
                 regimes.index(row["regime"]),
-                _reason(row),
+                None
+                if row["status"] == "ok"
+                else ": ".join(filter(None, (row["status"], row["reason"]))),
             ]
             for row in rows.to_dict("records")
         ],
     }
-
-
-def _reason(row: Mapping[Any, Any]) -> str | None:
-    """Why a point has no time; None for one that has."""
-    if row["status"] == "ok":
-        return None
-    return f"{row['status']}: {row['reason']}" if row["reason"] else str(row["status"])
 
 
 def modelled_points(
@@ -105,25 +100,22 @@ def _modelled_op(
     axes = list(BY_NAME[op].axes)
     points = _shapes(op, axes, publications)
     recipes = in_recipe_order((point.recipe for point in points), op)
-    regimes = sorted({BY_NAME[op].regime(point.shape) for point in points}, key=regime_rank)
+    of_points = [BY_NAME[op].regime(point.shape) for point in points]
+    regimes = sorted(set(of_points), key=regime_rank)
     times: dict[str, list[float | None]] = {}
     for device, spec in specs.items():
-        for name in ("datasheet", "wave") if spec.wave else ("datasheet",):
-            answers = predict_points(model_named(name), points, Sources(spec=spec))
+        for by in ("datasheet", "wave") if spec.wave else ("datasheet",):
+            answers = predict_points(model_named(by), points, Sources(spec=spec))
             by_point = {answer.point_id: answer.total_s for answer in answers}
-            times[f"{name}:{device}"] = [_micro(by_point.get(p.point_id), 4) for p in points]
+            times[f"{by}:{device}"] = [_micro(by_point.get(p.point_id), 4) for p in points]
     return {
         "title": title_of(op),
         "axes": axes,
         "recipes": recipes,
         "regimes": regimes,
         "rows": [
-            [
-                *point.shape.values(),
-                recipes.index(point.recipe),
-                regimes.index(BY_NAME[op].regime(point.shape)),
-            ]
-            for point in points
+            [*point.shape.values(), recipes.index(point.recipe), regimes.index(regime)]
+            for point, regime in zip(points, of_points, strict=True)
         ],
         "times": times,
     }
@@ -139,21 +131,20 @@ def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -
     if not parts:
         return []
     rows = pd.concat(parts).drop_duplicates([*axes, "recipe", "provider"])
-    points = [
-        PlanPoint(
-            op=op,
-            provider=str(row["provider"]),
-            recipe=str(row["recipe"]),
-            shape={axis: int(row[axis]) for axis in axes},
-            device="",
-            protocol=Protocol(),
-        )
-        for row in rows.to_dict("records")
-    ]
     taken: dict[tuple[Any, ...], PlanPoint] = {}
-    for p in points:
-        if BY_NAME[op].takes(p.provider, p.recipe, p.shape):
-            taken.setdefault((*p.shape.values(), p.recipe), p)
+    for row in rows.to_dict("records"):
+        provider, recipe = str(row["provider"]), str(row["recipe"])
+        shape = {axis: int(row[axis]) for axis in axes}
+        if BY_NAME[op].takes(provider, recipe, shape):
+            point = PlanPoint(
+                op=op,
+                provider=provider,
+                recipe=recipe,
+                shape=shape,
+                device="",
+                protocol=Protocol(),
+            )
+            taken.setdefault((*shape.values(), recipe), point)
     return [taken[key] for key in sorted(taken)]
 
 

@@ -85,9 +85,7 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     fastest = base.sort_values("median_s").drop_duplicates(shared).drop(columns="provider")
     foreign = others[lacks_baseline].merge(fastest, on=shared, suffixes=("", "_baseline"))
     both = pd.concat([own, foreign]) if len(foreign) else own
-    both = with_ratios(both, SPEEDUP, over="_baseline").assign(
-        baseline_s=both["median_s_baseline"]
-    )
+    both = with_ratios(both, SPEEDUP, over="_baseline").assign(baseline_s=both["median_s_baseline"])
     ratios = ["baseline_s", *SPEEDUP, INTERVAL_HOLDS]
     if memory:
         both["memory_ratio"] = both[PEAK_BYTES] / both[f"{PEAK_BYTES}_baseline"]
