@@ -24,7 +24,6 @@ from roofcal.core.visits.intervals import HOLDS
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import family_of_constant
 
-VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 # What a comparison ends in, with the exit code of the command.
 OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
 _LINEAR: Final = ["recipe", "pass", "casts", "n", "k"]  # columns that name a linear
@@ -143,7 +142,7 @@ def _run_summary(run: ObservedRun) -> dict[str, Any]:
 
 def _verdict_counts(points: Rows, field: str) -> dict[str, int]:
     count = Counter(row[field] for row in points)
-    return {name: count[name] for name in VERDICTS}
+    return {name: count[name] for name in ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")}
 
 
 def _slowest_first(row: Mapping[str, Any]) -> tuple[int, float]:
@@ -268,8 +267,7 @@ def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None
         row |= {f"choice_{end}": c and family_of_constant(name, c) for end, c in ends.items()}
         for end, constant in ends.items():
             row |= {f"{end}{part}": constant and getattr(constant, f) for part, f in _PARTS.items()}
-        change = None
-        moved = ends["a"] != ends["b"]
+        change, moved = None, True
         if None not in ends.values():
             if row["unit"] == CODE:  # names have no distance
                 moved = row["a"] != row["b"]

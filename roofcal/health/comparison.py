@@ -140,8 +140,8 @@ def read_card(folder: Path) -> pd.DataFrame:
         for point in table[POINT]:
             shape = ",".join(f"{axis}={size}" for axis, size in point.shape.items())
             protocol = [getattr(point.protocol, name) for name in PROTOCOL]
-            parts = (point.op, point.provider, point.recipe, shape, str(point.world_size))
-            names.append(" ".join((*parts, *protocol)))
+            who = (point.op, point.provider, point.recipe, shape, str(point.world_size))
+            names.append(" ".join((*who, *protocol)))
         parts.append(table.assign(op=op, point=names, seconds=times, half_width=widths)[COLUMNS])
     return pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
 

@@ -197,8 +197,13 @@ def points_of_records(
         by_id.setdefault(point_id, []).extend(of_row)
     medians = sentinel_medians(points, by_id)
     table[SENTINEL_MEDIANS] = pd.Series([medians.get(i, ()) for i in ids], dtype="object")
-    ended = [_with_duration(s, *seconds.get(s.session_id, (0, 0))) for s in sessions]
-    return Points(table, ended)
+    # A killed session has the seconds of its rows. What it did after the last is lost, so its wall
+    # time is a lower bound.
+    for place, session in enumerate(sessions):
+        if session.wall_s is None:
+            wall_s, timed_s = seconds.get(session.session_id, (0, 0))
+            sessions[place] = replace(session, wall_s=wall_s, timed_s=timed_s)
+    return Points(table, sessions)
 
 
 def _unmeasured(point_id: str) -> Measurement:
@@ -261,15 +266,6 @@ def _add_seconds(seconds: dict[str, tuple[float, float]], row: Measurement) -> N
         wall, timed = seconds.get(visit.session_id, (0.0, 0.0))
         timed += sum(visit.latency_samples_s) * visit.calls_per_sample
         seconds[visit.session_id] = max(wall, visit.started_s + visit.elapsed_s), timed
-
-
-def _with_duration(session: Session, wall_s: float, timed_s: float) -> Session:
-    """A session with its wall and timed seconds; those of a killed session come from its rows.
-
-    What it did after its last row is lost, so its wall time is a lower bound.
-    """
-    killed = session.wall_s is None
-    return replace(session, wall_s=wall_s, timed_s=timed_s) if killed else session
 
 
 def _measured_records(run: RunFolder, op: str, *, is_unfinished: bool) -> Iterator[Record]:

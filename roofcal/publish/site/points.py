@@ -40,46 +40,43 @@ COLUMNS: Final = (
 
 def measured_points(publication: Publication) -> dict[str, Any]:
     """Op -> its points under the standard protocol: times, and reasons where there is none."""
-    frames = publication.analysis.frames
-    return {
-        op: _points_of_op(op, frames[op])
-        for op in publication.analysis.studies
-        if len(frames[op][standard_protocol(frames[op])])
-    }
-
-
-def _points_of_op(op: str, frame: pd.DataFrame) -> dict[str, Any]:
-    spec, axes = BY_NAME[op], BY_NAME[op].axes
-    rows = frame[standard_protocol(frame) & ~frame["provider"].isin(spec.partial)]
-    recipes, providers = in_recipe_order(rows["recipe"], op), sorted(set(rows["provider"]))
-    regimes = sorted(set(rows["regime"]), key=regime_rank)
-    return {
-        "title": title_of(op),
-        "axes": list(axes),
-        "baseline": spec.baseline_recipe,
-        "recipes": recipes,
-        "providers": providers,
-        "regimes": regimes,
-        "columns": [*axes, "world_size", *COLUMNS],
-        "rows": [
-            [
-                *(int(row[axis]) for axis in axes),
-                int(row["world_size"]),
-                recipes.index(row["recipe"]),
-                providers.index(row["provider"]),
-                *(_micro(row[key]) for key in ("median_s", "ci95_low_s", "ci95_high_s")),
-                _micro(row["predicted_s"]),
-                rounded(row["flops"]),
-                rounded(row["dram_bytes"]),
-                rounded(row["sm_clock_hz"], 1e-6),
-                regimes.index(row["regime"]),
-                None
-                if row["status"] == "ok"
-                else ": ".join(filter(None, (row["status"], row["reason"]))),
-            ]
-            for row in rows.to_dict("records")
-        ],
-    }
+    points = {}
+    for op in publication.analysis.studies:
+        frame, axes = publication.analysis.frames[op], BY_NAME[op].axes
+        timed = frame[standard_protocol(frame)]
+        rows = timed[~timed["provider"].isin(BY_NAME[op].partial)]
+        recipes, providers = in_recipe_order(rows["recipe"], op), sorted(set(rows["provider"]))
+        regimes = sorted(set(rows["regime"]), key=regime_rank)
+        lines = []
+        for row in rows.to_dict("records"):
+            why_not = ": ".join(filter(None, (row["status"], row["reason"])))
+            lines.append(
+                [
+                    *(int(row[axis]) for axis in axes),
+                    int(row["world_size"]),
+                    recipes.index(row["recipe"]),
+                    providers.index(row["provider"]),
+                    *(_micro(row[key]) for key in ("median_s", "ci95_low_s", "ci95_high_s")),
+                    _micro(row["predicted_s"]),
+                    rounded(row["flops"]),
+                    rounded(row["dram_bytes"]),
+                    rounded(row["sm_clock_hz"], 1e-6),
+                    regimes.index(row["regime"]),
+                    None if row["status"] == "ok" else why_not,
+                ]
+            )
+        if len(timed):
+            points[op] = {
+                "title": title_of(op),
+                "axes": list(axes),
+                "baseline": BY_NAME[op].baseline_recipe,
+                "recipes": recipes,
+                "providers": providers,
+                "regimes": regimes,
+                "columns": [*axes, "world_size", *COLUMNS],
+                "rows": lines,
+            }
+    return points
 
 
 def modelled_points(

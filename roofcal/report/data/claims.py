@@ -140,7 +140,11 @@ def own_number(test: Expression, evidence: Evidence, points: Where, base: Where)
         )
     rows = _rows(test, evidence, points)
     if test.quantity == "speedup":
-        return _speedup(_fastest(test, rows), _fastest(test, _rows(test, evidence, base)))
+        row, over = _fastest(test, rows), _fastest(test, _rows(test, evidence, base))
+        value, low, high = map(float, ratio_of_times(over, row))
+        holds = narrowest_hold(over[INTERVAL_HOLDS], row[INTERVAL_HOLDS])
+        basis = f"{_contender_text(row)} against {_contender_text(over)}, {_size_text(row)}"
+        return OwnNumber(value=value, low=low, high=high, basis=basis, holds=holds)
     numbers = [_number_of_row(test, row, evidence) for row in rows]
     if test.pick == "median":
         middle = summarise([number.value for number in numbers])
@@ -205,41 +209,25 @@ def _fastest(test: Expression, rows: list[Row]) -> Row:
     return max(rows, key=lambda row: float(row[work] / row["median_s"]))
 
 
-def _speedup(row: Row, base: Row) -> OwnNumber:
-    """Time of `base` over time of `row`."""
-    value, low, high = map(float, ratio_of_times(base, row))
-    return OwnNumber(
-        value=value,
-        low=low,
-        high=high,
-        holds=narrowest_hold(base[INTERVAL_HOLDS], row[INTERVAL_HOLDS]),
-        basis=f"{_contender_text(row)} against {_contender_text(base)}, {_size_text(row)}",
-    )
-
-
 def _number_of_row(test: Expression, row: Row, evidence: Evidence) -> OwnNumber:
+    """The quantity of one point: its time, or its rate in TFLOP/s or over that of the datasheet."""
     times = (row["median_s"], row["ci95_low_s"], row["ci95_high_s"])
     if test.quantity == "time_us":
         value, low, high = (float(seconds) * 1e6 for seconds in times)
     else:
-        work = float(row[_WORK[test.quantity]]) / _unit_rate(test, row, evidence)
+        unit: float | None = 1e12
+        if test.quantity == "fraction_of_bandwidth":
+            unit = evidence.datasheet.dram_bytes_per_s
+        elif test.quantity == "fraction_of_peak":
+            op = BY_NAME[row["op"]]
+            dtype = op.work(row["recipe"], {axis: int(row[axis]) for axis in op.axes}).math_dtype
+            unit = evidence.datasheet.peak_flops_per_s.get(str(dtype))
+            if unit is None:
+                raise Untestable(f"the datasheet of {evidence.device} has no rate of {dtype}")
+        work = float(row[_WORK[test.quantity]]) / unit
         value, high, low = (work / float(seconds) for seconds in times)
     holds = row[INTERVAL_HOLDS]
     return OwnNumber(value=value, low=low, high=high, basis=_point_text(row), holds=holds)
-
-
-def _unit_rate(test: Expression, row: Row, evidence: Evidence) -> float:
-    """The rate that a quantity counts as 1: 1 TFLOP/s, or that of the datasheet."""
-    if test.quantity == "tflops":
-        return 1e12
-    if test.quantity == "fraction_of_bandwidth":
-        return evidence.datasheet.dram_bytes_per_s
-    op = BY_NAME[row["op"]]
-    dtype = op.work(row["recipe"], {axis: int(row[axis]) for axis in op.axes}).math_dtype
-    rate = evidence.datasheet.peak_flops_per_s.get(str(dtype))
-    if rate is None:
-        raise Untestable(f"the datasheet of {evidence.device} has no rate of {dtype}")
-    return rate
 
 
 def _point_text(row: Row) -> str:

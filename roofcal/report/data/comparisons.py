@@ -235,27 +235,27 @@ def fastest_products(frames: Mapping[str, pd.DataFrame]) -> dict[str, FastestPro
     if rows.empty:
         return {}
     rows = rows.assign(burst=rows["flops"] / rows["burst_median_s"])
-    products = [_fastest_of_recipe(str(name), group) for name, group in rows.groupby("recipe")]
-    products.sort(key=lambda product: -product.rate.value)
-    return {product.recipe: product for product in products}
-
-
-def _fastest_of_recipe(recipe: str, rows: pd.DataFrame) -> FastestProduct:
-    row = row_of_largest(rows, "achieved_flops_per_s")
-    has_burst = bool(rows["burst"].notna().any())
-    first = row_of_largest(rows, "burst") if has_burst else row
-    provider, shape = str(row["provider"]), str(row["shape"])
-    return FastestProduct(
-        recipe=recipe,
-        provider=provider,
-        shape=shape,
-        rate=Ceiling(
+    products = []
+    for recipe, of_recipe in rows.groupby("recipe"):
+        row = row_of_largest(of_recipe, "achieved_flops_per_s")
+        has_burst = bool(of_recipe["burst"].notna().any())
+        first = row_of_largest(of_recipe, "burst") if has_burst else row
+        provider, shape = str(row["provider"]), str(row["shape"])
+        rate = Ceiling(
             value=float(row["achieved_flops_per_s"]),
             ci95_low=float(row["flops"] / row["ci95_high_s"]),
             ci95_high=float(row["flops"] / row["ci95_low_s"]),
             unit="flop/s",
             evidence=f"{provider}, {shape}",
-        ),
-        burst=float(first["burst"]) if has_burst else None,
-        burst_shape=str(first["shape"]),
-    )
+        )
+        fastest = FastestProduct(
+            recipe=str(recipe),
+            provider=provider,
+            shape=shape,
+            rate=rate,
+            burst=float(first["burst"]) if has_burst else None,
+            burst_shape=str(first["shape"]),
+        )
+        products.append(fastest)
+    products.sort(key=lambda product: -product.rate.value)
+    return {product.recipe: product for product in products}

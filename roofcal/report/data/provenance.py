@@ -1,7 +1,7 @@
 """The source of the numbers and how to reproduce them: environment, folders, commands."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,23 +51,22 @@ _MADE_WITH: Final = {
 
 def environment_facts(environment: Environment) -> list[tuple[str, str]]:
     """(label, value) of every field of an environment that has a value, and its id."""
-    values = asdict(environment)
-    facts = [
-        (label, _fact(key, values[key]))
-        for key, label in _LABELS.items()
-        if values[key] is not None
-    ]
+    facts = []
+    for key, label in _LABELS.items():
+        value: Any = getattr(environment, key)
+        if value is None:
+            continue
+        text = str(value)
+        if isinstance(value, bool):
+            text = "on" if value else "off"
+        elif key.endswith("_bytes"):
+            text = format_bytes(value)
+        elif key in _UNITS:
+            text = scaled(value, _UNITS[key], 4)
+        elif key == "memory_bus_bits":
+            text = f"{value} bit"
+        facts.append((label, text))
     return [*facts, ("environment", environment.environment_id)]
-
-
-def _fact(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if key.endswith("_bytes"):
-        return format_bytes(value)
-    if key in _UNITS:
-        return scaled(value, _UNITS[key], 4)
-    return f"{value} bit" if key == "memory_bus_bits" else str(value)
 
 
 def run_path(run: Run) -> str:
@@ -95,12 +94,6 @@ def table_command(run: Run, op: str) -> str:
         f"python -m roofcal table --device {environment.device} "
         f"--environment {environment.environment_id} --op {op}"
     )
-
-
-def derived_command(run: Run, file: str) -> str:
-    """The command that prints a derived file of a run; raises KeyError for another file."""
-    arguments = _DERIVED[file].format(run=run_path(run), calibration=calibration_path(run))
-    return f"python -m roofcal {arguments}"
 
 
 def commands(analysis: Analysis) -> list[str]:
@@ -215,7 +208,8 @@ def derived_table(
     rows = read_derived(run.derived / name, labels, numbers)
     if is_outdated(run, name):
         rows = rows.iloc[:0]
-    return DerivedTable(name=name, rows=rows, command=derived_command(run, name))
+    arguments = _DERIVED[name].format(run=run_path(run), calibration=calibration_path(run))
+    return DerivedTable(name=name, rows=rows, command=f"python -m roofcal {arguments}")
 
 
 def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
