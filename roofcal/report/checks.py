@@ -10,7 +10,6 @@ from roofcal.core.visits.disturbances import DISTURBED, drift_texts, load_texts,
 from roofcal.core.visits.intervals import HOLDS, MEANINGS
 from roofcal.core.visits.rows import STATE_FACTOR
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.audit import worst_factor
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.quality import (
     LONG_S,
@@ -19,6 +18,7 @@ from roofcal.report.data.quality import (
     drift_fraction,
     sentinel_drift,
     times_by_hold,
+    worst_factor,
 )
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, percent, times

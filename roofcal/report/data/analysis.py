@@ -14,16 +14,22 @@ from roofcal.core.visits.differences import CardSpread
 from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
-from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Row, evidence_of_run, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
-from roofcal.report.data.panel_factors import PanelFit, card_spreads, panel_factors, panel_fits
+from roofcal.report.data.panel_factors import (
+    PanelFit,
+    card_spreads,
+    on_panel_scale,
+    panel_factors,
+    panel_fits,
+    panel_readings,
+)
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
-    on_panel_scale,
-    panel_readings,
+    not_ok,
     points_with_states,
     quality_row,
+    violations,
     waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_shape

@@ -215,15 +215,16 @@ def _number_of_row(test: Expression, row: Row, evidence: Evidence) -> OwnNumber:
     if test.quantity == "time_us":
         value, low, high = (float(seconds) * 1e6 for seconds in times)
     else:
-        unit: float | None = 1e12
+        unit = 1e12
         if test.quantity == "fraction_of_bandwidth":
             unit = evidence.datasheet.dram_bytes_per_s
         elif test.quantity == "fraction_of_peak":
             op = BY_NAME[row["op"]]
             dtype = op.work(row["recipe"], {axis: int(row[axis]) for axis in op.axes}).math_dtype
-            unit = evidence.datasheet.peak_flops_per_s.get(str(dtype))
-            if unit is None:
+            peaks = evidence.datasheet.peak_flops_per_s
+            if str(dtype) not in peaks:
                 raise Untestable(f"the datasheet of {evidence.device} has no rate of {dtype}")
+            unit = peaks[str(dtype)]
         work = float(row[_WORK[test.quantity]]) / unit
         value, high, low = (work / float(seconds) for seconds in times)
     holds = row[INTERVAL_HOLDS]

@@ -9,7 +9,7 @@ also not by way of others, cannot be compared and are in no group.
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Final
@@ -18,15 +18,23 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core import portable_math
+from roofcal.core.records import Session
 from roofcal.core.times import Array
 from roofcal.core.visits.differences import CardSpread, spread_between_cards
-from roofcal.core.visits.intervals import HOLDS, quantile
+from roofcal.core.visits.intervals import HOLDS, cards_by_session, quantile
 from roofcal.fitting.batched_least_squares import cholesky_solve
+from roofcal.ops import BY_NAME
+from roofcal.points.columns import INTERVAL_HOLDS
+from roofcal.report.data.quality import by_sentinel, sentinel_drift
 
 READINGS: Final = ("kind", "sentinel", "session", "card", "seconds")
 FACTORS: Final = (
     *("kind", "card", "session_id", "factor", "low", "high", "interval_holds", "sentinels"),
 )
+# Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
+# in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
+LINK, MEMORY, LAUNCH = "links", "memory", "launches"
+POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full clock"
 _FEWEST: Final = 2  # sessions or cards that can differ
 
 
@@ -72,6 +80,45 @@ class PanelFit:
         columns = [place for place, name in enumerate(self.sessions) if name in own]
         sentinels = int(self.timed[:, columns].any(axis=1).sum())
         return [self.kind, card, session, value, *ends, holds, sentinels]
+
+
+def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
+    """The kind of work of each row of a tidy frame that is not empty, or of its sentinels."""
+    spec = BY_NAME[str(frame["op"].iloc[0])]
+    if spec.received_bytes is not None or spec.name == "probe_link":
+        return pd.Series(LINK, index=frame.index, dtype=object)
+    if spec.name == "probe_launch":
+        return pd.Series(LAUNCH, index=frame.index, dtype=object)
+    if not {"m", "n", "k"} <= set(spec.axes):
+        return pd.Series(MEMORY, index=frame.index, dtype=object)
+    limited = frame["throttle_reasons"].astype(object).fillna("").str.contains("power").astype(bool)
+    kinds = np.where(limited, POWER_LIMITED, FULL_CLOCK)
+    shapes = frame[list(spec.axes)].to_dict("records")
+    decode = [
+        spec.regime({str(k): int(v) for k, v in shape.items()}) == "decode" for shape in shapes
+    ]
+    return pd.Series(np.where(decode, MEMORY, kinds), index=frame.index, dtype=object)
+
+
+def panel_readings(
+    frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
+) -> pd.DataFrame:
+    """Every repetition of every sentinel of a run; an op and its probe share sentinels.
+
+    A sentinel is of the kind of work that most of its repetitions are of.
+    """
+    kinds: dict[str, str] = {}
+    readings = []
+    for op, frame in frames.items():
+        drift = sentinel_drift(frame)
+        cards = cards_by_session(sessions[op])
+        for names, rows in by_sentinel(drift) if len(drift) else ():
+            sentinel = " ".join(map(str, (BY_NAME[op].folder, *names[1:])))
+            kinds[sentinel] = str(kinds_of_work(rows).mode().iloc[0])
+            for session, seconds in zip(rows["session_id"], rows["median_s"], strict=True):
+                readings.append((sentinel, str(session), cards.get(str(session), ""), seconds))
+    table = pd.DataFrame(readings, columns=list(READINGS[1:]))
+    return table.assign(kind=table["sentinel"].map(kinds))  # op and probe agree
 
 
 def panel_factors(fits: Sequence[PanelFit]) -> pd.DataFrame:
@@ -200,3 +247,23 @@ def _card_rows(fit: PanelFit) -> Iterator[list[Any]]:
         of_sessions = errors[card] * (1 - 2 / len(errors)) + mean_error
         half = float(np.sqrt(t_own**2 * of_sentinels + t_between**2 * of_sessions))
         yield fit.row(card, "", factor, half, holds)
+
+
+def on_panel_scale(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:
+    """A tidy frame with its times on the scale of the mean card, beside those as measured.
+
+    panel_factor  how much longer work of that kind took in the session of the point
+    panel_s       median_s over panel_factor
+
+    Both are empty where the session shares no sentinel with another, and for times that combine
+    several sessions. A frame without any factor is returned as it is.
+    """
+    known = factors[factors["session_id"] != ""].set_index(["session_id", "kind"])["factor"]
+    if frame.empty or known.empty:
+        return frame
+    keys = pd.MultiIndex.from_arrays([frame["session_id"], kinds_of_work(frame)])
+    of_one_session = frame[INTERVAL_HOLDS].isin([HOLDS["samples"], HOLDS["visits"]])
+    values = pd.Series(known.reindex(keys).to_numpy(), index=frame.index).where(of_one_session)
+    if values.isna().all():
+        return frame
+    return frame.assign(panel_factor=values, panel_s=frame["median_s"] / values)

@@ -54,35 +54,28 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
              all
     """
     rows = judged(frame)
-    parts = [_residuals_of(rows, model, column) for model, column in models_in(frame).items()]
-    filled = [part for part in parts if not part.empty]
-    if not filled:
-        return rows.iloc[:0].assign(
-            model=pd.Series(dtype=object),
-            model_s=np.nan,
-            error=np.nan,
-            inside=np.nan,
-            score=np.nan,
-            faster=False,
+    parts = []
+    for model, column in models_in(frame).items():
+        predicted = rows[rows[column].notna()]
+        seconds, median = predicted[column], predicted["median_s"]
+        unstated = pd.Series(np.nan, index=predicted.index)
+        low, high = (predicted.get(name, unstated) for name in interval_columns(model))
+        y, least, most = (log(np.asarray(values, dtype=float)) for values in (median, low, high))
+        outside = np.maximum(least - y, 0.0) + np.maximum(y - most, 0.0)
+        inside = median.between(low, high).astype(float).where(low.notna() & high.notna())
+        of_model = predicted.assign(
+            model=model,
+            model_s=seconds,
+            error=seconds / median - 1,
+            inside=inside,
+            score=pd.Series(most - least + 2 / _MISSED * outside, index=median.index),
+            faster=predicted["ci95_high_s"] < low.fillna(seconds),
         )
-    return pd.concat(filled, ignore_index=True)
-
-
-def _residuals_of(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
-    predicted = rows[rows[column].notna()]
-    seconds, median = predicted[column], predicted["median_s"]
-    unstated = pd.Series(np.nan, index=predicted.index)
-    low, high = (predicted.get(name, unstated) for name in interval_columns(model))
-    y, least, most = (log(np.asarray(values, dtype=float)) for values in (median, low, high))
-    outside = np.maximum(least - y, 0.0) + np.maximum(y - most, 0.0)
-    return predicted.assign(
-        model=model,
-        model_s=seconds,
-        error=seconds / median - 1,
-        inside=median.between(low, high).astype(float).where(low.notna() & high.notna()),
-        score=pd.Series(most - least + 2 / _MISSED * outside, index=median.index),
-        faster=predicted["ci95_high_s"] < low.fillna(seconds),
-    )
+        parts += [] if of_model.empty else [of_model]
+    if parts:
+        return pd.concat(parts, ignore_index=True)
+    numbers = dict.fromkeys(("model_s", "error", "inside", "score"), np.nan)
+    return rows.iloc[:0].assign(model=pd.Series(dtype=object), **numbers, faster=False)
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:

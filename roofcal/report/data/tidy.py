@@ -10,7 +10,7 @@ from roofcal.points.columns import COLUMNS, FORMULAS, MODEL, PROTOCOL, RARE
 from roofcal.points.tables import sqnr_column
 from roofcal.report.kit.numbers import shape_text
 
-PANEL_TIME: Final = "panel_s"  # on the scale of the mean card, see quality.on_panel_scale
+PANEL_TIME: Final = "panel_s"  # on the scale of the mean card, see panel_factors.on_panel_scale
 _BEHIND_AXES: Final = ("world_size", "method", "repeat")  # one of them follows the axes of an op
 
 

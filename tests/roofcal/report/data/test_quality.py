@@ -9,16 +9,19 @@ import pytest
 from roofcal.core.records import Session
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.panel_factors import panel_factors, panel_fits
+from roofcal.report.data.panel_factors import (
+    kinds_of_work,
+    on_panel_scale,
+    panel_factors,
+    panel_fits,
+    panel_readings,
+)
 from roofcal.report.data.quality import (
     busy_fraction,
     covered_fraction,
     drift_fraction,
     half_width,
-    kinds_of_work,
     minutes_since_start,
-    on_panel_scale,
-    panel_readings,
     points_per_minute,
     quality_row,
     sentinel_drift,
