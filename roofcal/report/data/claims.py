@@ -8,7 +8,7 @@ from the rows of a tidy table that the claim selects, or from the calibration.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ import pandas as pd
 from roofcal.ask.answers import Answer, filled
 from roofcal.claims import Entry, Expression, Where
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Calibration
+from roofcal.core.records import Calibration, Protocol
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.intervals import narrowest_hold
 from roofcal.ops import BY_NAME
@@ -30,13 +30,7 @@ from roofcal.report.data.comparisons import ops_of_products, ratio_of_times
 from roofcal.report.data.tidy import ok_rows
 
 # The standard protocol: it holds for columns that a claim leaves open.
-PROTOCOL: Final[Where] = {
-    "method": "graph",
-    "cache": "cold",
-    "distribution": "normal",
-    "repeat": 0,
-    "world_size": 1,
-}
+PROTOCOL: Final[Where] = asdict(Protocol()) | {"repeat": 0, "world_size": 1}
 # Quantity -> column of the work that is done per second
 _WORK: Final = {
     "tflops": "flops",

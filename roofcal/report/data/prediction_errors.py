@@ -16,8 +16,9 @@ from scipy.special import betaincinv
 
 from roofcal.core.environments import origin_labels
 from roofcal.core.portable_math import log
+from roofcal.ops import BY_NAME
 from roofcal.points.columns import interval_columns
-from roofcal.report.data.tidy import models_in, role_of, standard_rows
+from roofcal.report.data.tidy import models_in, standard_rows
 
 ALL: Final = "all"
 _MISSED: Final = 0.05  # of points, that a 95 % interval may miss
@@ -37,7 +38,8 @@ _REGIME_ORDER: Final = (ALL, "decode", "small", "mid", "large", "skinny_k", "rag
 
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows on which predictions are judged; none of a probe op, whose points were fitted on."""
-    return standard_rows(frame) if role_of(frame) == "study" else frame.iloc[:0]
+    is_study = len(frame) > 0 and BY_NAME[str(frame["op"].iloc[0])].role == "study"
+    return standard_rows(frame) if is_study else frame.iloc[:0]
 
 
 def residuals(frame: pd.DataFrame) -> pd.DataFrame:

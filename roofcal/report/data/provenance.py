@@ -37,15 +37,11 @@ _LABELS: Final = {
     "python": "Python",
 }
 _UNITS: Final = {"memory_clock_hz": "Hz", "power_limit_w": "W"}
-# File that a stage derives beside the records -> the arguments that derive it again
+# File that a stage derives beside the records -> the arguments that derive it again, and the ops
+# whose constants all its rows follow from.
 _DERIVED: Final = {
-    "breakeven.csv": "breakeven --run {run} --calibration {calibration}",
-    "llm.csv": "llm --run {run} --calibration {calibration}",
-}
-# File -> ops whose constants all its rows follow from.
-_MADE_WITH: Final = {
-    "breakeven.csv": ("gemm", "cast"),
-    "llm.csv": ("gemm", "cast", "mixed_gemm"),
+    "breakeven.csv": ("breakeven --run {run} --calibration {calibration}", ("gemm", "cast")),
+    "llm.csv": ("llm --run {run} --calibration {calibration}", ("gemm", "cast", "mixed_gemm")),
 }
 
 
@@ -106,7 +102,7 @@ def commands(analysis: Analysis) -> list[str]:
         lines.append("make study  # measures what is missing, then the rest of this list")
     if run.origin == "published" and derived == place:  # its files are not to be written over
         return [*lines, f"python -m roofcal verify {place}  # derives all again and compares"]
-    lines += _derive_commands(run, place, derived, _other_calibrations(analysis))
+    lines += outdated_commands(analysis)
     pair = place if derived == place else f"{place}={derived}"
     lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
     return lines
@@ -123,35 +119,6 @@ def commands_anew(run: Run, place: str, derived: str, also: Sequence[str]) -> li
     """
     if run.origin == "published" and derived == place:
         return [f"python -m roofcal publish --again {place}"]
-    return _derive_commands(run, place, derived, also)
-
-
-def is_outdated(run: Run, name: str) -> bool:
-    """Whether all of a derived file depends on constants of an outdated op."""
-    return not set(_MADE_WITH.get(name, ())).isdisjoint(run.outdated)
-
-
-def outdated_text(run: Run) -> str:
-    """Sentence: what the report of a run with outdated ops leaves out, and that commands follow."""
-    dependent = [op for op in run.ops if op in predicted_with(run.outdated)]
-    parts = ["errors on probes"]
-    parts += [f"calibrated predictions of {', '.join(dependent)}"] if dependent else []
-    parts += [name for name in _MADE_WITH if is_outdated(run, name)]
-    return (
-        f"the constants of {', '.join(run.outdated)} are of another equation than this roofcal has."
-        f" They are left out, and so is what follows from them: {'; '.join(parts)}. To make all of "
-        "it again"
-    )
-
-
-def outdated_commands(analysis: Analysis) -> list[str]:
-    """`commands_anew` with folders as in any checkout."""
-    run = analysis.run
-    return commands_anew(run, run_path(run), derived_path(run), _other_calibrations(analysis))
-
-
-def _derive_commands(run: Run, place: str, derived: str, also: Sequence[str]) -> list[str]:
-    """The stages that derive calibration, predictions and tables from the records."""
     calibration = f"{derived}/calibration.jsonl"
     others = f" --also {' '.join(also)}" if also else ""
     return [
@@ -165,24 +132,44 @@ def _derive_commands(run: Run, place: str, derived: str, also: Sequence[str]) ->
         *(
             f"python -m roofcal {arguments.format(run=place, calibration=calibration)} "
             f"--out {derived}/{file}"
-            for file, arguments in _DERIVED.items()
+            for file, (arguments, _) in _DERIVED.items()
             if (run.derived / file).is_file()
         ),
     ]
 
 
-def _other_calibrations(analysis: Analysis) -> list[str]:
-    """Calibrations of other environments that predicted this run, too.
+def is_outdated(run: Run, name: str) -> bool:
+    """Whether all of a derived file depends on constants of an outdated op."""
+    return name in _DERIVED and not set(_DERIVED[name][1]).isdisjoint(run.outdated)
 
-    One that is not among the runs of the report was published beside this run.
+
+def outdated_text(run: Run) -> str:
+    """Sentence: what the report of a run with outdated ops leaves out, and that commands follow."""
+    dependent = [op for op in run.ops if op in predicted_with(run.outdated)]
+    parts = ["errors on probes"]
+    parts += [f"calibrated predictions of {', '.join(dependent)}"] if dependent else []
+    parts += [name for name in _DERIVED if is_outdated(run, name)]
+    return (
+        f"the constants of {', '.join(run.outdated)} are of another equation than this roofcal has."
+        f" They are left out, and so is what follows from them: {'; '.join(parts)}. To make all of "
+        "it again"
+    )
+
+
+def outdated_commands(analysis: Analysis) -> list[str]:
+    """`commands_anew` with folders as in any checkout.
+
+    A calibration of another environment that is not among the runs of the report was published
+    beside this run.
     """
     run = analysis.run  # predictions of outdated ops are left out of the tables
     shown = sorted({env for model in analysis.labels if (env := origin_environment(model))})
     published = f"reports/published/{analysis.device}"
-    return [
+    also = [
         analysis.calibrations.get(env, f"{published}/{env}/calibration.jsonl")
         for env in (run.origins() if run.outdated else shown)
     ]
+    return commands_anew(run, run_path(run), derived_path(run), also)
 
 
 # --- files that a stage derived beside the records ----------------------------------------------
@@ -208,7 +195,7 @@ def derived_table(
     rows = read_derived(run.derived / name, labels, numbers)
     if is_outdated(run, name):
         rows = rows.iloc[:0]
-    arguments = _DERIVED[name].format(run=run_path(run), calibration=calibration_path(run))
+    arguments = _DERIVED[name][0].format(run=run_path(run), calibration=calibration_path(run))
     return DerivedTable(name=name, rows=rows, command=f"python -m roofcal {arguments}")
 
 
