@@ -1,6 +1,6 @@
 """The tables of one run that several sections use; each is computed once, on first use."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -139,23 +139,25 @@ class Analysis:
 
     @cached_property
     def violations(self) -> pd.DataFrame:
-        """Violations of all ops, the shape of each point in one column."""
-        frames = self.frames.values()
-        return _concatenated([with_shape(violations(f, self.cache_bytes)) for f in frames])
+        """Violations of all ops."""
+        return self._of_all_ops(lambda frame: violations(frame, self.cache_bytes))
 
     @cached_property
     def missing(self) -> pd.DataFrame:
-        """Points without a result of all ops, the shape of each in one column."""
-        return _concatenated([with_shape(not_ok(frame)) for frame in self.frames.values()])
+        """Points without a result of all ops."""
+        return self._of_all_ops(not_ok)
 
     @cached_property
     def points_with_states(self) -> pd.DataFrame:
-        """Points of all ops with several states, the shape of each in one column, widest first."""
-        tables = [with_shape(points_with_states(frame)) for frame in self.frames.values()]
-        if not tables:
-            return pd.DataFrame()
-        every = _concatenated(tables)
+        """Points of all ops with several states, widest first."""
+        every = self._of_all_ops(points_with_states)
+        if not self.frames:
+            return every
         return every.sort_values("spread", ascending=False, kind="stable", ignore_index=True)
+
+    def _of_all_ops(self, table_of: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+        """A table of each op, one below the other, the shape of each point in one column."""
+        return _concatenated([with_shape(table_of(frame)) for frame in self.frames.values()])
 
     @cached_property
     def speedups(self) -> dict[str, pd.DataFrame]:
