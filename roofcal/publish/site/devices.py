@@ -9,7 +9,8 @@ import pandas as pd
 from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.points.roofs import COPY
+from roofcal.export.subject import LAUNCH
+from roofcal.points.roofs import COPY, STREAMS
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.claims import counts_text, evidence_of_run, judge
 from roofcal.report.data.drawing import recipe_colour
@@ -19,12 +20,9 @@ from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.styles import COLOURS
 from roofcal.report.kit.vega import marker_path
 
-LAUNCH: Final = "launch_graph_s"
-_STREAMS: Final = {
-    "dram_read_bytes_per_s": "Memory reads",
-    "dram_write_bytes_per_s": "Memory writes",
-    COPY: "Memory copies",
-}
+_STREAMS: Final = dict(
+    zip(STREAMS, ("Memory reads", "Memory writes", "Memory copies"), strict=True)
+)
 # Name in constants `link.<name>.<world size>.*` -> (what it is, by what).
 _LINKS: Final = {
     "send": ("Copy to a peer", "copy engine"),
