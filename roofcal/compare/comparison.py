@@ -23,6 +23,7 @@ from roofcal.core.visits.differences import error_of_difference, time_ratio
 from roofcal.core.visits.intervals import HOLDS
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import family_of_constant
+from roofcal.points.columns import PROTOCOL
 
 # What a comparison ends in, with the exit code of the command.
 OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
@@ -64,7 +65,6 @@ def compare(
         for row in sorted(points, key=_slowest_first)
     ]
     slower = [row for row in points if row["verdict"] == "SLOWER" and row["cause"] != "clock"]
-    statuses = changed_statuses(pairs)
     fields_b = asdict(run_b.environment)
     comparison = {
         "a": _run_summary(run_a),
@@ -85,13 +85,7 @@ def compare(
         "regressed_groups": [
             shift["group"] for shift in shifts if shift["low"] > limit and shift["cause"] != "clock"
         ],
-        "statuses": statuses,
-        "lost": dict(Counter(row["status_b"] for row in statuses if row["status_a"] == "ok")),
-        "left_out": left_out_ops(run_a, run_b),
-        "kernels": renamed_kernels(pairs),
-        "winners": changed_winners(pairs, threshold),
-        "appeared": only_in(run_b, run_a),
-        "disappeared": only_in(run_a, run_b),
+        **unlike_points(run_a, run_b, pairs, threshold),
         "constants": moved_constants(a, b, threshold),
         "breakeven": moved_breakevens(a, b),
     }
@@ -153,13 +147,12 @@ def _slowest_first(row: Mapping[str, Any]) -> tuple[int, float]:
 
 def point_label(point: PlanPoint) -> dict[str, Any]:
     """What identifies a point to a reader: op, provider, recipe, sizes, protocol, repeat."""
-    protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
     return {
         "op": point.op,
         "provider": point.provider,
         "recipe": point.recipe,
         "shape": dict(point.shape),
-        "protocol": " ".join(protocol),
+        "protocol": " ".join(getattr(point.protocol, name) for name in PROTOCOL),
         "repeat": point.repeat,
     }
 
@@ -172,34 +165,38 @@ def _labelled(table: pd.DataFrame, point: str, *names: str) -> Rows:
     ]
 
 
-def only_in(run: ObservedRun, other: ObservedRun) -> Rows:
-    """Points that were measured, with whatever result, in one run and not in the other."""
-    measured = run.measured
-    return _labelled(measured[~measured.index.isin(other.points.index)], "point", "status")
+def unlike_points(
+    a: ObservedRun, b: ObservedRun, pairs: pd.DataFrame, threshold: float
+) -> dict[str, Any]:
+    """Points that differ in something else than their time.
 
-
-def left_out_ops(a: ObservedRun, b: ObservedRun) -> dict[str, int]:
-    """Ops that B does not plan -> how many points of each are ok in A; {} if B has no samples."""
+    statuses  ok in only one of the runs; those ok in A come first
+    lost      status in B -> how many points were ok in A
+    left_out  op that B does not plan -> how many of its points are ok in A; {} if B has no samples
+    kernels   launched under other names; points of which one run noted no name are left out
+    winners   see changed_winners
+    appeared, disappeared  measured, with whatever result, in B or in A alone
+    """
+    changed = pairs[pairs["status_a"] != pairs["status_b"]]
+    statuses = _labelled(changed, "point_a", "status_a", "status_b")
     planned = {point.op for point in b.points["point"]}
     ok_ops = (point.op for point in a.points["point"][a.points["status"] == "ok"])
-    return dict(Counter(op for op in ok_ops if planned and op not in planned))
-
-
-def changed_statuses(pairs: pd.DataFrame) -> Rows:
-    """Points that are ok in only one of the runs; those ok in A come first."""
-    changed = pairs[pairs["status_a"] != pairs["status_b"]]
-    rows = _labelled(changed, "point_a", "status_a", "status_b")
-    return sorted(rows, key=lambda row: str(row["status_a"]) != "ok")
-
-
-def renamed_kernels(pairs: pd.DataFrame) -> Rows:
-    """Points whose kernels have other names. Points of which one run noted no name are left out."""
-    rows = _labelled(pairs, "point_a", "kernels_a", "kernels_b")
-    return [
+    kernels = [
         row | {name: list(row[name]) for name in ("kernels_a", "kernels_b")}
-        for row in rows
+        for row in _labelled(pairs, "point_a", "kernels_a", "kernels_b")
         if row["kernels_a"] and row["kernels_b"] and row["kernels_a"] != row["kernels_b"]
     ]
+    appeared = b.measured[~b.measured.index.isin(a.points.index)]
+    disappeared = a.measured[~a.measured.index.isin(b.points.index)]
+    return {
+        "statuses": sorted(statuses, key=lambda row: str(row["status_a"]) != "ok"),
+        "lost": dict(Counter(row["status_b"] for row in statuses if row["status_a"] == "ok")),
+        "left_out": dict(Counter(op for op in ok_ops if planned and op not in planned)),
+        "kernels": kernels,
+        "winners": changed_winners(pairs, threshold),
+        "appeared": _labelled(appeared, "point", "status"),
+        "disappeared": _labelled(disappeared, "point", "status"),
+    }
 
 
 def changed_winners(pairs: pd.DataFrame, threshold: float) -> Rows:

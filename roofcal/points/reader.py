@@ -130,8 +130,7 @@ def read_points(
     columns: Sequence[Column] = (),
     known: Known | None = None,
     *,
-    by_visit: bool = False,
-    is_unfinished: bool = False,
+    for_tables: bool = False,
 ) -> Points:
     """The table of one op of a run, with one row per planned point, in the order of the plan.
 
@@ -144,15 +143,15 @@ def read_points(
         columns: what to read of each point, beside POINT, VISIT_TIMES, SENTINEL_MEDIANS and
             RECORDED.
         known: what columns may ask beside the records of measurements.
-        by_visit: a sentinel with several visits has a row for each of them.
-        is_unfinished: of an op without measurements, read what an interrupted session left.
+        for_tables: a sentinel with several visits has a row for each of them, and an op without
+            measurements has what an interrupted session left.
 
     Raises:
         RecordsError: a file is bad.
     """
     points = read_plan(run, op, point_problem) if run.plan_file(op).is_file() else []
-    records = _measured_records(run, op, is_unfinished=is_unfinished)
-    return points_of_records(op, points, records, columns, known, by_visit=by_visit)
+    records = _measured_records(run, op, is_unfinished=for_tables)
+    return points_of_records(op, points, records, columns, known, by_visit=for_tables)
 
 
 def points_of_records(

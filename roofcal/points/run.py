@@ -93,14 +93,8 @@ class Run:
         declared = columns_of(BY_NAME[op])
         names = {column.name for column in declared}
         others = [c for c in columns_of_models(known.predictions) if c.name not in names]
-        table, sessions = read_points(
-            self.files,
-            op,
-            [*declared, *RARE, *others, _ERRORS],
-            known,
-            by_visit=True,
-            is_unfinished=True,
-        )
+        columns = [*declared, *RARE, *others, _ERRORS]
+        table, sessions = read_points(self.files, op, columns, known, for_tables=True)
         table = with_made(with_intervals(table, sessions, of_sentinels=True), declared)
         errors = table[_ERRORS.name]
         outputs = dict.fromkeys(name for of_point in errors for name in of_point)
