@@ -39,6 +39,13 @@ from roofcal.points.roofs import CalibratedRoof
 
 NOT_REACHED: Final = "not_reached"  # the status of a point that is planned and has no row
 RECORDED: Final = "recorded"  # the place of a row among those of its file; -1 without one
+_UNMEASURED: Final = Measurement(
+    point_id="",
+    environment_id="",
+    session_id="",
+    status=NOT_REACHED,  # type: ignore[arg-type]  # of tables alone, no record has it
+    reason="planned, and not measured yet: the session ended before",
+)
 _ALWAYS: Final = (
     Column(POINT, "object", lambda p: p.point),
     Column(VISIT_TIMES, "object", lambda p: p.visit_times),
@@ -184,7 +191,8 @@ def points_of_records(
                 rows[record.point_id] = [_values(of_visit, read_columns) for of_visit in seen]
     for point_id, point in planned.items():
         if point_id not in rows:
-            rows[point_id] = [_values(common(point=point, row=_unmeasured(point_id)), read_columns)]
+            seen_point = common(point=point, row=replace(_UNMEASURED, point_id=point_id))
+            rows[point_id] = [_values(seen_point, read_columns)]
     every = [row for point_id in planned for row in rows[point_id]]
     columns_of_values = zip(*every, strict=True) if every else [()] * len(read_columns)
     table = pd.DataFrame(
@@ -203,16 +211,6 @@ def points_of_records(
             wall_s, timed_s = seconds.get(session.session_id, (0, 0))
             sessions[place] = replace(session, wall_s=wall_s, timed_s=timed_s)
     return Points(table, sessions)
-
-
-def _unmeasured(point_id: str) -> Measurement:
-    return Measurement(
-        point_id=point_id,
-        environment_id="",
-        session_id="",
-        status=NOT_REACHED,  # type: ignore[arg-type]  # of tables alone, no record has it
-        reason="planned, and not measured yet: the session ended before",
-    )
 
 
 def measured_sessions(run: RunFolder, op: str) -> Iterator[Session]:

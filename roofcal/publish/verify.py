@@ -212,19 +212,16 @@ def _compare_bytes(path: Path, again: bytes) -> tuple[str | None, str | None]:
     if first is None and len(lines[0]) == len(lines[1]):
         return None, f"{path}: other last digits, within {ROUNDING:g} of those published"
     line = len(pairs) if first is None else first
-    shown = [_excerpt(side[line] if line < len(side) else b"", pairs, line) for side in lines]
+    # some 60 characters of both lines, from shortly before where they differ
+    ours, theirs = (side[line] if line < len(side) else b"" for side in lines)
+    same = next((i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y), 0)
+    start = max(0, same - 20)
+    shown = [text[start : same + 40].decode("utf-8", "replace") for text in (ours, theirs)]
     return (
         f"{path}:{line + 1}: published {shown[0]!r}, the records give {shown[1]!r}; derive it anew "
         "(`python -m roofcal publish --again FOLDER`), or verify with the commit of its manifest",
         None,
     )
-
-
-def _excerpt(text: bytes, pairs: list[tuple[bytes, bytes]], line: int) -> str:
-    """Some 60 characters of a line, from shortly before where the two differ."""
-    ours, theirs = pairs[line] if line < len(pairs) else (b"", b"")
-    same = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), 0)
-    return text[max(0, same - 20) : same + 40].decode("utf-8", "replace")
 
 
 def _lines_agree(one: bytes, other: bytes) -> bool:

@@ -161,8 +161,16 @@ def _rows(test: Expression, evidence: Evidence, points: Where) -> list[Row]:
         raise Untestable(f"op {op} is not among the records of this device")
     # What is said of the fastest point is said of all measured points, those of probes too.
     names = ops_of_products(op) if test.pick == "fastest" else [op]
-    frames = [evidence.frame(name) for name in names]
-    parts = [_selected(frame, PROTOCOL | points) for frame in frames if frame is not None]
+    # shapes first: they leave few rows to compare the words of
+    conditions = sorted((PROTOCOL | points).items(), key=lambda pair: isinstance(pair[1], str))
+    parts = []
+    for frame in map(evidence.frame, names):
+        if frame is None:
+            continue
+        positions = np.arange(len(frame))
+        for column, value in conditions:
+            positions = positions[frame[column].to_numpy()[positions] == value]
+        parts.append(frame.iloc[positions])
     selected = pd.concat(parts, ignore_index=True)
     if selected.empty:
         lacking = ", ".join(f"{column} {value}" for column, value in points.items())
@@ -174,15 +182,6 @@ def _rows(test: Expression, evidence: Evidence, points: Where) -> list[Row]:
     if test.pick == "median" and 2 * len(timed) < len(selected):
         raise Untestable(f"only {len(timed)} of the {len(selected)} points have a time")
     return _as_dicts(timed)
-
-
-def _selected(frame: pd.DataFrame, conditions: Where) -> pd.DataFrame:
-    # shapes first: they leave few rows to compare the words of
-    ordered = sorted(conditions.items(), key=lambda pair: isinstance(pair[1], str))
-    positions = np.arange(len(frame))
-    for column, value in ordered:
-        positions = positions[frame[column].to_numpy()[positions] == value]
-    return frame.iloc[positions]
 
 
 def _as_dicts(frame: pd.DataFrame) -> list[Row]:
