@@ -135,24 +135,14 @@ def bandwidth_levels(
 ) -> tuple[pd.DataFrame, list[LegendEntry]]:
     """Level lines of the datasheet's bandwidth and of calibrated copies, and their entries."""
     copy = constants_of(calibration).get(COPY)
-    values = {
-        "datasheet": spec.dram_bytes_per_s if spec else None,
-        "calibrated copy": copy.value if copy else None,
-    }
-    rows = [
-        (name, value, int(name == "datasheet"), MUTED)
-        for name, value in values.items()
-        if value is not None
-    ]
-    entries = [
-        LegendEntry(
-            "recipe",
-            name,
-            label=f"{name} {scaled(value, 'B/s')}",
-            colour=colour,
-            dash=DASH if dashed else (),
-        )
-        for name, value, dashed, colour in rows
-    ]
+    rows, entries = [], []
+    for name, value, dash in (
+        ("datasheet", spec and spec.dram_bytes_per_s, DASH),
+        ("calibrated copy", copy and copy.value, ()),
+    ):
+        if value is not None:
+            rows.append((name, value, int(bool(dash)), MUTED))
+            label = f"{name} {scaled(value, 'B/s')}"
+            entries.append(LegendEntry("recipe", name, label=label, colour=MUTED, dash=dash))
     columns = ["recipe", "achieved_bytes_per_s", "dashed", "colour"]
     return pd.DataFrame(rows, columns=columns), entries

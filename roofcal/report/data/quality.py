@@ -85,12 +85,6 @@ def wall_seconds(sessions: Sequence[Session]) -> float:
     return sum(s.wall_s or 0.0 for s in sessions)
 
 
-def points_per_minute(points: int, sessions: Sequence[Session]) -> float | None:
-    """Points over the wall time of their sessions; None if no session has ended."""
-    seconds = wall_seconds(sessions)
-    return points / seconds * 60 if seconds else None
-
-
 def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, Any]:
     """One line on how an op was measured. Fractions are of the points with a time.
 
@@ -105,13 +99,14 @@ def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, A
     half = half_width(rows if by_host.all() else rows[~by_host]).to_numpy(dtype=float)
     throttled = rows["throttle_reasons"].notna()
     observed = bool(rows["sm_clock_hz"].notna().any())
+    wall_s = wall_seconds(sessions) or None
     return {
         "points": len(frame),
         "ok": len(rows),
         "sessions": len(sessions),
-        "wall_s": wall_seconds(sessions) or None,
+        "wall_s": wall_s,
         "busy_fraction": busy_fraction(sessions),
-        "points_per_minute": points_per_minute(len(frame), sessions),
+        "points_per_minute": len(frame) / wall_s * 60 if wall_s else None,
         "samples": float(rows["samples"].median()) if len(rows) else None,
         "half_width_fraction": float(np.nanmedian(half)) if len(rows) else None,
         "narrow_fraction": float((half <= TARGET_INTERVAL).mean()) if len(rows) else None,

@@ -22,7 +22,6 @@ from roofcal.report.data.quality import (
     drift_fraction,
     half_width,
     minutes_since_start,
-    points_per_minute,
     quality_row,
     sentinel_drift,
     waiting_rows,
@@ -106,9 +105,8 @@ def test_busy_is_timed_over_wall_of_all_sessions() -> None:
     assert busy_fraction([SESSION]) == pytest.approx(39 / 60)
     assert busy_fraction([SESSION, second]) == pytest.approx(40 / 80)
     assert wall_seconds([SESSION, second]) == 80.0
-    assert points_per_minute(120, [SESSION, second]) == pytest.approx(90.0)
     cut = replace(SESSION, wall_s=None, timed_s=None)  # it never ended
-    assert busy_fraction([cut]) is points_per_minute(10, [cut]) is None
+    assert busy_fraction([cut]) is None
     assert busy_fraction([SESSION, cut]) == busy_fraction([SESSION])
 
 
@@ -148,6 +146,8 @@ def test_a_wide_interval_is_not_narrow(tmp_path: Path) -> None:
 
 def test_an_op_that_was_never_measured_has_no_quality(bare: Path) -> None:
     without_telemetry = load_run(bare).points("gemm").table
+    cut = replace(SESSION, wall_s=None)  # it never ended
+    assert quality_row(without_telemetry, [cut])["points_per_minute"] is None
     assert quality_row(without_telemetry, [])["throttled_fraction"] is None
     row = quality_row(load_run(bare).points("cast").table, [])
     assert row["points"] == row["ok"] == 0
