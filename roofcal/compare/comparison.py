@@ -58,11 +58,20 @@ def compare(
     run_a, run_b = observe(a), observe(b)
     pairs = in_both(run_a, run_b)
     points, shifts = compare_points(pairs, threshold)
+    # slower points first, the slowest on top; then faster ones, then the others as planned
+    moved = {"SLOWER": 0, "FASTER": 1}
+    ordered = sorted(
+        points,
+        key=lambda row: (
+            moved.get(row["verdict"], 2),
+            -abs(row["change"]) if row["verdict"] in moved else 0.0,
+        ),
+    )
     rows = [
         point_label(row["point"])
         | {name: value for name, value in row.items() if name != "point"}
         | {"point_id": row["point"].point_id}
-        for row in sorted(points, key=_slowest_first)
+        for row in ordered
     ]
     slower = [row for row in points if row["verdict"] == "SLOWER" and row["cause"] != "clock"]
     fields_b = asdict(run_b.environment)
@@ -137,12 +146,6 @@ def _run_summary(run: ObservedRun) -> dict[str, Any]:
 def _verdict_counts(points: Rows, field: str) -> dict[str, int]:
     count = Counter(row[field] for row in points)
     return {name: count[name] for name in ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")}
-
-
-def _slowest_first(row: Mapping[str, Any]) -> tuple[int, float]:
-    """Slower points first, the slowest on top; then faster ones, then the others as planned."""
-    rank = {"SLOWER": 0, "FASTER": 1}.get(row["verdict"], 2)
-    return rank, -abs(row["change"]) if rank < 2 else 0.0
 
 
 def point_label(point: PlanPoint) -> dict[str, Any]:

@@ -88,34 +88,31 @@ def modelled_points(
     `times` has, for each side `datasheet:<device>` or `wave:<device>`, a time per row, None where
     the model knows none.
     """
-    return {op: _modelled_op(op, publications, specs) for op in _MODELLED}
-
-
-def _modelled_op(
-    op: str, publications: Sequence[Publication], specs: Mapping[str, DeviceSpec]
-) -> dict[str, Any]:
-    axes = list(BY_NAME[op].axes)
-    points = _shapes(op, axes, publications)
-    recipes = in_recipe_order((point.recipe for point in points), op)
-    of_points = [BY_NAME[op].regime(point.shape) for point in points]
-    regimes = sorted(set(of_points), key=regime_rank)
-    times: dict[str, list[float | None]] = {}
-    for device, spec in specs.items():
-        for by in ("datasheet", "wave") if spec.wave else ("datasheet",):
-            answers = predict_points(model_named(by), points, Sources(spec=spec))
-            by_point = {answer.point_id: answer.total_s for answer in answers}
-            times[f"{by}:{device}"] = [_micro(by_point.get(p.point_id), 4) for p in points]
-    return {
-        "title": title_of(op),
-        "axes": axes,
-        "recipes": recipes,
-        "regimes": regimes,
-        "rows": [
-            [*point.shape.values(), recipes.index(point.recipe), regimes.index(regime)]
-            for point, regime in zip(points, of_points, strict=True)
-        ],
-        "times": times,
-    }
+    modelled = {}
+    for op in _MODELLED:
+        axes = list(BY_NAME[op].axes)
+        points = _shapes(op, axes, publications)
+        recipes = in_recipe_order((point.recipe for point in points), op)
+        of_points = [BY_NAME[op].regime(point.shape) for point in points]
+        regimes = sorted(set(of_points), key=regime_rank)
+        times: dict[str, list[float | None]] = {}
+        for device, spec in specs.items():
+            for by in ("datasheet", "wave") if spec.wave else ("datasheet",):
+                answers = predict_points(model_named(by), points, Sources(spec=spec))
+                by_point = {answer.point_id: answer.total_s for answer in answers}
+                times[f"{by}:{device}"] = [_micro(by_point.get(p.point_id), 4) for p in points]
+        modelled[op] = {
+            "title": title_of(op),
+            "axes": axes,
+            "recipes": recipes,
+            "regimes": regimes,
+            "rows": [
+                [*point.shape.values(), recipes.index(point.recipe), regimes.index(regime)]
+                for point, regime in zip(points, of_points, strict=True)
+            ],
+            "times": times,
+        }
+    return modelled
 
 
 def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -> list[PlanPoint]:

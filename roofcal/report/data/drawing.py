@@ -137,8 +137,8 @@ def bandwidth_levels(
     copy = constants_of(calibration).get(COPY)
     rows, entries = [], []
     for name, value, dash in (
-        ("datasheet", spec and spec.dram_bytes_per_s, DASH),
-        ("calibrated copy", copy and copy.value, ()),
+        ("datasheet", spec.dram_bytes_per_s if spec else None, DASH),
+        ("calibrated copy", copy.value if copy else None, ()),
     ):
         if value is not None:
             rows.append((name, value, int(bool(dash)), MUTED))
