@@ -117,17 +117,20 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
         return "regression", f"regression: {broken}"
     left_out = ", ".join(comparison["left_out"])
     without = f", without {left_out}, which B does not plan" if left_out else ""
-    if comparison["points"]:
-        return "no regression", f"no regression {limit}{without}"
-    why = "no point has a time of two turns or more in both"
-    if same := comparison["same_measurements"]:
-        why = f"{same} points are the same measurements in both, and no other has times in both"
-    if len(comparison["disappeared"]) == comparison["a"]["points"]:
-        why = "no point in common"
-    for name in ("b", "a"):
+    if not comparison["points"]:
+        return "nothing compared", f"nothing can be compared: {_why_nothing(comparison)}{without}"
+    return "no regression", f"no regression {limit}{without}"
+
+
+def _why_nothing(comparison: Mapping[str, Any]) -> str:
+    for name in ("a", "b"):
         if not comparison[name]["points"]:
-            why = f"{name.upper()} has no samples"
-    return "nothing compared", f"nothing can be compared: {why}{without}"
+            return f"{name.upper()} has no samples"
+    if len(comparison["disappeared"]) == comparison["a"]["points"]:
+        return "no point in common"
+    if same := comparison["same_measurements"]:
+        return f"{same} points are the same measurements in both, and no other has times in both"
+    return "no point has a time of two turns or more in both"
 
 
 def _run_summary(run: ObservedRun) -> dict[str, Any]:

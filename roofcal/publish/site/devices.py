@@ -1,4 +1,7 @@
-"""Devices as the site shows them: measured ones, those with a datasheet only, claims on both."""
+"""Devices as the site shows them: measured ones, and those with a datasheet only.
+
+And published claims, judged on the newest environment of every measured device.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
