@@ -57,10 +57,10 @@ def publish(folder: Path, published: Path, claims: Sequence[Entry] = ()) -> Path
     for problem in claimed_twice(published):
         raise PublishError(problem)
     planned = run.planned_ops()
+    missing = [] if planned else ["the plan of any op"]
     unmeasured = [op for op in planned if not run.measurements_file(op).is_file()]
-    missing = [f"the measurement of {op}" for op in unmeasured]
+    missing += [f"the measurement of {op}" for op in unmeasured]
     missing += [] if run.calibration_file.is_file() else ["the calibration"]
-    missing = missing if planned else ["the plan of any op"]
     if missing:
         raise PublishError(
             f"{folder}: {', '.join(missing)} is missing; finish the study first (`make study`)"

@@ -13,7 +13,7 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME, FOLDERS
-from roofcal.points.columns import COLUMNS, IDENTITY, RARE
+from roofcal.points.columns import COLUMNS, IDENTITY, RARE, Column
 from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.tidy import shape_texts, standard_rows
@@ -81,14 +81,17 @@ _HOVERED: Final = sorted(
     (column for column in (*IDENTITY, *COLUMNS, *RARE) if column.hover),
     key=lambda column: column.kind == "text",
 )
-_TAIL_TIPS: Final = tuple(
-    Tip(column.name, column.hover, "count" if column.kind == "count" else "text")
-    if column.kind != "number"
-    else Tip(column.name, column.hover, "percent")
-    if column.unit in ("fraction", "relative")
-    else Tip(column.name, column.hover, "si", column.unit)
-    for column in _HOVERED
-)
+
+
+def _tip(column: Column) -> Tip:
+    if column.kind != "number":
+        return Tip(column.name, column.hover, "count" if column.kind == "count" else "text")
+    if column.unit in ("fraction", "relative"):
+        return Tip(column.name, column.hover, "percent")
+    return Tip(column.name, column.hover, "si", column.unit)
+
+
+_TAIL_TIPS: Final = tuple(map(_tip, _HOVERED))
 _KERNEL_LETTERS: Final = 90
 
 
