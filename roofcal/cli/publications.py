@@ -41,7 +41,8 @@ def publish(*, run: Path | None = None, again: tuple[Path, ...] = ()) -> None:
             assert run  # one of both is given
             folders = [checked_folder(run)]
         for folder in folders:
-            check_terms(folder, limits, paths.PUBLISHED)
+            check_terms(folder, limits)
+        check_checkout(paths.PUBLISHED)  # nor did it change meanwhile
         for folder in folders:
             print(freeze(folder, paths.PUBLISHED, claims))
     _write_site(paths.PUBLISHED)

@@ -17,17 +17,18 @@ from roofcal.compare.observations import CompareError, ObservedRun, in_both, obs
 from roofcal.compare.point_changes import compare_points, same_measurements
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import CODE, Calibration, Ceiling, PlanPoint
+from roofcal.core.records import CODE, Calibration, PlanPoint
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import error_of_difference, time_ratio
 from roofcal.core.visits.intervals import HOLDS
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import family_of_constant
+from roofcal.points.columns import PROTOCOL
 
-VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 # What a comparison ends in, with the exit code of the command.
 OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
 _LINEAR: Final = ["recipe", "pass", "casts", "n", "k"]  # columns that name a linear
+_PARTS: Final = {"": "value", "_low": "ci95_low", "_high": "ci95_high"}  # of a constant
 _ENDS: Final = ("breakeven_m", "breakeven_m_low", "breakeven_m_high")  # of a break-even map
 
 Rows = list[dict[str, Any]]
@@ -57,14 +58,22 @@ def compare(
     run_a, run_b = observe(a), observe(b)
     pairs = in_both(run_a, run_b)
     points, shifts = compare_points(pairs, threshold)
+    # slower points first, the slowest on top; then faster ones, then the others as planned
+    moved = {"SLOWER": 0, "FASTER": 1}
+    ordered = sorted(
+        points,
+        key=lambda row: (
+            moved.get(row["verdict"], 2),
+            -abs(row["change"]) if row["verdict"] in moved else 0.0,
+        ),
+    )
     rows = [
         point_label(row["point"])
         | {name: value for name, value in row.items() if name != "point"}
         | {"point_id": row["point"].point_id}
-        for row in sorted(points, key=_slowest_first)
+        for row in ordered
     ]
     slower = [row for row in points if row["verdict"] == "SLOWER" and row["cause"] != "clock"]
-    statuses = changed_statuses(pairs)
     fields_b = asdict(run_b.environment)
     comparison = {
         "a": _run_summary(run_a),
@@ -85,13 +94,7 @@ def compare(
         "regressed_groups": [
             shift["group"] for shift in shifts if shift["low"] > limit and shift["cause"] != "clock"
         ],
-        "statuses": statuses,
-        "lost": dict(Counter(row["status_b"] for row in statuses if row["status_a"] == "ok")),
-        "left_out": left_out_ops(run_a, run_b),
-        "kernels": renamed_kernels(pairs),
-        "winners": changed_winners(pairs, threshold),
-        "appeared": only_in(run_b, run_a),
-        "disappeared": only_in(run_a, run_b),
+        **unlike_points(run_a, run_b, pairs, threshold),
         "constants": moved_constants(a, b, threshold),
         "breakeven": moved_breakevens(a, b),
     }
@@ -145,24 +148,17 @@ def _run_summary(run: ObservedRun) -> dict[str, Any]:
 
 def _verdict_counts(points: Rows, field: str) -> dict[str, int]:
     count = Counter(row[field] for row in points)
-    return {name: count[name] for name in VERDICTS}
-
-
-def _slowest_first(row: Mapping[str, Any]) -> tuple[int, float]:
-    """Slower points first, the slowest on top; then faster ones, then the others as planned."""
-    rank = {"SLOWER": 0, "FASTER": 1}.get(row["verdict"], 2)
-    return rank, -abs(row["change"]) if rank < 2 else 0.0
+    return {name: count[name] for name in ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")}
 
 
 def point_label(point: PlanPoint) -> dict[str, Any]:
     """What identifies a point to a reader: op, provider, recipe, sizes, protocol, repeat."""
-    protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
     return {
         "op": point.op,
         "provider": point.provider,
         "recipe": point.recipe,
         "shape": dict(point.shape),
-        "protocol": " ".join(protocol),
+        "protocol": " ".join(getattr(point.protocol, name) for name in PROTOCOL),
         "repeat": point.repeat,
     }
 
@@ -175,34 +171,38 @@ def _labelled(table: pd.DataFrame, point: str, *names: str) -> Rows:
     ]
 
 
-def only_in(run: ObservedRun, other: ObservedRun) -> Rows:
-    """Points that were measured, with whatever result, in one run and not in the other."""
-    measured = run.measured
-    return _labelled(measured[~measured.index.isin(other.points.index)], "point", "status")
+def unlike_points(
+    a: ObservedRun, b: ObservedRun, pairs: pd.DataFrame, threshold: float
+) -> dict[str, Any]:
+    """Points that differ in something else than their time.
 
-
-def left_out_ops(a: ObservedRun, b: ObservedRun) -> dict[str, int]:
-    """Ops that B does not plan -> how many points of each are ok in A; {} if B has no samples."""
+    statuses  ok in only one of the runs; those ok in A come first
+    lost      status in B -> how many points were ok in A
+    left_out  op that B does not plan -> how many of its points are ok in A; {} if B has no samples
+    kernels   launched under other names; points of which one run noted no name are left out
+    winners   see changed_winners
+    appeared, disappeared  measured, with whatever result, in B or in A alone
+    """
+    changed = pairs[pairs["status_a"] != pairs["status_b"]]
+    statuses = _labelled(changed, "point_a", "status_a", "status_b")
     planned = {point.op for point in b.points["point"]}
     ok_ops = (point.op for point in a.points["point"][a.points["status"] == "ok"])
-    return dict(Counter(op for op in ok_ops if planned and op not in planned))
-
-
-def changed_statuses(pairs: pd.DataFrame) -> Rows:
-    """Points that are ok in only one of the runs; those ok in A come first."""
-    changed = pairs[pairs["status_a"] != pairs["status_b"]]
-    rows = _labelled(changed, "point_a", "status_a", "status_b")
-    return sorted(rows, key=lambda row: str(row["status_a"]) != "ok")
-
-
-def renamed_kernels(pairs: pd.DataFrame) -> Rows:
-    """Points whose kernels have other names. Points of which one run noted no name are left out."""
-    rows = _labelled(pairs, "point_a", "kernels_a", "kernels_b")
-    return [
+    kernels = [
         row | {name: list(row[name]) for name in ("kernels_a", "kernels_b")}
-        for row in rows
+        for row in _labelled(pairs, "point_a", "kernels_a", "kernels_b")
         if row["kernels_a"] and row["kernels_b"] and row["kernels_a"] != row["kernels_b"]
     ]
+    appeared = b.measured[~b.measured.index.isin(a.points.index)]
+    disappeared = a.measured[~a.measured.index.isin(b.points.index)]
+    return {
+        "statuses": sorted(statuses, key=lambda row: str(row["status_a"]) != "ok"),
+        "lost": dict(Counter(row["status_b"] for row in statuses if row["status_a"] == "ok")),
+        "left_out": dict(Counter(op for op in ok_ops if planned and op not in planned)),
+        "kernels": kernels,
+        "winners": changed_winners(pairs, threshold),
+        "appeared": _labelled(appeared, "point", "status"),
+        "disappeared": _labelled(disappeared, "point", "status"),
+    }
 
 
 def changed_winners(pairs: pd.DataFrame, threshold: float) -> Rows:
@@ -262,13 +262,28 @@ def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None
     files = [run.calibration_file for run in (a, b)]
     if not all(file.is_file() for file in files):
         return None
-    of_a, of_b = (read_single_record(file, Calibration).constants for file in files)
+    both = [read_single_record(file, Calibration).constants for file in files]
     rows = []
-    for name in sorted({*of_a, *of_b}):
-        row, moved = _constant_row(name, of_a.get(name), of_b.get(name))
-        is_small = row["change"] is not None and abs(row["change"]) < threshold
-        if moved and not is_small:
-            rows.append(row | {"moved": True})
+    for name in sorted({*both[0], *both[1]}):
+        ends = dict(zip("ab", (constants.get(name) for constants in both), strict=True))
+        row: dict[str, Any] = {"constant": name, "unit": next(c.unit for c in ends.values() if c)}
+        row |= {f"choice_{end}": c and family_of_constant(name, c) for end, c in ends.items()}
+        for end, constant in ends.items():
+            row |= {f"{end}{part}": constant and getattr(constant, f) for part, f in _PARTS.items()}
+        change, moved = None, True
+        if None not in ends.values():
+            if row["unit"] == CODE:  # names have no distance
+                moved = row["a"] != row["b"]
+            else:
+                change = row["b"] / row["a"] - 1 if row["a"] else None
+                below, above = error_of_difference(
+                    *([row[f"{end}{part}"] for part in _PARTS] for end in "ba")
+                )
+                difference = row["b"] - row["a"]
+                is_small = change is not None and abs(change) < threshold
+                moved = (difference > below or -difference > above) and not is_small
+        if moved:
+            rows.append(row | {"change": change, "moved": True})
     return sorted(
         rows,
         key=lambda row: (
@@ -277,27 +292,6 @@ def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None
             -abs(row["change"] or 0.0),
         ),
     )
-
-
-def _constant_row(name: str, a: Ceiling | None, b: Ceiling | None) -> tuple[dict[str, Any], bool]:
-    """The row of a constant, and whether it moved."""
-    row: dict[str, Any] = {"constant": name, "unit": next(c.unit for c in (a, b) if c)}
-    ends = (("a", a), ("b", b))
-    row |= {f"choice_{end}": c and family_of_constant(name, c) for end, c in ends}
-    for end, constant in ends:
-        row |= {
-            end: constant.value if constant else None,
-            f"{end}_low": constant.ci95_low if constant else None,
-            f"{end}_high": constant.ci95_high if constant else None,
-        }
-    if a is None or b is None:
-        return row | {"change": None}, True
-    if row["unit"] == CODE:  # names have no distance
-        return row | {"change": None}, a.value != b.value
-    change = b.value / a.value - 1 if a.value else None
-    difference = b.value - a.value
-    below, above = error_of_difference(*((c.value, c.ci95_low, c.ci95_high) for c in (b, a)))
-    return row | {"change": change}, bool(difference > below or -difference > above)
 
 
 def moved_breakevens(a: RunFolder, b: RunFolder) -> Rows | None:

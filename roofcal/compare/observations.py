@@ -163,13 +163,13 @@ def _turns(point: SeenPoint) -> list[list[float]]:
     if not point.visit_times:
         return []
     cut = _TRIMMED_OF_CPU if point.point.device.startswith("cpu-") else _TRIMMED
-    return [[_trimmed_log(turn, cut) for turn in v] for v in point.settled_turns_s if v]
 
+    def trimmed_log(samples: Sequence[float]) -> float:
+        left_out = int(len(samples) * cut)
+        kept: Array = np.log(sorted(samples)[left_out : len(samples) - left_out])
+        return float(np.add.reduce(kept) / len(kept))  # mean() takes 5 us more, for 20,000 turns
 
-def _trimmed_log(samples: Sequence[float], cut: float) -> float:
-    left_out = int(len(samples) * cut)
-    kept: Array = np.log(sorted(samples)[left_out : len(samples) - left_out])
-    return float(np.add.reduce(kept) / len(kept))  # mean() takes 5 us more, for 20,000 turns
+    return [[trimmed_log(turn) for turn in visit] for visit in point.settled_turns_s if visit]
 
 
 def _units(visits: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], float, int]:

@@ -60,7 +60,11 @@ def moderated_in_groups(
     logs = centred_logs(own.variance, own.degrees) - np.log(expected)
     chance = polygamma(1, own.degrees / 2) + polygamma(1, certain / 2)
     extra = np.array([np.var(logs[i], ddof=1) - chance[i].mean() for i in groups])
-    errors = _errors_of_extra(extra, chance, own.degrees, groups)
+    # The variance of that, by moments: the fourth central moment of the logarithm of a chi-square
+    # variable is psi''' + 3 psi'^2.
+    totals = np.array([chance[i].mean() for i in groups]) + max(float(extra.mean()), 0.0)
+    fourth = np.array([polygamma(3, own.degrees[i] / 2).mean() for i in groups])
+    errors = np.asarray((fourth + 2 * totals**2) / [i.sum() for i in groups])
     for inside, extra_of_group in zip(groups, shrunk_to_mean(extra, errors), strict=True):
         prior = prior_degrees(float(extra_of_group))
         value = prior_variance(logs[inside], prior) * expected[inside]
@@ -71,19 +75,6 @@ def moderated_in_groups(
         squares = known * value + own.degrees[inside] * own.variance[inside]
         variance[inside] = squares / degrees[inside]
     return Scatter(variance, degrees)
-
-
-def _errors_of_extra(
-    extra: Array, chance: Array, degrees: Array, groups: Sequence[NDArray[np.bool_]]
-) -> Array:
-    """The variance of each group's variance of log(variance), by its moments.
-
-    The fourth central moment of the logarithm of a chi-square variable is psi''' + 3 psi'^2.
-    """
-    mean = max(float(extra.mean()), 0.0)
-    totals = np.array([chance[inside].mean() + mean for inside in groups])
-    fourth = np.array([polygamma(3, degrees[inside] / 2).mean() for inside in groups])
-    return np.asarray((fourth + 2 * totals**2) / [inside.sum() for inside in groups])
 
 
 def _expected_of_visits(
@@ -100,16 +91,13 @@ def _expected_of_visits(
     prior = prior_degrees(float(np.var(logs, ddof=1) - chance))
     known = prior + turn_degrees
     of_turns = (prior * prior_variance(logs, prior) + turn_degrees * turns) / known
-    expected = of_turns + _between_visits(centred_logs(variances, degrees), of_turns) + RESOLUTION
-    return expected, np.minimum(known * (expected / of_turns) ** 2, _MOST_DEGREES)
-
-
-def _between_visits(logs: Array, of_turns: Array) -> float:
-    """The variance between visits that, added to that of turns, explains the mean of `logs`.
-
-    Zero where turns alone explain it. Logarithms keep the influence of a visit in another state
-    small, whose variance is a hundred times larger.
-    """
-    return least_variance(
-        lambda added: float(np.mean(logs - np.log(of_turns + added + RESOLUTION))) > 0, rounds=50
+    # The variance between visits that, added to that of turns, explains the mean logarithm; 0 where
+    # turns alone explain it. Logarithms keep the influence of a visit in another state small, whose
+    # variance is a hundred times larger.
+    of_visits = centred_logs(variances, degrees)
+    between = least_variance(
+        lambda added: float(np.mean(of_visits - np.log(of_turns + added + RESOLUTION))) > 0,
+        rounds=50,
     )
+    expected = of_turns + between + RESOLUTION
+    return expected, np.minimum(known * (expected / of_turns) ** 2, _MOST_DEGREES)

@@ -9,15 +9,14 @@ from roofcal.core.names import did_you_mean
 from roofcal.core.units import GB, GIB, TERA
 from roofcal.export import tables
 from roofcal.export.subject import (
-    COPY,
     LAUNCH,
-    READ,
     ExportError,
     Subject,
     Writer,
     comment_lines,
     python_literal,
 )
+from roofcal.points.roofs import COPY, READ
 
 # --- torchao's roofline of float8 -----------------------------------------------------------------
 

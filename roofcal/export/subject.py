@@ -12,8 +12,6 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling, Environment
 from roofcal.ops.gemm.model import CEILING, calibrated_recipes, default_provider
 
-COPY: Final = "dram_copy_bytes_per_s"
-READ: Final = "dram_read_bytes_per_s"
 LAUNCH: Final = "launch_graph_s"
 _TABLES: Final = "csv, json, yaml, markdown or latex"
 

@@ -132,11 +132,6 @@ def _readable_frame(subject: Subject) -> pd.DataFrame:
     return pd.DataFrame([readable_row(row) for row in constant_rows(subject)], dtype=object)
 
 
-def _markdown_cell(text: str) -> str:
-    """A cell that is text alone: what a stranger wrote makes no column, link or HTML."""
-    return re.sub(r"([|\[\]`])", r"\\\1", escape(" ".join(text.split()), quote=False))
-
-
 def write_markdown(subject: Subject) -> str:
     """A sentence on where it comes from, and the table."""
     calibration = subject.calibration
@@ -145,7 +140,9 @@ def write_markdown(subject: Subject) -> str:
         f" ({calibration.probe_points} probe points, seed {calibration.seed}):"
         f" `{subject.command('markdown')}`"
     )
-    frame = _readable_frame(subject).map(_markdown_cell)
+    # Cells are text alone: what a stranger wrote makes no column, link or HTML.
+    frame = _readable_frame(subject).map(lambda text: escape(" ".join(text.split()), quote=False))
+    frame = frame.replace(r"([|\[\]`])", r"\\\1", regex=True)
     frame["constant"] = "`" + frame["constant"] + "`"
     table = frame.to_markdown(
         index=False,

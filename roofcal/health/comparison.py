@@ -20,11 +20,11 @@ from scipy.special import stdtrit  # not scipy.stats.t, whose import costs half 
 
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder, RunsError, find_publication, run_folders
-from roofcal.core.records import Environment, PlanPoint
+from roofcal.core.records import Environment
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import FALSE_ALARMS, Array, scatter
 from roofcal.ops import BY_NAME
-from roofcal.points.columns import INTERVAL, POINT, Column, declared
+from roofcal.points.columns import INTERVAL, POINT, PROTOCOL, Column, declared
 from roofcal.points.reader import NOT_REACHED, SeenPoint, read_points, with_intervals
 
 FEWEST: Final = 3  # cards that have a point: two that differ do not say which is slow
@@ -134,17 +134,14 @@ def read_card(folder: Path) -> pd.DataFrame:
         intervals = table[INTERVAL]
         times = [math.nan if i is None else i.median for i in intervals]
         widths = [math.nan if i is None else i.half_width_fraction for i in intervals]
-        names = [_name(point) for point in table[POINT]]
+        names = []  # by which a person tells a point of the panel from the others
+        for point in table[POINT]:
+            shape = ",".join(f"{axis}={size}" for axis, size in point.shape.items())
+            protocol = [getattr(point.protocol, name) for name in PROTOCOL]
+            who = (point.op, point.provider, point.recipe, shape, str(point.world_size))
+            names.append(" ".join((*who, *protocol)))
         parts.append(table.assign(op=op, point=names, seconds=times, half_width=widths)[COLUMNS])
     return pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
-
-
-def _name(point: PlanPoint) -> str:
-    """The name by which a person tells a point of the panel from the others."""
-    shape = ",".join(f"{axis}={size}" for axis, size in point.shape.items())
-    names = (point.op, point.provider, point.recipe, shape, str(point.world_size))
-    protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
-    return " ".join((*names, *protocol))
 
 
 def read_fleet(root: Path) -> Cards:
@@ -373,14 +370,3 @@ def judge_card(
             "fleet; measure them again with one config/health.yaml"
         )
     return own, ""
-
-
-def slowdown_of_jobs(verdicts: Sequence[CardVerdict], op: str, size: int) -> float:
-    """By how much a synchronous job on `size` random cards is slower than its median card.
-
-    A job waits for its slowest card: the mean of the largest deviation over all choices of cards.
-    """
-    values = sorted(d.deviation for v in verdicts for d in v.deviations if d.op == op)
-    ways = math.comb(len(values), size)
-    chosen = ((math.comb(place, size - 1), value) for place, value in enumerate(values))
-    return sum(count * math.expm1(value) for count, value in chosen) / ways

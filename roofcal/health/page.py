@@ -10,14 +10,7 @@ from roofcal.ask.answers import Answer
 from roofcal.core.files import write_bytes
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import spread_between_cards
-from roofcal.health.comparison import (
-    FEWEST,
-    Cards,
-    CardVerdict,
-    Deviation,
-    slowdown_of_jobs,
-    timed_points,
-)
+from roofcal.health.comparison import FEWEST, Cards, CardVerdict, Deviation, timed_points
 from roofcal.report.kit.numbers import percent
 from roofcal.report.kit.templates import render
 
@@ -27,14 +20,30 @@ _STATE: Final = (("clock_hz", "MHz", 1e-6), ("power_w", "W", 1.0), ("temperature
 Verdicts = Sequence[CardVerdict]
 
 
-def ops_of(verdicts: Verdicts) -> list[str]:
-    """The ops that any card was compared on, in the order of the panel."""
-    return list(dict.fromkeys(one.op for verdict in verdicts for one in verdict.deviations))
+def _by_op(verdicts: Verdicts) -> dict[str, list[float]]:
+    """Op -> the deviation of each card that was compared on it, in the order of the panel."""
+    values: dict[str, list[float]] = {}
+    for one in (one for verdict in verdicts for one in verdict.deviations):
+        values.setdefault(one.op, []).append(one.deviation)
+    return values
 
 
-def deviations_on(verdicts: Verdicts, op: str) -> list[float]:
-    """The deviation of each card that was compared on an op."""
-    return [one.deviation for verdict in verdicts for one in verdict.deviations if one.op == op]
+def slowdown_of_jobs(deviations: Sequence[float], size: int) -> float:
+    """By how much a synchronous job on `size` random cards is slower than its median card.
+
+    A job waits for its slowest card: the mean of the largest deviation over all choices of cards.
+    """
+    ways = math.comb(len(deviations), size)
+    chosen = ((math.comb(place, size - 1), value) for place, value in enumerate(sorted(deviations)))
+    return sum(count * math.expm1(value) for count, value in chosen) / ways
+
+
+def _losses_of_jobs(verdicts: Verdicts) -> Iterator[tuple[str, dict[int, float]]]:
+    """(op, cards of a job -> what it loses) for jobs of 2, 4, 8 ... and of all cards."""
+    for op, values in _by_op(verdicts).items():
+        powers = (2**power for power in range(1, 20))
+        sizes = [*(size for size in powers if size < len(values)), len(values)]
+        yield op, {size: slowdown_of_jobs(values, size) for size in sizes}
 
 
 def counted_cards(verdicts: Verdicts) -> str:
@@ -70,18 +79,23 @@ class JudgedCards(Answer):
     def parts(self) -> Iterator[list[str]]:
         """The table, points and ops without a verdict, the spread of cards, and what jobs lose."""
         yield list(_table(self.verdicts))
-        yield [
-            f"{verdict.card} fails {failure['point']}: {failure['status']}"
-            f"{f' ({reason})' if (reason := failure['reason']) else ''}"
-            for verdict in self.verdicts
-            for failure in verdict.failures
-        ]
-        yield [
-            f"{verdict.card}: {op} is not compared: {why}"
-            for verdict in self.verdicts
-            for op, why in verdict.uncompared.items()
-        ]
-        yield list(_spreads_and_costs(self.verdicts))
+        for verdict in self.verdicts:
+            for failure in verdict.failures:
+                reason = f" ({failure['reason']})" if failure["reason"] else ""
+                yield [f"{verdict.card} fails {failure['point']}: {failure['status']}{reason}"]
+        for verdict in self.verdicts:
+            for op, why in verdict.uncompared.items():
+                yield [f"{verdict.card}: {op} is not compared: {why}"]
+        for op, values in _by_op(self.verdicts).items():
+            if len(values) >= FEWEST:
+                ends = spread_between_cards(op, values)[2:]
+                value, low, high = (f"{100 * end:.1f}%" for end in ends)
+                yield [f"spread between {len(values)} cards, {op}: {value} ({low} to {high})"]
+        if len(self.verdicts) >= FEWEST:
+            yield [counted_cards(self.verdicts)]
+            for op, losses in _losses_of_jobs(self.verdicts):
+                costs = ", ".join(f"{100 * loss:.1f}% on {size}" for size, loss in losses.items())
+                yield [f"a job that waits for its slowest card loses, {op}: {costs}"]
 
 
 def _table(verdicts: Verdicts) -> Iterator[str]:
@@ -89,7 +103,7 @@ def _table(verdicts: Verdicts) -> Iterator[str]:
 
     `-` where a card has no such point.
     """
-    ops = ops_of(verdicts)
+    ops = list(_by_op(verdicts))
     width = max(len("  its limit"), *(len(verdict.card) for verdict in verdicts))
     yield f"{'card':{width}}  " + "".join(f"{op:>14}" for op in ops) + "  slower by"
     for verdict in verdicts:
@@ -105,28 +119,6 @@ def _table(verdicts: Verdicts) -> Iterator[str]:
             yield f"{'  its limit':{width}}  {limits}"
 
 
-def _spreads_and_costs(verdicts: Verdicts) -> Iterator[str]:
-    """Standard deviation between cards, slow ones among them, and what jobs lose by op."""
-    for op in ops_of(verdicts):
-        values = deviations_on(verdicts, op)
-        if len(values) >= FEWEST:
-            spread = spread_between_cards(op, values)
-            value, low, high = (
-                f"{100 * part:.1f}%" for part in (spread.spread, spread.low, spread.high)
-            )
-            yield f"spread between {len(values)} cards, {op}: {value} ({low} to {high})"
-    if len(verdicts) < FEWEST:
-        return
-    yield counted_cards(verdicts)
-    for op in ops_of(verdicts):
-        cards = len(deviations_on(verdicts, op))
-        sizes = [2**power for power in range(1, 20) if 2**power <= cards]
-        costs = ", ".join(
-            f"{100 * slowdown_of_jobs(verdicts, op, size):.1f}% on {size}" for size in sizes
-        )
-        yield f"a job that waits for its slowest card loses, {op}: {costs}"
-
-
 def write_page(out: Path, folder: Path, cards: Cards, verdicts: Verdicts) -> None:
     """Write the page; equal records give equal bytes.
 
@@ -137,19 +129,35 @@ def write_page(out: Path, folder: Path, cards: Cards, verdicts: Verdicts) -> Non
     for verdict in verdicts:
         if verdict.cause is not None:
             causes.setdefault(verdict.cause, []).append(verdict.card)
+    names = [verdict.card for verdict in verdicts]
+    sensors = [sensor for sensor, *_ in _STATE]
+    states = timed_points(cards).groupby("card")[sensors].median().reindex(names)
+    rows = []
+    for verdict, state in zip(verdicts, states.itertuples(index=False), strict=True):
+        by_op = {one.op: _cell(one) for one in verdict.deviations}
+        node, slot, card = _place(verdict.card)
+        readings = [
+            "" if math.isnan(value) else f"{value * factor:,.0f}"
+            for value, (_, _, factor) in zip(state, _STATE, strict=True)
+        ]
+        row = {"node": node, "slot": slot, "card": card, "cause": verdict.word, "state": readings}
+        rows.append(row | {"cells": [by_op.get(op) for op in _by_op(verdicts)]})
     page = render(
         "fleet.html.j2",
         device=folder.parent.name,
         environment=folder.name,
         summary=summary_sentence(verdicts),
         causes=causes,
-        ops=ops_of(verdicts),
+        ops=list(_by_op(verdicts)),
         state_units=[f"{name.partition('_')[0]}, {unit}" for name, unit, _ in _STATE],
-        rows=list(_rows(cards, verdicts)),
+        rows=rows,
         failures=[(v.card, failure) for v in verdicts for failure in v.failures],
         uncompared=[(v.card, op, why) for v in verdicts for op, why in v.uncompared.items()],
         heat_map=heat_map(verdicts),
-        costs=list(_costs(verdicts)),
+        costs=[
+            (op, [(size, percent(loss)) for size, loss in losses.items()])
+            for op, losses in _losses_of_jobs(verdicts)
+        ],
     )
     write_bytes(out, (page + "\n").encode())
 
@@ -174,29 +182,6 @@ def _place(card: str) -> tuple[str, str, str]:
     node, _, name = card.partition("/")
     slot, _, uuid = name.partition("_")
     return node, slot, uuid
-
-
-def _rows(cards: Cards, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
-    """A row per card in the order of the verdicts."""
-    states = timed_points(cards).groupby("card")[[name for name, *_ in _STATE]].median()
-    for verdict in verdicts:
-        by_op = {one.op: one for one in verdict.deviations}
-        node, slot, card = _place(verdict.card)
-        has_state = verdict.card in states.index
-        state: list[float] = (
-            states.loc[[verdict.card]].iloc[0].tolist() if has_state else [math.nan] * len(_STATE)
-        )
-        yield {
-            "node": node,
-            "slot": slot,
-            "card": card,
-            "cells": [_cell(by_op[op]) if op in by_op else None for op in ops_of(verdicts)],
-            "state": [
-                "" if math.isnan(value) else f"{value * factor:,.0f}"
-                for value, (_, _, factor) in zip(state, _STATE, strict=True)
-            ],
-            "cause": verdict.word,
-        }
 
 
 def _cell(one: Deviation) -> dict[str, Any]:
@@ -224,11 +209,3 @@ def heat_map(verdicts: Verdicts) -> dict[str, Any]:
     nodes = sorted({node for node, _ in cells})
     rows = [(node, [cells.get((node, slot)) for slot in slots]) for node in nodes]
     return {"slots": slots, "rows": rows}
-
-
-def _costs(verdicts: Verdicts) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """(op, (cards of a job, what it loses)) for jobs of 2, 4, 8 ... and of all cards."""
-    for op in ops_of(verdicts):
-        count = len(deviations_on(verdicts, op))
-        sizes = sorted({*(2**power for power in range(1, 20) if 2**power < count), count})
-        yield op, [(size, percent(slowdown_of_jobs(verdicts, op, size))) for size in sizes]

@@ -58,10 +58,10 @@ def measure_card(
     uuids: the card, and those that share the points of several with it; without them, the first
         free card.
 
-    The folder is <root>/<device>/<environment_id>/<node>/<card>; an earlier measurement of the card
-    is replaced. Ops that are left after LONGEST_S are not measured, and standard error says so.
-    Raises HealthError for a panel that cannot be planned, MeasureError where nothing can be
-    measured.
+    The folder is <root>/<device>/<environment_id>/<node>/<slot>_<uuid>, or <node>/cpu; an earlier
+    measurement of the card is replaced. Ops that are left after LONGEST_S are not measured, and
+    standard error says so. Raises HealthError for a panel that cannot be planned, MeasureError
+    where nothing can be measured.
     """
     of_node = root / environment.device / environment.environment_id / node_name()
     of_node.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,11 @@ def measure_card(
                 f"{', '.join(sorted(cards)) or 'no card'}: the panel was measured on several "
                 "cards, because they are shared; set CUDA_VISIBLE_DEVICES to one"
             )
-        target = of_node / _card_name(cards.pop())
+        uuid = cards.pop()
+        address = {gpu.uuid: gpu.pci_address for gpu in visible_gpus()}.get(uuid)
+        # by the slot, as 1b-00.0_GPU-..., so that cards of a node have an order
+        slot = address.removeprefix("0000:").replace(":", "-") + "_" if address else ""
+        target = of_node / f"{slot}{uuid}"
         shutil.rmtree(target, ignore_errors=True)
         run.folder.replace(target)
     return target
@@ -156,12 +160,3 @@ def node_name() -> str:
             "folder: letters, digits and . _ + - alone"
         )
     return node
-
-
-def _card_name(uuid: str) -> str:
-    """<slot>_<uuid>, as 1b-00.0_GPU-..., so that cards of a node have an order; cpu for a CPU."""
-    addresses = {gpu.uuid: gpu.pci_address for gpu in visible_gpus()}
-    address = addresses.get(uuid)
-    if address is None:
-        return uuid
-    return f"{address.removeprefix('0000:').replace(':', '-')}_{uuid}"

@@ -102,11 +102,6 @@ def _burst(p: "SeenPoint") -> float | None:
     return median(row.latency_samples_s[: min(second_turn, row.warmup_samples)])
 
 
-def _rank_spread(p: "SeenPoint") -> float | None:
-    medians = p.row.rank_medians_s
-    return max(medians) / min(medians) - 1 if medians else None
-
-
 def _of_model(model: str, field: str) -> OfPoint:
     """A field of a model's prediction.
 
@@ -260,7 +255,12 @@ RARE: Final = (
         label="memory",
         note="peak device memory of one call, beyond its inputs",
     ),
-    Column(RANK_SPREAD, "number", _rank_spread, where=RANK_SPREAD),
+    Column(
+        RANK_SPREAD,
+        "number",
+        lambda p: max(of_ranks) / min(of_ranks) - 1 if (of_ranks := p.row.rank_medians_s) else None,
+        where=RANK_SPREAD,
+    ),
     Column("board_w", "number", lambda p: p.power and p.power.watts, where="board_w"),
     Column("board_low_w", "number", lambda p: p.power and p.power.low, where="board_w"),
     Column("board_high_w", "number", lambda p: p.power and p.power.high, where="board_w"),

@@ -73,15 +73,21 @@ def integrated_power(
     row: Measurement, method: Method, power_limit_w: float | None
 ) -> BoardPower | None:
     """The mean over time of the readings that are the point's own, by trapezoids; None without."""
-    busy_s = _busy_seconds(row)
+    busy_s, settled = _busy_seconds(row), row.settled_readings
     positions = [
         position
-        for position in row.settled_readings
+        for position in settled
         if method in ("alone", "energy") and busy_s[position] >= AVERAGED_S
     ]
     basis: Basis = "alone"
-    if not positions and _is_at_limit(row, power_limit_w):
-        positions, basis = list(row.settled_readings), "power limit"
+    if not positions and power_limit_w:
+        # every settled reading names the power cap, at a power near the limit
+        is_at_limit = all(
+            "power_cap" in row.telemetry.throttle_reasons[position]
+            and row.telemetry.power_w[position] >= _AT_LIMIT * power_limit_w
+            for position in settled
+        )
+        positions, basis = list(settled) if is_at_limit else [], "power limit"
     if not positions:
         return None
     watts = [row.telemetry.power_w[position] for position in positions]
@@ -93,17 +99,6 @@ def integrated_power(
     span = sum(seconds for seconds, _ in steps)
     mean = sum(seconds * power for seconds, power in steps) / span if steps else fmean(watts)
     return BoardPower(watts=mean, low=min(watts), high=max(watts), basis=basis)
-
-
-def _is_at_limit(row: Measurement, power_limit_w: float | None) -> bool:
-    """Whether every settled reading names the power cap, at a power near the limit."""
-    if not power_limit_w or not row.settled_readings:
-        return False
-    return all(
-        "power_cap" in row.telemetry.throttle_reasons[position]
-        and row.telemetry.power_w[position] >= _AT_LIMIT * power_limit_w
-        for position in row.settled_readings
-    )
 
 
 def _busy_seconds(row: Measurement) -> list[float]:

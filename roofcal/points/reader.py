@@ -39,6 +39,13 @@ from roofcal.points.roofs import CalibratedRoof
 
 NOT_REACHED: Final = "not_reached"  # the status of a point that is planned and has no row
 RECORDED: Final = "recorded"  # the place of a row among those of its file; -1 without one
+_UNMEASURED: Final = Measurement(
+    point_id="",
+    environment_id="",
+    session_id="",
+    status=NOT_REACHED,  # type: ignore[arg-type]  # of tables alone, no record has it
+    reason="planned, and not measured yet: the session ended before",
+)
 _ALWAYS: Final = (
     Column(POINT, "object", lambda p: p.point),
     Column(VISIT_TIMES, "object", lambda p: p.visit_times),
@@ -130,8 +137,7 @@ def read_points(
     columns: Sequence[Column] = (),
     known: Known | None = None,
     *,
-    by_visit: bool = False,
-    is_unfinished: bool = False,
+    for_tables: bool = False,
 ) -> Points:
     """The table of one op of a run, with one row per planned point, in the order of the plan.
 
@@ -144,15 +150,15 @@ def read_points(
         columns: what to read of each point, beside POINT, VISIT_TIMES, SENTINEL_MEDIANS and
             RECORDED.
         known: what columns may ask beside the records of measurements.
-        by_visit: a sentinel with several visits has a row for each of them.
-        is_unfinished: of an op without measurements, read what an interrupted session left.
+        for_tables: a sentinel with several visits has a row for each of them, and an op without
+            measurements has what an interrupted session left.
 
     Raises:
         RecordsError: a file is bad.
     """
     points = read_plan(run, op, point_problem) if run.plan_file(op).is_file() else []
-    records = _measured_records(run, op, is_unfinished=is_unfinished)
-    return points_of_records(op, points, records, columns, known, by_visit=by_visit)
+    records = _measured_records(run, op, is_unfinished=for_tables)
+    return points_of_records(op, points, records, columns, known, by_visit=for_tables)
 
 
 def points_of_records(
@@ -185,7 +191,8 @@ def points_of_records(
                 rows[record.point_id] = [_values(of_visit, read_columns) for of_visit in seen]
     for point_id, point in planned.items():
         if point_id not in rows:
-            rows[point_id] = [_values(common(point=point, row=_unmeasured(point_id)), read_columns)]
+            seen_point = common(point=point, row=replace(_UNMEASURED, point_id=point_id))
+            rows[point_id] = [_values(seen_point, read_columns)]
     every = [row for point_id in planned for row in rows[point_id]]
     columns_of_values = zip(*every, strict=True) if every else [()] * len(read_columns)
     table = pd.DataFrame(
@@ -197,18 +204,13 @@ def points_of_records(
         by_id.setdefault(point_id, []).extend(of_row)
     medians = sentinel_medians(points, by_id)
     table[SENTINEL_MEDIANS] = pd.Series([medians.get(i, ()) for i in ids], dtype="object")
-    ended = [_with_duration(s, *seconds.get(s.session_id, (0, 0))) for s in sessions]
-    return Points(table, ended)
-
-
-def _unmeasured(point_id: str) -> Measurement:
-    return Measurement(
-        point_id=point_id,
-        environment_id="",
-        session_id="",
-        status=NOT_REACHED,  # type: ignore[arg-type]  # of tables alone, no record has it
-        reason="planned, and not measured yet: the session ended before",
-    )
+    # A killed session has the seconds of its rows. What it did after the last is lost, so its wall
+    # time is a lower bound.
+    for place, session in enumerate(sessions):
+        if session.wall_s is None:
+            wall_s, timed_s = seconds.get(session.session_id, (0, 0))
+            sessions[place] = replace(session, wall_s=wall_s, timed_s=timed_s)
+    return Points(table, sessions)
 
 
 def measured_sessions(run: RunFolder, op: str) -> Iterator[Session]:
@@ -261,15 +263,6 @@ def _add_seconds(seconds: dict[str, tuple[float, float]], row: Measurement) -> N
         wall, timed = seconds.get(visit.session_id, (0.0, 0.0))
         timed += sum(visit.latency_samples_s) * visit.calls_per_sample
         seconds[visit.session_id] = max(wall, visit.started_s + visit.elapsed_s), timed
-
-
-def _with_duration(session: Session, wall_s: float, timed_s: float) -> Session:
-    """A session with its wall and timed seconds; those of a killed session come from its rows.
-
-    What it did after its last row is lost, so its wall time is a lower bound.
-    """
-    killed = session.wall_s is None
-    return replace(session, wall_s=wall_s, timed_s=timed_s) if killed else session
 
 
 def _measured_records(run: RunFolder, op: str, *, is_unfinished: bool) -> Iterator[Record]:

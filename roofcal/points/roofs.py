@@ -10,9 +10,10 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import Work
 from roofcal.core.records import Calibration, Ceiling
 
+READ: Final = "dram_read_bytes_per_s"
 COPY: Final = "dram_copy_bytes_per_s"
 _CEILING: Final = ".ceiling_flops_per_s"
-_STREAMS: Final = ("dram_read_bytes_per_s", "dram_write_bytes_per_s", COPY)
+STREAMS: Final = (READ, "dram_write_bytes_per_s", COPY)
 
 
 def constants_of(calibration: Calibration | None) -> Mapping[str, Ceiling]:
@@ -38,7 +39,7 @@ def ceilings(
 def stream_rates(calibration: Calibration | None) -> list[Ceiling]:
     """Calibrated rates of reading, writing and copying memory, bytes per second."""
     constants = constants_of(calibration)
-    return [constants[name] for name in _STREAMS if name in constants]
+    return [constants[name] for name in STREAMS if name in constants]
 
 
 class CalibratedRoof:

@@ -93,14 +93,8 @@ class Run:
         declared = columns_of(BY_NAME[op])
         names = {column.name for column in declared}
         others = [c for c in columns_of_models(known.predictions) if c.name not in names]
-        table, sessions = read_points(
-            self.files,
-            op,
-            [*declared, *RARE, *others, _ERRORS],
-            known,
-            by_visit=True,
-            is_unfinished=True,
-        )
+        columns = [*declared, *RARE, *others, _ERRORS]
+        table, sessions = read_points(self.files, op, columns, known, for_tables=True)
         table = with_made(with_intervals(table, sessions, of_sentinels=True), declared)
         errors = table[_ERRORS.name]
         outputs = dict.fromkeys(name for of_point in errors for name in of_point)
@@ -147,7 +141,13 @@ def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:
     planned = files.planned_ops()
     ops = tuple(op.name for op in OPS if op.name in planned)
     firsts = (islice(measured_sessions(files, op), 1) for op in ops)
-    calibration = _calibration(files, environments[0])
+    calibration = next(_records_of(Calibration, files.calibration_file), None)
+    own = (environments[0].device, environments[0].environment_id)
+    if calibration and (owner := (calibration.device, calibration.environment_id)) != own:
+        raise RunError(
+            f"{files.calibration_file} is of {' in '.join(owner)}, the run is of "
+            f"{' in '.join(own)}; calibrate this run"
+        )
     outdated = tuple(other_equations(calibration)) if calibration else ()
     is_packed = any(files.plan_file(op).suffix == ".gz" for op in planned)
     return Run(
@@ -161,20 +161,6 @@ def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:
             (session.started_utc for of_op in firsts for session in of_op), default=""
         ),
     )
-
-
-def _calibration(files: RunFolder, environment: Environment) -> Calibration | None:
-    path = files.calibration_file
-    calibration = next(_records_of(Calibration, path), None)
-    if calibration is None:
-        return None
-    owner = (calibration.device, calibration.environment_id)
-    if owner != (environment.device, environment.environment_id):
-        raise RunError(
-            f"{path} is of {' in '.join(owner)}, the run is of "
-            f"{environment.device} in {environment.environment_id}; calibrate this run"
-        )
-    return calibration
 
 
 def _without_ops(calibration: Calibration, ops: tuple[str, ...]) -> Calibration:

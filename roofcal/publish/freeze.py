@@ -25,8 +25,7 @@ from roofcal.core.records import Calibration, Environment, Measurement, Predicti
 from roofcal.ops import BY_NAME, point_problem
 from roofcal.points.columns import MODEL
 from roofcal.points.run import load_run
-from roofcal.publish.derive import derive, derived_names
-from roofcal.publish.verify import claimed_twice, record_problems
+from roofcal.publish.verify import claimed_twice, derive, derived_names, record_problems
 from roofcal.report.data.prediction_errors import error_by_regime, error_of
 from roofcal.report.write import write_report
 from roofcal.study.schema import Publishing
@@ -57,9 +56,15 @@ def publish(folder: Path, published: Path, claims: Sequence[Entry] = ()) -> Path
     environment = read_single_record(run.environment_file, Environment)
     for problem in claimed_twice(published):
         raise PublishError(problem)
-    missing = ", ".join(_missing_parts(run))
+    planned = run.planned_ops()
+    missing = [] if planned else ["the plan of any op"]
+    unmeasured = [op for op in planned if not run.measurements_file(op).is_file()]
+    missing += [f"the measurement of {op}" for op in unmeasured]
+    missing += [] if run.calibration_file.is_file() else ["the calibration"]
     if missing:
-        raise PublishError(f"{folder}: {missing} is missing; finish the study first (`make study`)")
+        raise PublishError(
+            f"{folder}: {', '.join(missing)} is missing; finish the study first (`make study`)"
+        )
     target = published / environment.device / environment.environment_id
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=published) as place:
@@ -78,19 +83,6 @@ def publish(folder: Path, published: Path, claims: Sequence[Entry] = ()) -> Path
             if replaced.exists() and not target.exists():
                 replaced.rename(target)
     return target
-
-
-def _missing_parts(run: RunFolder) -> Iterator[str]:
-    """What a run lacks to be finished, in words."""
-    planned = run.planned_ops()
-    if not planned:
-        yield "the plan of any op"
-        return
-    for op in planned:
-        if not run.measurements_file(op).is_file():
-            yield f"the measurement of {op}"
-    if not run.calibration_file.is_file():
-        yield "the calibration"
 
 
 def _freeze_records(run: RunFolder, fresh: RunFolder, beside: Path) -> None:
@@ -167,12 +159,11 @@ class TermsError(ValueError):
     """Why a run may not be published; the message says how to go on."""
 
 
-def check_terms(run: Path, limits: Publishing, published: Path) -> None:
-    """Raises TermsError for a dirty checkout, or an op whose predictions are beyond their limit.
+def check_terms(run: Path, limits: Publishing) -> None:
+    """Raises TermsError for an op whose predictions are beyond their limit.
 
-    published: as of check_checkout. Raises RecordsError, ReportError for bad files of the run.
+    Raises RecordsError, ReportError for bad files of the run.
     """
-    check_checkout(published)
     beyond = []
     for op, error, count in hold_out_errors(run):
         limit = limits.per_op.get(op, limits.largest_error)

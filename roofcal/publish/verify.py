@@ -1,5 +1,6 @@
-"""Does a publication hold? Its files are those of its manifest, and its records give its tables.
+"""Derived files made again from the records of a run, and whether a publication holds.
 
+It holds where its files are those of its manifest, and its records give its tables.
 Derived files are made again without a GPU and compared byte by byte. Another processor may round
 the last digits of a fit differently: numbers within ROUNDING of each other count as equal, and the
 outcome says so.
@@ -8,19 +9,27 @@ outcome says so.
 import math
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from roofcal.core.files import folder_problems, read_limited
-from roofcal.core.jsonl import RecordsError, read_plan, read_records
+from roofcal.ask.breakeven_map import run_map
+from roofcal.ask.devices import datasheet
+from roofcal.ask.llm.csv_table import run_table
+from roofcal.calibrate.calibration import calibrate
+from roofcal.core import paths
+from roofcal.core.environments import origin_environment
+from roofcal.core.files import folder_problems, read_limited, write_bytes
+from roofcal.core.jsonl import RecordsError, encode, read_plan, read_records
+from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
 from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, RunFolder, RunsError, run_folders
-from roofcal.core.records import Environment, Measurement
-from roofcal.ops import point_problem
-from roofcal.publish.derive import derive, derived_names, report_tables
+from roofcal.core.records import Environment, Measurement, Prediction
+from roofcal.models.registry import predict_run
+from roofcal.ops import BY_NAME, point_problem
 from roofcal.report.sections.claims import FILE as CLAIMS_FILE
+from roofcal.report.write import tables_of_run
 
 ROUNDING: Final = 1e-6  # relative: a thousandth of the narrowest interval of a constant
 _NUMBER: Final = re.compile(rb"-?\d+\.?\d*(?:[eE][-+]?\d+)?")
@@ -184,7 +193,8 @@ def _made_again(run: RunFolder, quick: bool) -> Iterator[tuple[str, bytes]]:
     # has their hash.
     tables = {f"tables/{path.name}" for path in (run.folder / "tables").glob("*.csv")}
     published = tables - {f"tables/{CLAIMS_FILE}", *_NO_LONGER_MADE}
-    fresh = report_tables(run)
+    tables_again = tables_of_run(run.folder, paths.DEVICES)
+    fresh = {f"tables/{name}": text.encode() for name, text in tables_again.items()}
     for name in sorted({*published, *fresh}):
         yield name, fresh.get(name, b"")
 
@@ -202,19 +212,16 @@ def _compare_bytes(path: Path, again: bytes) -> tuple[str | None, str | None]:
     if first is None and len(lines[0]) == len(lines[1]):
         return None, f"{path}: other last digits, within {ROUNDING:g} of those published"
     line = len(pairs) if first is None else first
-    shown = [_excerpt(side[line] if line < len(side) else b"", pairs, line) for side in lines]
+    # some 60 characters of both lines, from shortly before where they differ
+    ours, theirs = (side[line] if line < len(side) else b"" for side in lines)
+    same = next((i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y), 0)
+    start = max(0, same - 20)
+    shown = [text[start : same + 40].decode("utf-8", "replace") for text in (ours, theirs)]
     return (
         f"{path}:{line + 1}: published {shown[0]!r}, the records give {shown[1]!r}; derive it anew "
         "(`python -m roofcal publish --again FOLDER`), or verify with the commit of its manifest",
         None,
     )
-
-
-def _excerpt(text: bytes, pairs: list[tuple[bytes, bytes]], line: int) -> str:
-    """Some 60 characters of a line, from shortly before where the two differ."""
-    ours, theirs = pairs[line] if line < len(pairs) else (b"", b"")
-    same = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), 0)
-    return text[max(0, same - 20) : same + 40].decode("utf-8", "replace")
 
 
 def _lines_agree(one: bytes, other: bytes) -> bool:
@@ -225,3 +232,59 @@ def _lines_agree(one: bytes, other: bytes) -> bool:
         return False
     pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
     return all(math.isclose(float(a), float(b), rel_tol=ROUNDING) for a, b in pairs)
+
+
+# --- derived files again ----------------------------------------------------------------------
+
+
+def derived_names(run: RunFolder) -> list[str]:
+    """Files that `derive` can make of a run, the calibration first: the others are made from it."""
+    studies = {op for op in run.measured_ops() if op in BY_NAME and BY_NAME[op].role == "study"}
+    predictions = [f"predictions/{op}.jsonl" for op in sorted({*studies, *run.predicted_ops()})]
+    return ["calibration.jsonl", *predictions, *DERIVED_TABLES]
+
+
+def derive(run: RunFolder, names: Iterable[str], place: Path) -> Iterator[tuple[str, bytes]]:
+    """(name, bytes) of derived files of a run, made by the present code and written to `place`.
+
+    Args:
+        run: the run whose records are read, and whose models are predicted.
+        names: of `derived_names`. What follows from a calibration is made from the one in `place`,
+            never from that of the run: the calibration is derived before or comes first.
+        place: folder <device>/<environment_id>. Calibrations of other environments are read from
+            the folders beside it, or else beside the run's.
+
+    Raises:
+        ValueError: a file cannot be made; the message names it.
+    """
+    folder, calibration = run.folder, place / run.calibration_file.name
+    for name in names:
+        try:
+            spec = datasheet(run.device)
+            match name:
+                case "calibration.jsonl":
+                    text = encode(calibrate(folder, spec)) + "\n"
+                case "breakeven.csv":
+                    text = run_map(folder, calibration)
+                case "llm.csv":
+                    text = run_table(folder, calibration, spec, load_models(paths.MODELS))
+                case _:
+                    op = Path(name).stem
+                    also = list(_other_calibrations(run, op, place))
+                    predictions = predict_run(folder, calibration, op, spec, also=also)
+                    text = "".join(encode(prediction) + "\n" for prediction in predictions)
+        except ValueError as error:
+            raise ValueError(f"{run.folder / name}: cannot be made again: {error}") from None
+        write_bytes(place / name, text.encode())
+        yield name, text.encode()
+
+
+def _other_calibrations(run: RunFolder, op: str, place: Path) -> Iterator[Path]:
+    """Calibrations of other environments that the present predictions of an op were made with."""
+    file = run.predictions_file(op)
+    predictions = read_records(file, Prediction) if file.is_file() else []
+    origins = {origin_environment(prediction.model): None for prediction in predictions}
+    for origin in filter(None, origins):
+        folders = (place.parent / origin, run.folder.parent / origin)
+        files = [RunFolder.at(folder).calibration_file for folder in folders]
+        yield files[0] if files[0].is_file() else files[1]

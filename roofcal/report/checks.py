@@ -9,7 +9,6 @@ import pandas as pd
 from roofcal.core.visits.intervals import HOLDS, MEANINGS
 from roofcal.core.visits.rows import DISTURBED, STATE_FACTOR, drift_texts, load_texts, width_texts
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.audit import worst_factor
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.quality import (
     LONG_S,
@@ -18,6 +17,7 @@ from roofcal.report.data.quality import (
     drift_fraction,
     sentinel_drift,
     times_by_hold,
+    worst_factor,
 )
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, percent, times

@@ -7,10 +7,10 @@ import pytest
 
 from roofcal.ask.breakeven_map import run_map
 from roofcal.calibrate.calibration import calibrate
+from roofcal.core import paths
 from roofcal.core.jsonl import write_records
-from roofcal.core.paths import RunFolder
-from roofcal.publish.derive import report_tables
 from roofcal.publish.freeze import publish
+from roofcal.report.write import tables_of_run
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration
 from tests.roofcal.resamples import draw_few_resamples
@@ -19,9 +19,9 @@ from tests.roofcal.resamples import draw_few_resamples
 def write_tables_alone(folders: Sequence[tuple[Path, Path | None]], page: Path, *_: object) -> None:
     """Writes what write_report does of one run, but for its page, whose drawing takes a second."""
     ((folder, _derived),) = folders
-    for name, content in report_tables(RunFolder.at(folder)).items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(content)
+    (folder / "tables").mkdir(exist_ok=True)
+    for name, text in tables_of_run(folder, paths.DEVICES).items():
+        (folder / "tables" / name).write_bytes(text.encode())
     page.write_text("<!doctype html><title>report</title>")
 
 

@@ -1,25 +1,18 @@
 """Charts of the site: what Vega-Lite needs of each. The scripts of the pages fill in the rows."""
 
-from typing import Final
-
 import pandas as pd
 
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.vega import page_charts
 
-_RECIPE: Final = LegendEntry("recipe", "")
-_SIDE: Final = LegendEntry("side", "")
-
 
 def site_charts() -> tuple[str, str]:
-    """(Vega, the charts `roofline` and `history` without rows), both packed."""
-    charts = {"roofline": _roofline(), "history": _history()}
-    return page_charts((name, name, "", chart) for name, chart in charts.items())
+    """(Vega, the charts `roofline` and `history` without rows), both packed.
 
-
-def _roofline() -> Chart:
-    """Points and roofs of two sides. Colours tell recipes apart, markers and dashes the sides."""
-    return Chart(
+    roofline: points and roofs of two sides; colours tell recipes apart, markers and dashes the
+    sides. history: settled rates of the environments of one device, the oldest first.
+    """
+    roofline = Chart(
         x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
         y=Axis("rate", "FLOP/s"),
         layers=[Layer("line", table="roofs", detail="line"), Layer("dots")],
@@ -36,14 +29,10 @@ def _roofline() -> Chart:
             Tip("time", "time", "si", "s", low="low", high="high"),
             Tip("rate", "rate", "si", "FLOP/s"),
         ),
-        legend=(_RECIPE, _SIDE),
+        legend=(LegendEntry("recipe", ""), LegendEntry("side", "")),
         columns=1,
     )
-
-
-def _history() -> Chart:
-    """Settled rates of the environments of one device, the oldest first, with intervals."""
-    return Chart(
+    history = Chart(
         x=Axis("environment", "", "rows"),
         y=Axis("rate", "settled FLOP/s", "linear"),
         layers=[
@@ -59,6 +48,8 @@ def _history() -> Chart:
             Tip("rate", "settled", "si", "FLOP/s", low="low", high="high"),
             Tip("measured", "measured"),
         ),
-        legend=(_RECIPE,),
+        legend=(LegendEntry("recipe", ""),),
         columns=1,
     )
+    charts = {"roofline": roofline, "history": history}
+    return page_charts((name, name, "", chart) for name, chart in charts.items())

@@ -1,15 +1,21 @@
-"""Devices as the site shows them: those that were measured, and those with a datasheet only."""
+"""Devices as the site shows them: measured ones, and those with a datasheet only.
+
+And published claims, judged on the newest environment of every measured device.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.points.roofs import COPY
+from roofcal.export.subject import LAUNCH
+from roofcal.points.roofs import COPY, STREAMS
 from roofcal.publish.site.publications import Publication
+from roofcal.report.data.claims import counts_text, evidence_of_run, judge
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.blocks import Column, Table, make_table
 from roofcal.report.kit.columns import code, fraction, named, number, text, wide
@@ -17,12 +23,9 @@ from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.styles import COLOURS
 from roofcal.report.kit.vega import marker_path
 
-LAUNCH: Final = "launch_graph_s"
-_STREAMS: Final = {
-    "dram_read_bytes_per_s": "Memory reads",
-    "dram_write_bytes_per_s": "Memory writes",
-    COPY: "Memory copies",
-}
+_STREAMS: Final = dict(
+    zip(STREAMS, ("Memory reads", "Memory writes", "Memory copies"), strict=True)
+)
 # Name in constants `link.<name>.<world size>.*` -> (what it is, by what).
 _LINKS: Final = {
     "send": ("Copy to a peer", "copy engine"),
@@ -30,6 +33,7 @@ _LINKS: Final = {
     "reduce_scatter": ("Reduce-scatter", "NCCL"),
     "all_reduce": ("All-reduce", "NCCL"),
 }
+_SIGNS: Final = {"holds": "yes", "does not hold": "no", "cannot be tested": "none"}
 _SETTLED: Final = "rate of the fastest product under load, clocks settled"
 _HOLDS_COLUMN: Final = text(
     "holds", "intervals cover", "how far the intervals of most of its times can be trusted"
@@ -181,25 +185,19 @@ def rates_grid(publication: Publication) -> Table:
         if name in publication.constants:
             peak = spec.dram_bytes_per_s if spec else None
             rows.append(_rate_row(label, "", publication.constants[name], peak))
-    rows += _link_rows(publication)
+    # over the link of a GPU, in bytes that pass it one way, by world size
+    names = (name.split(".") for name in publication.constants if name.startswith("link."))
+    found = {(int(size), kind) for _, kind, size, of in names if of == "bytes_per_s"}
+    order = list(_LINKS)
+    lines = [(size, order.index(kind), kind) for size, kind in found if kind in _LINKS]
+    for size, _, kind in sorted(lines):
+        label, by = _LINKS[kind]
+        constant = publication.constants[f"link.{kind}.{size}.bytes_per_s"]
+        peak = spec.link_bytes_per_s if spec else None
+        rows.append(_rate_row(f"{label}, {size} GPUs", by, constant, peak))
     if LAUNCH in publication.constants:
         rows.append(_rate_row("Empty kernel in a graph", "", publication.constants[LAUNCH], None))
     return site_table(rows, _RATE_COLUMNS, "rates", f"Settled rates, {publication.environment}")
-
-
-def _link_rows(publication: Publication) -> list[dict[str, Any]]:
-    """Rates over the link of a GPU, in bytes that pass it one way, by world size."""
-    peak = publication.analysis.spec.link_bytes_per_s if publication.analysis.spec else None
-    names = (name.split(".") for name in publication.constants if name.startswith("link."))
-    found = {(int(size), kind) for _, kind, size, of in names if of == "bytes_per_s"}
-    kinds = list(_LINKS)
-    lines = sorted((size, kinds.index(kind)) for size, kind in found if kind in _LINKS)
-    rows = []
-    for size, place in lines:
-        label, by = _LINKS[kinds[place]]
-        constant = publication.constants[f"link.{kinds[place]}.{size}.bytes_per_s"]
-        rows.append(_rate_row(f"{label}, {size} GPUs", by, constant, peak))
-    return rows
 
 
 def history_grid(publications: Sequence[Publication]) -> Table:
@@ -314,3 +312,42 @@ def _rate_row(label: str, by: str, constant: Any, datasheet: float | None) -> di
 
 def _share(value: float | None, whole: float | None) -> float | None:
     return value / whole if value is not None and whole else None
+
+
+def judged_ledgers(
+    publications: Sequence[Publication], entries: Sequence[Entry]
+) -> Iterator[dict[str, Any]]:
+    """Every ledger with its claims on the newest environments, a column of verdicts for each.
+
+    counts: (device, how many hold, do not hold and cannot be tested) of each.
+    """
+    newest = [publication for publication in publications if not publication.analysis.is_earlier]
+    verdicts = {}
+    for publication in newest:
+        analysis = publication.analysis
+        evidence = evidence_of_run(analysis.run, analysis.spec, analysis.frames)
+        verdicts[publication.key] = judge(entries, evidence)
+    columns = [wide("says", "claim"), text("theirs", "theirs")]
+    for publication in newest:
+        name = publication.device_name
+        columns.append(Column(key=publication.key, label=name, kind="verdict", signs=_SIGNS))
+        columns.append(wide(f"ours {publication.key}", "ours, or why it cannot be tested"))
+    ledgers = {entry.ledger.ledger: entry.ledger for entry in entries}
+    for name, ledger in ledgers.items():
+        own = {
+            key: [row for row in of_all if row["entry"].ledger.ledger == name]
+            for key, of_all in verdicts.items()
+        }
+        rows = []
+        for of_claim in zip(*own.values(), strict=True):
+            row: dict[str, Any] = {}
+            for key, verdict in zip(own, of_claim, strict=True):
+                row |= {"says": verdict["says"], "theirs": verdict["theirs_shown"]}
+                row |= {key: verdict["verdict"]}
+                row[f"ours {key}"] = verdict["reason"] or verdict["ours_shown"]
+            rows.append(row)
+        yield {
+            "ledger": ledger,
+            "counts": [(p.device_name, counts_text(own[p.key])) for p in newest],
+            "grid": site_table(rows, columns, f"claims-{name}", f"{ledger.title} ({name})"),
+        }

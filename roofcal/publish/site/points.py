@@ -40,51 +40,43 @@ COLUMNS: Final = (
 
 def measured_points(publication: Publication) -> dict[str, Any]:
     """Op -> its points under the standard protocol: times, and reasons where there is none."""
-    frames = publication.analysis.frames
-    return {
-        op: _points_of_op(op, frames[op])
-        for op in publication.analysis.studies
-        if len(frames[op][standard_protocol(frames[op])])
-    }
-
-
-def _points_of_op(op: str, frame: pd.DataFrame) -> dict[str, Any]:
-    spec, axes = BY_NAME[op], BY_NAME[op].axes
-    rows = frame[standard_protocol(frame) & ~frame["provider"].isin(spec.partial)]
-    recipes, providers = in_recipe_order(rows["recipe"], op), sorted(set(rows["provider"]))
-    regimes = sorted(set(rows["regime"]), key=regime_rank)
-    return {
-        "title": title_of(op),
-        "axes": list(axes),
-        "baseline": spec.baseline_recipe,
-        "recipes": recipes,
-        "providers": providers,
-        "regimes": regimes,
-        "columns": [*axes, "world_size", *COLUMNS],
-        "rows": [
-            [
-                *(int(row[axis]) for axis in axes),
-                int(row["world_size"]),
-                recipes.index(row["recipe"]),
-                providers.index(row["provider"]),
-                *(_micro(row[key]) for key in ("median_s", "ci95_low_s", "ci95_high_s")),
-                _micro(row["predicted_s"]),
-                rounded(row["flops"]),
-                rounded(row["dram_bytes"]),
-                rounded(row["sm_clock_hz"], 1e-6),
-                regimes.index(row["regime"]),
-                _reason(row),
-            ]
-            for row in rows.to_dict("records")
-        ],
-    }
-
-
-def _reason(row: Mapping[Any, Any]) -> str | None:
-    """Why a point has no time; None for one that has."""
-    if row["status"] == "ok":
-        return None
-    return f"{row['status']}: {row['reason']}" if row["reason"] else str(row["status"])
+    points = {}
+    for op in publication.analysis.studies:
+        frame, axes = publication.analysis.frames[op], BY_NAME[op].axes
+        timed = frame[standard_protocol(frame)]
+        rows = timed[~timed["provider"].isin(BY_NAME[op].partial)]
+        recipes, providers = in_recipe_order(rows["recipe"], op), sorted(set(rows["provider"]))
+        regimes = sorted(set(rows["regime"]), key=regime_rank)
+        lines = []
+        for row in rows.to_dict("records"):
+            why_not = ": ".join(filter(None, (row["status"], row["reason"])))
+            lines.append(
+                [
+                    *(int(row[axis]) for axis in axes),
+                    int(row["world_size"]),
+                    recipes.index(row["recipe"]),
+                    providers.index(row["provider"]),
+                    *(_micro(row[key]) for key in ("median_s", "ci95_low_s", "ci95_high_s")),
+                    _micro(row["predicted_s"]),
+                    rounded(row["flops"]),
+                    rounded(row["dram_bytes"]),
+                    rounded(row["sm_clock_hz"], 1e-6),
+                    regimes.index(row["regime"]),
+                    None if row["status"] == "ok" else why_not,
+                ]
+            )
+        if len(timed):
+            points[op] = {
+                "title": title_of(op),
+                "axes": list(axes),
+                "baseline": BY_NAME[op].baseline_recipe,
+                "recipes": recipes,
+                "providers": providers,
+                "regimes": regimes,
+                "columns": [*axes, "world_size", *COLUMNS],
+                "rows": lines,
+            }
+    return points
 
 
 def modelled_points(
@@ -96,37 +88,31 @@ def modelled_points(
     `times` has, for each side `datasheet:<device>` or `wave:<device>`, a time per row, None where
     the model knows none.
     """
-    return {op: _modelled_op(op, publications, specs) for op in _MODELLED}
-
-
-def _modelled_op(
-    op: str, publications: Sequence[Publication], specs: Mapping[str, DeviceSpec]
-) -> dict[str, Any]:
-    axes = list(BY_NAME[op].axes)
-    points = _shapes(op, axes, publications)
-    recipes = in_recipe_order((point.recipe for point in points), op)
-    regimes = sorted({BY_NAME[op].regime(point.shape) for point in points}, key=regime_rank)
-    times: dict[str, list[float | None]] = {}
-    for device, spec in specs.items():
-        for name in ("datasheet", "wave") if spec.wave else ("datasheet",):
-            answers = predict_points(model_named(name), points, Sources(spec=spec))
-            by_point = {answer.point_id: answer.total_s for answer in answers}
-            times[f"{name}:{device}"] = [_micro(by_point.get(p.point_id), 4) for p in points]
-    return {
-        "title": title_of(op),
-        "axes": axes,
-        "recipes": recipes,
-        "regimes": regimes,
-        "rows": [
-            [
-                *point.shape.values(),
-                recipes.index(point.recipe),
-                regimes.index(BY_NAME[op].regime(point.shape)),
-            ]
-            for point in points
-        ],
-        "times": times,
-    }
+    modelled = {}
+    for op in _MODELLED:
+        axes = list(BY_NAME[op].axes)
+        points = _shapes(op, axes, publications)
+        recipes = in_recipe_order((point.recipe for point in points), op)
+        of_points = [BY_NAME[op].regime(point.shape) for point in points]
+        regimes = sorted(set(of_points), key=regime_rank)
+        times: dict[str, list[float | None]] = {}
+        for device, spec in specs.items():
+            for by in ("datasheet", "wave") if spec.wave else ("datasheet",):
+                answers = predict_points(model_named(by), points, Sources(spec=spec))
+                by_point = {answer.point_id: answer.total_s for answer in answers}
+                times[f"{by}:{device}"] = [_micro(by_point.get(p.point_id), 4) for p in points]
+        modelled[op] = {
+            "title": title_of(op),
+            "axes": axes,
+            "recipes": recipes,
+            "regimes": regimes,
+            "rows": [
+                [*point.shape.values(), recipes.index(point.recipe), regimes.index(regime)]
+                for point, regime in zip(points, of_points, strict=True)
+            ],
+            "times": times,
+        }
+    return modelled
 
 
 def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -> list[PlanPoint]:
@@ -139,21 +125,20 @@ def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -
     if not parts:
         return []
     rows = pd.concat(parts).drop_duplicates([*axes, "recipe", "provider"])
-    points = [
-        PlanPoint(
-            op=op,
-            provider=str(row["provider"]),
-            recipe=str(row["recipe"]),
-            shape={axis: int(row[axis]) for axis in axes},
-            device="",
-            protocol=Protocol(),
-        )
-        for row in rows.to_dict("records")
-    ]
     taken: dict[tuple[Any, ...], PlanPoint] = {}
-    for p in points:
-        if BY_NAME[op].takes(p.provider, p.recipe, p.shape):
-            taken.setdefault((*p.shape.values(), p.recipe), p)
+    for row in rows.to_dict("records"):
+        provider, recipe = str(row["provider"]), str(row["recipe"])
+        shape = {axis: int(row[axis]) for axis in axes}
+        if BY_NAME[op].takes(provider, recipe, shape):
+            point = PlanPoint(
+                op=op,
+                provider=provider,
+                recipe=recipe,
+                shape=shape,
+                device="",
+                protocol=Protocol(),
+            )
+            taken.setdefault((*shape.values(), recipe), point)
     return [taken[key] for key in sorted(taken)]
 
 

@@ -25,8 +25,12 @@ from roofcal.report.write import in_page_order
 class Publication:
     """One device in one environment, with the tables of its records."""
 
-    folder: RunFolder
     analysis: Analysis
+
+    @property
+    def folder(self) -> RunFolder:
+        """Its records, and what was derived from them."""
+        return self.analysis.run.files
 
     @property
     def key(self) -> str:
@@ -116,7 +120,7 @@ def read_publications(
     Raises:
         RunsError: a folder has a name that no run may have.
     """
-    folders, left_out = {}, []
+    folders, left_out = [], []
     for folder in run_folders(published):
         outcome = verify(folder.folder, quick=True)
         if outcome.problems:
@@ -125,13 +129,10 @@ def read_publications(
             problems = [line.replace(f"{folder.folder}/", "") for line in lines]
             left_out.append(LeftOut(key=folder.name, problems=problems))
         else:
-            folders[folder.folder] = folder
+            folders.append(folder.folder)
     runs = in_page_order(load_run(folder) for folder in folders)
     publications = [
-        Publication(
-            folder=folders[run.folder],
-            analysis=analyse(run, specs.get(run.environment.device), peers=runs),
-        )
+        Publication(analysis=analyse(run, specs.get(run.environment.device), peers=runs))
         for run in runs
     ]
     return publications, left_out

@@ -18,7 +18,6 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
 from roofcal.publish.site import devices
 from roofcal.publish.site.charts import site_charts
-from roofcal.publish.site.claims import judged_ledgers
 from roofcal.publish.site.points import language_model_rows, measured_points, modelled_points
 from roofcal.publish.site.publications import LeftOut, Publication, read_publications
 from roofcal.publish.verify import files_without_report
@@ -58,11 +57,9 @@ class _Site:
     @property
     def device_names(self) -> dict[str, str]:
         """Device id -> its name: measured ones first, then those with a datasheet only."""
-        measured = {p.device: p.device_name for p in reversed(self.publications)}
-        named = {device: spec.names[0] for device, spec in self.specs.items()}
-        return {device: measured[device] for device in reversed(measured)} | {
-            device: name for device, name in named.items() if device not in measured
-        }
+        newest = {p.device: p.device_name for p in reversed(self.publications)}
+        measured = {device: newest[device] for device in reversed(newest)}
+        return measured | {d: s.names[0] for d, s in self.specs.items() if d not in measured}
 
 
 def write_site(published: Path, out: Path) -> list[LeftOut]:
@@ -79,12 +76,17 @@ def write_site(published: Path, out: Path) -> list[LeftOut]:
         RunsError, ConfigError, ClaimError: a folder or a file of the configuration is bad.
         OSError: a file cannot be written.
     """
-    _check_place(published, out)
+    is_elsewhere = out.resolve() != published.resolve()
+    if is_elsewhere and out.is_dir() and any(out.iterdir()) and not (out / _INDEX).is_file():
+        raise SiteError(
+            f"{out}: holds something else than a site (it has no {_INDEX}); give an empty folder "
+            "or a new one"
+        )
     specs = load_devices(paths.DEVICES)
     publications, left_out = read_publications(published, specs)
     claims = load_claims(paths.CLAIMS)
     site = _Site(publications=publications, left_out=left_out, specs=specs, claims=claims)
-    if out.resolve() != published.resolve():
+    if is_elsewhere:
         for publication in publications:
             _host(publication, out / publication.key, site)
     files = dict(_files(site, out))
@@ -95,17 +97,6 @@ def write_site(published: Path, out: Path) -> list[LeftOut]:
     for name, content in files.items():
         write_bytes(out / name, content)
     return left_out
-
-
-def _check_place(published: Path, out: Path) -> None:
-    """Raises SiteError for a folder with files that no site wrote."""
-    if out.resolve() == published.resolve() or not out.is_dir():
-        return
-    if any(out.iterdir()) and not (out / _INDEX).is_file():
-        raise SiteError(
-            f"{out}: holds something else than a site (it has no {_INDEX}); give an empty folder "
-            "or a new one"
-        )
 
 
 def _host(publication: Publication, target: Path, site: _Site) -> None:
@@ -148,17 +139,10 @@ def publication_row(run: RunFolder) -> dict[str, Any]:
     Raises RecordsError, ManifestError for a damaged one.
     """
     environment = read_single_record(run.environment_file, Environment)
-    calibration = None
-    if run.calibration_file.is_file():
-        calibration = read_single_record(run.calibration_file, Calibration)
-    manifest = read_manifest(run.folder)
-    return {
-        "device": environment.device,
-        "device_name": environment.device_name,
-        "environment_id": environment.environment_id,
-        "driver": environment.driver,
-        "torch": environment.torch,
-        "triton": environment.triton,
+    file, manifest = run.calibration_file, read_manifest(run.folder)
+    calibration = read_single_record(file, Calibration) if file.is_file() else None
+    named = ("device", "device_name", "environment_id", "driver", "torch", "triton")
+    return {name: getattr(environment, name) for name in named} | {
         "path": run.name,
         "ops": run.planned_ops(),
         "probe_points": calibration.probe_points if calibration else None,
@@ -169,18 +153,15 @@ def publication_row(run: RunFolder) -> dict[str, Any]:
 
 
 def _page(site: _Site, page: str) -> bytes:
-    unmeasured = {device: spec for device, spec in site.specs.items() if not site.of_device(device)}
-    text = render(
-        f"site/{page}.html.j2",
-        pages=PAGES,
-        page=page,
-        root="",
-        publications=site.publications,
-        left_out=site.left_out,
-        measured=devices.measured_grid(site.publications),
-        unmeasured=devices.datasheet_grid(unmeasured),
-        ledgers=list(judged_ledgers(site.publications, site.claims)) if page == "claims" else [],
-    )
+    own: dict[str, Any] = {}
+    if page == "index":
+        unmeasured = {name: s for name, s in site.specs.items() if not site.of_device(name)}
+        own["measured"] = devices.measured_grid(site.publications)
+        own["unmeasured"] = devices.datasheet_grid(unmeasured)
+    if page == "claims":
+        own["ledgers"] = list(devices.judged_ledgers(site.publications, site.claims))
+    names = {"pages": PAGES, "page": page, "root": "", "left_out": site.left_out}
+    text = render(f"site/{page}.html.j2", **names, publications=site.publications, **own)
     return f"{text}\n".encode()
 
 

@@ -1,6 +1,6 @@
 """The tables of one run that several sections use; each is computed once, on first use."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,16 +14,22 @@ from roofcal.core.visits.differences import CardSpread
 from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
-from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Row, evidence_of_run, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
-from roofcal.report.data.panel_factors import READINGS, card_spreads, panel_factors
+from roofcal.report.data.panel_factors import (
+    PanelFit,
+    card_spreads,
+    on_panel_scale,
+    panel_factors,
+    panel_fits,
+    panel_readings,
+)
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
-    on_panel_scale,
-    panel_readings,
+    not_ok,
     points_with_states,
     quality_row,
+    violations,
     waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_shape
@@ -38,7 +44,7 @@ class Analysis:
     sessions      by op
     peers         all runs of the report, publications among them
     calibrations  environment -> calibration file of the same device, as commands name it
-    panel         readings of the sentinels of all ops
+    panel         what sessions and cards add to the times of the sentinels that they share
     claims        verdicts on the claims of the ledger, empty without a ledger
     """
 
@@ -49,7 +55,7 @@ class Analysis:
     peers: Sequence[Run] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
     claims: Sequence[Row] = ()
-    panel: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(READINGS)))
+    panel: Sequence[PanelFit] = ()
 
     @property
     def device(self) -> str:
@@ -133,23 +139,25 @@ class Analysis:
 
     @cached_property
     def violations(self) -> pd.DataFrame:
-        """Violations of all ops, the shape of each point in one column."""
-        frames = self.frames.values()
-        return _concatenated([with_shape(violations(f, self.cache_bytes)) for f in frames])
+        """Violations of all ops."""
+        return self._of_all_ops(lambda frame: violations(frame, self.cache_bytes))
 
     @cached_property
     def missing(self) -> pd.DataFrame:
-        """Points without a result of all ops, the shape of each in one column."""
-        return _concatenated([with_shape(not_ok(frame)) for frame in self.frames.values()])
+        """Points without a result of all ops."""
+        return self._of_all_ops(not_ok)
 
     @cached_property
     def points_with_states(self) -> pd.DataFrame:
-        """Points of all ops with several states, the shape of each in one column, widest first."""
-        tables = [with_shape(points_with_states(frame)) for frame in self.frames.values()]
-        if not tables:
-            return pd.DataFrame()
-        every = _concatenated(tables)
+        """Points of all ops with several states, widest first."""
+        every = self._of_all_ops(points_with_states)
+        if not self.frames:
+            return every
         return every.sort_values("spread", ascending=False, kind="stable", ignore_index=True)
+
+    def _of_all_ops(self, table_of: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+        """A table of each op, one below the other, the shape of each point in one column."""
+        return _concatenated([with_shape(table_of(frame)) for frame in self.frames.values()])
 
     @cached_property
     def speedups(self) -> dict[str, pd.DataFrame]:
@@ -206,7 +214,7 @@ def analyse(
     points = parallel_map(lambda op: run.points(op, spec), run.ops)
     tables = {op: of_op.table for op, of_op in zip(run.ops, points, strict=True)}
     sessions = {op: of_op.sessions for op, of_op in zip(run.ops, points, strict=True)}
-    panel = panel_readings(tables, sessions)
+    panel = panel_fits(panel_readings(tables, sessions))
     factors = panel_factors(panel)
     frames = {op: on_panel_scale(table, factors) for op, table in tables.items()}
     return Analysis(

@@ -8,7 +8,7 @@ from the rows of a tidy table that the claim selects, or from the calibration.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ import pandas as pd
 from roofcal.ask.answers import Answer, filled
 from roofcal.claims import Entry, Expression, Where
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Calibration
+from roofcal.core.records import Calibration, Protocol
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.intervals import narrowest_hold
 from roofcal.ops import BY_NAME
@@ -30,13 +30,7 @@ from roofcal.report.data.comparisons import ops_of_products, ratio_of_times
 from roofcal.report.data.tidy import ok_rows
 
 # The standard protocol: it holds for columns that a claim leaves open.
-PROTOCOL: Final[Where] = {
-    "method": "graph",
-    "cache": "cold",
-    "distribution": "normal",
-    "repeat": 0,
-    "world_size": 1,
-}
+PROTOCOL: Final[Where] = asdict(Protocol()) | {"repeat": 0, "world_size": 1}
 # Quantity -> column of the work that is done per second
 _WORK: Final = {
     "tflops": "flops",
@@ -140,7 +134,11 @@ def own_number(test: Expression, evidence: Evidence, points: Where, base: Where)
         )
     rows = _rows(test, evidence, points)
     if test.quantity == "speedup":
-        return _speedup(_fastest(test, rows), _fastest(test, _rows(test, evidence, base)))
+        row, over = _fastest(test, rows), _fastest(test, _rows(test, evidence, base))
+        value, low, high = map(float, ratio_of_times(over, row))
+        holds = narrowest_hold(over[INTERVAL_HOLDS], row[INTERVAL_HOLDS])
+        basis = f"{_contender_text(row)} against {_contender_text(over)}, {_size_text(row)}"
+        return OwnNumber(value=value, low=low, high=high, basis=basis, holds=holds)
     numbers = [_number_of_row(test, row, evidence) for row in rows]
     if test.pick == "median":
         middle = summarise([number.value for number in numbers])
@@ -163,8 +161,16 @@ def _rows(test: Expression, evidence: Evidence, points: Where) -> list[Row]:
         raise Untestable(f"op {op} is not among the records of this device")
     # What is said of the fastest point is said of all measured points, those of probes too.
     names = ops_of_products(op) if test.pick == "fastest" else [op]
-    frames = [evidence.frame(name) for name in names]
-    parts = [_selected(frame, PROTOCOL | points) for frame in frames if frame is not None]
+    # shapes first: they leave few rows to compare the words of
+    conditions = sorted((PROTOCOL | points).items(), key=lambda pair: isinstance(pair[1], str))
+    parts = []
+    for frame in map(evidence.frame, names):
+        if frame is None:
+            continue
+        positions = np.arange(len(frame))
+        for column, value in conditions:
+            positions = positions[frame[column].to_numpy()[positions] == value]
+        parts.append(frame.iloc[positions])
     selected = pd.concat(parts, ignore_index=True)
     if selected.empty:
         lacking = ", ".join(f"{column} {value}" for column, value in points.items())
@@ -176,15 +182,6 @@ def _rows(test: Expression, evidence: Evidence, points: Where) -> list[Row]:
     if test.pick == "median" and 2 * len(timed) < len(selected):
         raise Untestable(f"only {len(timed)} of the {len(selected)} points have a time")
     return _as_dicts(timed)
-
-
-def _selected(frame: pd.DataFrame, conditions: Where) -> pd.DataFrame:
-    # shapes first: they leave few rows to compare the words of
-    ordered = sorted(conditions.items(), key=lambda pair: isinstance(pair[1], str))
-    positions = np.arange(len(frame))
-    for column, value in ordered:
-        positions = positions[frame[column].to_numpy()[positions] == value]
-    return frame.iloc[positions]
 
 
 def _as_dicts(frame: pd.DataFrame) -> list[Row]:
@@ -205,41 +202,26 @@ def _fastest(test: Expression, rows: list[Row]) -> Row:
     return max(rows, key=lambda row: float(row[work] / row["median_s"]))
 
 
-def _speedup(row: Row, base: Row) -> OwnNumber:
-    """Time of `base` over time of `row`."""
-    value, low, high = map(float, ratio_of_times(base, row))
-    return OwnNumber(
-        value=value,
-        low=low,
-        high=high,
-        holds=narrowest_hold(base[INTERVAL_HOLDS], row[INTERVAL_HOLDS]),
-        basis=f"{_contender_text(row)} against {_contender_text(base)}, {_size_text(row)}",
-    )
-
-
 def _number_of_row(test: Expression, row: Row, evidence: Evidence) -> OwnNumber:
+    """The quantity of one point: its time, or its rate in TFLOP/s or over that of the datasheet."""
     times = (row["median_s"], row["ci95_low_s"], row["ci95_high_s"])
     if test.quantity == "time_us":
         value, low, high = (float(seconds) * 1e6 for seconds in times)
     else:
-        work = float(row[_WORK[test.quantity]]) / _unit_rate(test, row, evidence)
+        unit = 1e12
+        if test.quantity == "fraction_of_bandwidth":
+            unit = evidence.datasheet.dram_bytes_per_s
+        elif test.quantity == "fraction_of_peak":
+            op = BY_NAME[row["op"]]
+            dtype = op.work(row["recipe"], {axis: int(row[axis]) for axis in op.axes}).math_dtype
+            peaks = evidence.datasheet.peak_flops_per_s
+            if str(dtype) not in peaks:
+                raise Untestable(f"the datasheet of {evidence.device} has no rate of {dtype}")
+            unit = peaks[str(dtype)]
+        work = float(row[_WORK[test.quantity]]) / unit
         value, high, low = (work / float(seconds) for seconds in times)
     holds = row[INTERVAL_HOLDS]
     return OwnNumber(value=value, low=low, high=high, basis=_point_text(row), holds=holds)
-
-
-def _unit_rate(test: Expression, row: Row, evidence: Evidence) -> float:
-    """The rate that a quantity counts as 1: 1 TFLOP/s, or that of the datasheet."""
-    if test.quantity == "tflops":
-        return 1e12
-    if test.quantity == "fraction_of_bandwidth":
-        return evidence.datasheet.dram_bytes_per_s
-    op = BY_NAME[row["op"]]
-    dtype = op.work(row["recipe"], {axis: int(row[axis]) for axis in op.axes}).math_dtype
-    rate = evidence.datasheet.peak_flops_per_s.get(str(dtype))
-    if rate is None:
-        raise Untestable(f"the datasheet of {evidence.device} has no rate of {dtype}")
-    return rate
 
 
 def _point_text(row: Row) -> str:

@@ -45,16 +45,23 @@ def ratio_of_times(over: Any, under: Any) -> tuple[Array, Array, Array]:
     return ratio, low, high
 
 
-def holds_of_ratios(over: pd.DataFrame, under: pd.DataFrame) -> list[str | None]:
-    """How far intervals of ratios can be trusted: as far as the less trusted time."""
-    pairs = zip(over[INTERVAL_HOLDS], under[INTERVAL_HOLDS], strict=True)
-    return [narrowest_hold(*pair) for pair in pairs]
+def with_ratios(
+    frame: pd.DataFrame, names: Sequence[str], *, over: str = "", under: str = ""
+) -> pd.DataFrame:
+    """A merged frame with the ratio of two times of each row, and how far it can be trusted.
 
-
-def times_of(merged: pd.DataFrame, suffix: str) -> pd.DataFrame:
-    """The times of one of two frames that were merged, under the names of TIME_COLUMNS."""
-    columns = merged[[f"{name}{suffix}" for name in TIME_COLUMNS]]
-    return columns.set_axis(TIME_COLUMNS, axis="columns")
+    names: of the ratio, and of the low and the high end of its interval.
+    over, under: suffixes of the columns TIME_COLUMNS of both times. INTERVAL_HOLDS becomes that of
+        the ratio: as far as the less trusted time.
+    """
+    times = [
+        frame[[f"{name}{suffix}" for name in TIME_COLUMNS]].set_axis(TIME_COLUMNS, axis="columns")
+        for suffix in (over, under)
+    ]
+    ratios = dict(zip(names, ratio_of_times(*times), strict=True))
+    pairs = zip(*(of_one[INTERVAL_HOLDS] for of_one in times), strict=True)
+    holds = pd.Series([narrowest_hold(*pair) for pair in pairs], index=frame.index, dtype=object)
+    return frame.assign(**ratios, **{INTERVAL_HOLDS: holds})
 
 
 def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
@@ -78,12 +85,7 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     fastest = base.sort_values("median_s").drop_duplicates(shared).drop(columns="provider")
     foreign = others[lacks_baseline].merge(fastest, on=shared, suffixes=("", "_baseline"))
     both = pd.concat([own, foreign]) if len(foreign) else own
-    base_times = times_of(both, "_baseline")
-    speedup = dict(zip(SPEEDUP, ratio_of_times(base_times, both), strict=True))
-    both = both.assign(**speedup, baseline_s=both["median_s_baseline"])
-    both[INTERVAL_HOLDS] = pd.Series(
-        holds_of_ratios(base_times, both), index=both.index, dtype=object
-    )
+    both = with_ratios(both, SPEEDUP, over="_baseline").assign(baseline_s=both["median_s_baseline"])
     ratios = ["baseline_s", *SPEEDUP, INTERVAL_HOLDS]
     if memory:
         both["memory_ratio"] = both[PEAK_BYTES] / both[f"{PEAK_BYTES}_baseline"]
@@ -233,27 +235,27 @@ def fastest_products(frames: Mapping[str, pd.DataFrame]) -> dict[str, FastestPro
     if rows.empty:
         return {}
     rows = rows.assign(burst=rows["flops"] / rows["burst_median_s"])
-    products = [_fastest_of_recipe(str(name), group) for name, group in rows.groupby("recipe")]
-    products.sort(key=lambda product: -product.rate.value)
-    return {product.recipe: product for product in products}
-
-
-def _fastest_of_recipe(recipe: str, rows: pd.DataFrame) -> FastestProduct:
-    row = row_of_largest(rows, "achieved_flops_per_s")
-    has_burst = bool(rows["burst"].notna().any())
-    first = row_of_largest(rows, "burst") if has_burst else row
-    provider, shape = str(row["provider"]), str(row["shape"])
-    return FastestProduct(
-        recipe=recipe,
-        provider=provider,
-        shape=shape,
-        rate=Ceiling(
+    products = []
+    for recipe, of_recipe in rows.groupby("recipe"):
+        row = row_of_largest(of_recipe, "achieved_flops_per_s")
+        has_burst = bool(of_recipe["burst"].notna().any())
+        first = row_of_largest(of_recipe, "burst") if has_burst else row
+        provider, shape = str(row["provider"]), str(row["shape"])
+        rate = Ceiling(
             value=float(row["achieved_flops_per_s"]),
             ci95_low=float(row["flops"] / row["ci95_high_s"]),
             ci95_high=float(row["flops"] / row["ci95_low_s"]),
             unit="flop/s",
             evidence=f"{provider}, {shape}",
-        ),
-        burst=float(first["burst"]) if has_burst else None,
-        burst_shape=str(first["shape"]),
-    )
+        )
+        fastest = FastestProduct(
+            recipe=str(recipe),
+            provider=provider,
+            shape=shape,
+            rate=rate,
+            burst=float(first["burst"]) if has_burst else None,
+            burst_shape=str(first["shape"]),
+        )
+        products.append(fastest)
+    products.sort(key=lambda product: -product.rate.value)
+    return {product.recipe: product for product in products}

@@ -81,13 +81,12 @@ _HOVERED: Final = sorted(
     (column for column in (*IDENTITY, *COLUMNS, *RARE) if column.hover),
     key=lambda column: column.kind == "text",
 )
-_FRACTIONS: Final = ("fraction", "relative")
 
 
 def _tip(column: Column) -> Tip:
     if column.kind != "number":
         return Tip(column.name, column.hover, "count" if column.kind == "count" else "text")
-    if column.unit in _FRACTIONS:
+    if column.unit in ("fraction", "relative"):
         return Tip(column.name, column.hover, "percent")
     return Tip(column.name, column.hover, "si", column.unit)
 
@@ -139,24 +138,14 @@ def bandwidth_levels(
 ) -> tuple[pd.DataFrame, list[LegendEntry]]:
     """Level lines of the datasheet's bandwidth and of calibrated copies, and their entries."""
     copy = constants_of(calibration).get(COPY)
-    values = {
-        "datasheet": spec.dram_bytes_per_s if spec else None,
-        "calibrated copy": copy.value if copy else None,
-    }
-    rows = [
-        (name, value, int(name == "datasheet"), MUTED)
-        for name, value in values.items()
-        if value is not None
-    ]
-    entries = [
-        LegendEntry(
-            "recipe",
-            name,
-            label=f"{name} {scaled(value, 'B/s')}",
-            colour=colour,
-            dash=DASH if dashed else (),
-        )
-        for name, value, dashed, colour in rows
-    ]
+    rows, entries = [], []
+    for name, value, dash in (
+        ("datasheet", spec.dram_bytes_per_s if spec else None, DASH),
+        ("calibrated copy", copy.value if copy else None, ()),
+    ):
+        if value is not None:
+            rows.append((name, value, int(bool(dash)), MUTED))
+            label = f"{name} {scaled(value, 'B/s')}"
+            entries.append(LegendEntry("recipe", name, label=label, colour=MUTED, dash=dash))
     columns = ["recipe", "achieved_bytes_per_s", "dashed", "colour"]
     return pd.DataFrame(rows, columns=columns), entries

@@ -6,12 +6,10 @@ first two come from least squares over the sentinels that sessions share; the th
 A sentinel of one session alone says nothing of how sessions differ, and is left out. Factors are
 around the mean of the cards, so they multiply to 1 over cards. Sessions that share no sentinel,
 also not by way of others, cannot be compared and are in no group.
-
-`readings` has a row for each repetition of a sentinel: the columns READINGS, times in `seconds`.
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Final
@@ -20,20 +18,28 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core import portable_math
+from roofcal.core.records import Session
 from roofcal.core.times import Array
 from roofcal.core.visits.differences import CardSpread, spread_between_cards
-from roofcal.core.visits.intervals import HOLDS, quantile
+from roofcal.core.visits.intervals import HOLDS, cards_by_session, quantile
 from roofcal.fitting.batched_least_squares import cholesky_solve
+from roofcal.ops import BY_NAME
+from roofcal.points.columns import INTERVAL_HOLDS
+from roofcal.report.data.quality import by_sentinel, sentinel_drift
 
 READINGS: Final = ("kind", "sentinel", "session", "card", "seconds")
 FACTORS: Final = (
     *("kind", "card", "session_id", "factor", "low", "high", "interval_holds", "sentinels"),
 )
+# Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
+# in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
+LINK, MEMORY, LAUNCH = "links", "memory", "launches"
+POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full clock"
 _FEWEST: Final = 2  # sessions or cards that can differ
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
+class PanelFit:
     """Sessions of one kind that share sentinels: their factors, logarithms, around the mean card.
 
     sessions    session -> its factor
@@ -76,7 +82,46 @@ class _Fit:
         return [self.kind, card, session, value, *ends, holds, sentinels]
 
 
-def panel_factors(readings: pd.DataFrame) -> pd.DataFrame:
+def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
+    """The kind of work of each row of a tidy frame that is not empty, or of its sentinels."""
+    spec = BY_NAME[str(frame["op"].iloc[0])]
+    if spec.received_bytes is not None or spec.name == "probe_link":
+        return pd.Series(LINK, index=frame.index, dtype=object)
+    if spec.name == "probe_launch":
+        return pd.Series(LAUNCH, index=frame.index, dtype=object)
+    if not {"m", "n", "k"} <= set(spec.axes):
+        return pd.Series(MEMORY, index=frame.index, dtype=object)
+    limited = frame["throttle_reasons"].astype(object).fillna("").str.contains("power").astype(bool)
+    kinds = np.where(limited, POWER_LIMITED, FULL_CLOCK)
+    shapes = frame[list(spec.axes)].to_dict("records")
+    decode = [
+        spec.regime({str(k): int(v) for k, v in shape.items()}) == "decode" for shape in shapes
+    ]
+    return pd.Series(np.where(decode, MEMORY, kinds), index=frame.index, dtype=object)
+
+
+def panel_readings(
+    frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
+) -> pd.DataFrame:
+    """Every repetition of every sentinel of a run; an op and its probe share sentinels.
+
+    A sentinel is of the kind of work that most of its repetitions are of.
+    """
+    kinds: dict[str, str] = {}
+    readings = []
+    for op, frame in frames.items():
+        drift = sentinel_drift(frame)
+        cards = cards_by_session(sessions[op])
+        for names, rows in by_sentinel(drift) if len(drift) else ():
+            sentinel = " ".join(map(str, (BY_NAME[op].folder, *names[1:])))
+            kinds[sentinel] = str(kinds_of_work(rows).mode().iloc[0])
+            for session, seconds in zip(rows["session_id"], rows["median_s"], strict=True):
+                readings.append((sentinel, str(session), cards.get(str(session), ""), seconds))
+    table = pd.DataFrame(readings, columns=list(READINGS[1:]))
+    return table.assign(kind=table["sentinel"].map(kinds))  # op and probe agree
+
+
+def panel_factors(fits: Sequence[PanelFit]) -> pd.DataFrame:
     """How much longer work of a kind takes in a session, or on a card, than on the mean card.
 
     Rows of sessions, then those of cards, kind by kind; none where nothing can be compared.
@@ -88,25 +133,28 @@ def panel_factors(readings: pd.DataFrame) -> pd.DataFrame:
     interval_holds  how far that can be trusted, see roofcal.core.visits.intervals.HOLDS
     sentinels       how many it comes from: those that another session has too
     """
-    fits = list(_fits(readings))
     rows = [row for of_fit in (_session_rows, _card_rows) for fit in fits for row in of_fit(fit)]
     return pd.DataFrame(rows, columns=list(FACTORS))
 
 
-def card_spreads(readings: pd.DataFrame) -> list[CardSpread]:
+def card_spreads(fits: Sequence[PanelFit]) -> list[CardSpread]:
     """The spread between cards of each kind of work that two cards or more share."""
     return [
         spread_between_cards(
             fit.kind,
             [fmean(fit.sessions[session] for session in own) for own in fit.cards.values()],
         )
-        for fit in _fits(readings)
+        for fit in fits
         if len(fit.cards) >= _FEWEST
     ]
 
 
-def _fits(readings: pd.DataFrame) -> Iterator[_Fit]:
-    """One fit of each group of sessions that are joined by sentinels of a kind in common."""
+def panel_fits(readings: pd.DataFrame) -> list[PanelFit]:
+    """One fit of each group of sessions that are joined by sentinels of a kind in common.
+
+    readings: a row for each repetition of a sentinel, with the columns READINGS; times in s.
+    """
+    fits = []
     for kind, of_kind in readings.groupby("kind", sort=False):
         several = of_kind.groupby("sentinel")["session"].transform("nunique") >= _FEWEST
         shared = of_kind[several]
@@ -118,10 +166,11 @@ def _fits(readings: pd.DataFrame) -> Iterator[_Fit]:
             groups = [*apart, names.union(*joined)]
         for group in groups:
             in_group = [("session", session) in group for session in shared["session"]]
-            yield _fit(str(kind), shared[in_group])
+            fits.append(_fit(str(kind), shared[in_group]))
+    return fits
 
 
-def _fit(kind: str, readings: pd.DataFrame) -> _Fit:
+def _fit(kind: str, readings: pd.DataFrame) -> PanelFit:
     """Least squares of cells on sentinels and sessions, by the normal equations of sessions.
 
     Without the sentinels these are L x = b: L is the Laplacian of the graph of sessions in which
@@ -165,10 +214,10 @@ def _fit(kind: str, readings: pd.DataFrame) -> _Fit:
         count = fmean(len(values) for values in repetitions.values())
         variances.append((squares / within / count, within))
     variance, its_degrees = max(variances, default=(math.nan, 1.0))
-    return _Fit(kind, by_session, cards, timed, variance, its_degrees, covariance)
+    return PanelFit(kind, by_session, cards, timed, variance, its_degrees, covariance)
 
 
-def _session_rows(fit: _Fit) -> Iterator[list[Any]]:
+def _session_rows(fit: PanelFit) -> Iterator[list[Any]]:
     t = float(quantile(np.array([fit.degrees]))[0])
     card_of = {session: card for card, own in fit.cards.items() for session in own}
     for session, factor in fit.sessions.items():
@@ -176,7 +225,7 @@ def _session_rows(fit: _Fit) -> Iterator[list[Any]]:
         yield fit.row(card_of[session], session, factor, half, HOLDS["visits"])
 
 
-def _card_rows(fit: _Fit) -> Iterator[list[Any]]:
+def _card_rows(fit: PanelFit) -> Iterator[list[Any]]:
     """Of fits with several cards. Between sessions of a card, cards are taken to scatter alike."""
     if len(fit.cards) < _FEWEST:
         return
@@ -198,3 +247,23 @@ def _card_rows(fit: _Fit) -> Iterator[list[Any]]:
         of_sessions = errors[card] * (1 - 2 / len(errors)) + mean_error
         half = float(np.sqrt(t_own**2 * of_sentinels + t_between**2 * of_sessions))
         yield fit.row(card, "", factor, half, holds)
+
+
+def on_panel_scale(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:
+    """A tidy frame with its times on the scale of the mean card, beside those as measured.
+
+    panel_factor  how much longer work of that kind took in the session of the point
+    panel_s       median_s over panel_factor
+
+    Both are empty where the session shares no sentinel with another, and for times that combine
+    several sessions. A frame without any factor is returned as it is.
+    """
+    known = factors[factors["session_id"] != ""].set_index(["session_id", "kind"])["factor"]
+    if frame.empty or known.empty:
+        return frame
+    keys = pd.MultiIndex.from_arrays([frame["session_id"], kinds_of_work(frame)])
+    of_one_session = frame[INTERVAL_HOLDS].isin([HOLDS["samples"], HOLDS["visits"]])
+    values = pd.Series(known.reindex(keys).to_numpy(), index=frame.index).where(of_one_session)
+    if values.isna().all():
+        return frame
+    return frame.assign(panel_factor=values, panel_s=frame["median_s"] / values)

@@ -16,8 +16,9 @@ from scipy.special import betaincinv
 
 from roofcal.core.environments import origin_labels
 from roofcal.core.portable_math import log
+from roofcal.ops import BY_NAME
 from roofcal.points.columns import interval_columns
-from roofcal.report.data.tidy import models_in, role_of, standard_rows
+from roofcal.report.data.tidy import models_in, standard_rows
 
 ALL: Final = "all"
 _MISSED: Final = 0.05  # of points, that a 95 % interval may miss
@@ -37,7 +38,8 @@ _REGIME_ORDER: Final = (ALL, "decode", "small", "mid", "large", "skinny_k", "rag
 
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows on which predictions are judged; none of a probe op, whose points were fitted on."""
-    return standard_rows(frame) if role_of(frame) == "study" else frame.iloc[:0]
+    is_study = len(frame) > 0 and BY_NAME[str(frame["op"].iloc[0])].role == "study"
+    return standard_rows(frame) if is_study else frame.iloc[:0]
 
 
 def residuals(frame: pd.DataFrame) -> pd.DataFrame:
@@ -54,35 +56,28 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
              all
     """
     rows = judged(frame)
-    parts = [_residuals_of(rows, model, column) for model, column in models_in(frame).items()]
-    filled = [part for part in parts if not part.empty]
-    if not filled:
-        return rows.iloc[:0].assign(
-            model=pd.Series(dtype=object),
-            model_s=np.nan,
-            error=np.nan,
-            inside=np.nan,
-            score=np.nan,
-            faster=False,
+    parts = []
+    for model, column in models_in(frame).items():
+        predicted = rows[rows[column].notna()]
+        seconds, median = predicted[column], predicted["median_s"]
+        unstated = pd.Series(np.nan, index=predicted.index)
+        low, high = (predicted.get(name, unstated) for name in interval_columns(model))
+        y, least, most = (log(np.asarray(values, dtype=float)) for values in (median, low, high))
+        outside = np.maximum(least - y, 0.0) + np.maximum(y - most, 0.0)
+        inside = median.between(low, high).astype(float).where(low.notna() & high.notna())
+        of_model = predicted.assign(
+            model=model,
+            model_s=seconds,
+            error=seconds / median - 1,
+            inside=inside,
+            score=pd.Series(most - least + 2 / _MISSED * outside, index=median.index),
+            faster=predicted["ci95_high_s"] < low.fillna(seconds),
         )
-    return pd.concat(filled, ignore_index=True)
-
-
-def _residuals_of(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
-    predicted = rows[rows[column].notna()]
-    seconds, median = predicted[column], predicted["median_s"]
-    unstated = pd.Series(np.nan, index=predicted.index)
-    low, high = (predicted.get(name, unstated) for name in interval_columns(model))
-    y, least, most = (log(np.asarray(values, dtype=float)) for values in (median, low, high))
-    outside = np.maximum(least - y, 0.0) + np.maximum(y - most, 0.0)
-    return predicted.assign(
-        model=model,
-        model_s=seconds,
-        error=seconds / median - 1,
-        inside=median.between(low, high).astype(float).where(low.notna() & high.notna()),
-        score=pd.Series(most - least + 2 / _MISSED * outside, index=median.index),
-        faster=predicted["ci95_high_s"] < low.fillna(seconds),
-    )
+        parts += [] if of_model.empty else [of_model]
+    if parts:
+        return pd.concat(parts, ignore_index=True)
+    numbers = dict.fromkeys(("model_s", "error", "inside", "score"), np.nan)
+    return rows.iloc[:0].assign(model=pd.Series(dtype=object), **numbers, faster=False)
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:

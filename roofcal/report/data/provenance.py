@@ -1,7 +1,7 @@
 """The source of the numbers and how to reproduce them: environment, folders, commands."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,37 +37,32 @@ _LABELS: Final = {
     "python": "Python",
 }
 _UNITS: Final = {"memory_clock_hz": "Hz", "power_limit_w": "W"}
-# File that a stage derives beside the records -> the arguments that derive it again
+# File that a stage derives beside the records -> the arguments that derive it again, and the ops
+# whose constants all its rows follow from.
 _DERIVED: Final = {
-    "breakeven.csv": "breakeven --run {run} --calibration {calibration}",
-    "llm.csv": "llm --run {run} --calibration {calibration}",
-}
-# File -> ops whose constants all its rows follow from.
-_MADE_WITH: Final = {
-    "breakeven.csv": ("gemm", "cast"),
-    "llm.csv": ("gemm", "cast", "mixed_gemm"),
+    "breakeven.csv": ("breakeven --run {run} --calibration {calibration}", ("gemm", "cast")),
+    "llm.csv": ("llm --run {run} --calibration {calibration}", ("gemm", "cast", "mixed_gemm")),
 }
 
 
 def environment_facts(environment: Environment) -> list[tuple[str, str]]:
     """(label, value) of every field of an environment that has a value, and its id."""
-    values = asdict(environment)
-    facts = [
-        (label, _fact(key, values[key]))
-        for key, label in _LABELS.items()
-        if values[key] is not None
-    ]
+    facts = []
+    for key, label in _LABELS.items():
+        value: Any = getattr(environment, key)
+        if value is None:
+            continue
+        text = str(value)
+        if isinstance(value, bool):
+            text = "on" if value else "off"
+        elif key.endswith("_bytes"):
+            text = format_bytes(value)
+        elif key in _UNITS:
+            text = scaled(value, _UNITS[key], 4)
+        elif key == "memory_bus_bits":
+            text = f"{value} bit"
+        facts.append((label, text))
     return [*facts, ("environment", environment.environment_id)]
-
-
-def _fact(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if key.endswith("_bytes"):
-        return format_bytes(value)
-    if key in _UNITS:
-        return scaled(value, _UNITS[key], 4)
-    return f"{value} bit" if key == "memory_bus_bits" else str(value)
 
 
 def run_path(run: Run) -> str:
@@ -97,12 +92,6 @@ def table_command(run: Run, op: str) -> str:
     )
 
 
-def derived_command(run: Run, file: str) -> str:
-    """The command that prints a derived file of a run; raises KeyError for another file."""
-    arguments = _DERIVED[file].format(run=run_path(run), calibration=calibration_path(run))
-    return f"python -m roofcal {arguments}"
-
-
 def commands(analysis: Analysis) -> list[str]:
     """What a person types to get the numbers of a run again, in order."""
     run = analysis.run
@@ -113,7 +102,7 @@ def commands(analysis: Analysis) -> list[str]:
         lines.append("make study  # measures what is missing, then the rest of this list")
     if run.origin == "published" and derived == place:  # its files are not to be written over
         return [*lines, f"python -m roofcal verify {place}  # derives all again and compares"]
-    lines += _derive_commands(run, place, derived, _other_calibrations(analysis))
+    lines += outdated_commands(analysis)
     pair = place if derived == place else f"{place}={derived}"
     lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
     return lines
@@ -130,35 +119,6 @@ def commands_anew(run: Run, place: str, derived: str, also: Sequence[str]) -> li
     """
     if run.origin == "published" and derived == place:
         return [f"python -m roofcal publish --again {place}"]
-    return _derive_commands(run, place, derived, also)
-
-
-def is_outdated(run: Run, name: str) -> bool:
-    """Whether all of a derived file depends on constants of an outdated op."""
-    return not set(_MADE_WITH.get(name, ())).isdisjoint(run.outdated)
-
-
-def outdated_text(run: Run) -> str:
-    """Sentence: what the report of a run with outdated ops leaves out, and that commands follow."""
-    dependent = [op for op in run.ops if op in predicted_with(run.outdated)]
-    parts = ["errors on probes"]
-    parts += [f"calibrated predictions of {', '.join(dependent)}"] if dependent else []
-    parts += [name for name in _MADE_WITH if is_outdated(run, name)]
-    return (
-        f"the constants of {', '.join(run.outdated)} are of another equation than this roofcal has."
-        f" They are left out, and so is what follows from them: {'; '.join(parts)}. To make all of "
-        "it again"
-    )
-
-
-def outdated_commands(analysis: Analysis) -> list[str]:
-    """`commands_anew` with folders as in any checkout."""
-    run = analysis.run
-    return commands_anew(run, run_path(run), derived_path(run), _other_calibrations(analysis))
-
-
-def _derive_commands(run: Run, place: str, derived: str, also: Sequence[str]) -> list[str]:
-    """The stages that derive calibration, predictions and tables from the records."""
     calibration = f"{derived}/calibration.jsonl"
     others = f" --also {' '.join(also)}" if also else ""
     return [
@@ -172,24 +132,44 @@ def _derive_commands(run: Run, place: str, derived: str, also: Sequence[str]) ->
         *(
             f"python -m roofcal {arguments.format(run=place, calibration=calibration)} "
             f"--out {derived}/{file}"
-            for file, arguments in _DERIVED.items()
+            for file, (arguments, _) in _DERIVED.items()
             if (run.derived / file).is_file()
         ),
     ]
 
 
-def _other_calibrations(analysis: Analysis) -> list[str]:
-    """Calibrations of other environments that predicted this run, too.
+def is_outdated(run: Run, name: str) -> bool:
+    """Whether all of a derived file depends on constants of an outdated op."""
+    return name in _DERIVED and not set(_DERIVED[name][1]).isdisjoint(run.outdated)
 
-    One that is not among the runs of the report was published beside this run.
+
+def outdated_text(run: Run) -> str:
+    """Sentence: what the report of a run with outdated ops leaves out, and that commands follow."""
+    dependent = [op for op in run.ops if op in predicted_with(run.outdated)]
+    parts = ["errors on probes"]
+    parts += [f"calibrated predictions of {', '.join(dependent)}"] if dependent else []
+    parts += [name for name in _DERIVED if is_outdated(run, name)]
+    return (
+        f"the constants of {', '.join(run.outdated)} are of another equation than this roofcal has."
+        f" They are left out, and so is what follows from them: {'; '.join(parts)}. To make all of "
+        "it again"
+    )
+
+
+def outdated_commands(analysis: Analysis) -> list[str]:
+    """`commands_anew` with folders as in any checkout.
+
+    A calibration of another environment that is not among the runs of the report was published
+    beside this run.
     """
     run = analysis.run  # predictions of outdated ops are left out of the tables
     shown = sorted({env for model in analysis.labels if (env := origin_environment(model))})
     published = f"reports/published/{analysis.device}"
-    return [
+    also = [
         analysis.calibrations.get(env, f"{published}/{env}/calibration.jsonl")
         for env in (run.origins() if run.outdated else shown)
     ]
+    return commands_anew(run, run_path(run), derived_path(run), also)
 
 
 # --- files that a stage derived beside the records ----------------------------------------------
@@ -215,7 +195,8 @@ def derived_table(
     rows = read_derived(run.derived / name, labels, numbers)
     if is_outdated(run, name):
         rows = rows.iloc[:0]
-    return DerivedTable(name=name, rows=rows, command=derived_command(run, name))
+    arguments = _DERIVED[name][0].format(run=run_path(run), calibration=calibration_path(run))
+    return DerivedTable(name=name, rows=rows, command=f"python -m roofcal {arguments}")
 
 
 def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:

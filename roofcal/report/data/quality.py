@@ -1,7 +1,10 @@
 """How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling.
 
-Also which points have visits in several states, which their one time hides, and how sessions and
-cards differ by the sentinels that they share.
+Also which points have visits in several states, which their one time hides, are faster than a roof
+allows, or have no time. A point below the time of its roof has one of three causes: the roof is
+wrong (datasheet of another card, a ceiling fitted on too few probes), the data never came from
+memory (warm cache), or the clock was read wrongly (broken timer). Hot points are left out: their
+data stays in the cache on purpose.
 """
 
 from collections import Counter
@@ -13,26 +16,21 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.records import Session
-from roofcal.core.visits.intervals import HOLDS, cards_by_session
-from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL, STATES, read_states
-from roofcal.report.data.panel_factors import READINGS
 from roofcal.report.data.tidy import axes_of, ok_rows
 from roofcal.report.kit.numbers import significant
 
 TARGET_INTERVAL: Final = 0.01
+VIOLATION_COLUMNS: Final = ("bound", "bound_s", "factor", "cause")
+_TIMER_FACTOR: Final = 1.5  # further beyond a datasheet than any rounding or boost clock reaches
 LONG_S: Final = 1e-4  # calls this long show in sentences how far settled times lie above bursts
 STATES_TITLE: Final = "Points with several states"
 STATES_TABLE: Final = "quality-states"  # id of the table within a chapter: checks link to it
-# Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
-# in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
-LINK, MEMORY, LAUNCH = "links", "memory", "launches"
 _PARTS_OF_A_SESSION: Final = {
     "busy": "timed_s",
     "starting": "starting_s",
     "compiling": "compiling_s",
 }
-POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full clock"
 
 
 def times_by_hold(frames: Mapping[str, pd.DataFrame]) -> Counter[str]:
@@ -87,71 +85,6 @@ def wall_seconds(sessions: Sequence[Session]) -> float:
     return sum(s.wall_s or 0.0 for s in sessions)
 
 
-def points_per_minute(points: int, sessions: Sequence[Session]) -> float | None:
-    """Points over the wall time of their sessions; None if no session has ended."""
-    seconds = wall_seconds(sessions)
-    return points / seconds * 60 if seconds else None
-
-
-def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
-    """The kind of work of each row of a tidy frame that is not empty, or of its sentinels."""
-    spec = BY_NAME[str(frame["op"].iloc[0])]
-    if spec.received_bytes is not None or spec.name == "probe_link":
-        return pd.Series(LINK, index=frame.index, dtype=object)
-    if spec.name == "probe_launch":
-        return pd.Series(LAUNCH, index=frame.index, dtype=object)
-    if not {"m", "n", "k"} <= set(spec.axes):
-        return pd.Series(MEMORY, index=frame.index, dtype=object)
-    limited = frame["throttle_reasons"].astype(object).fillna("").str.contains("power").astype(bool)
-    kinds = np.where(limited, POWER_LIMITED, FULL_CLOCK)
-    shapes = frame[list(spec.axes)].to_dict("records")
-    decode = [
-        spec.regime({str(k): int(v) for k, v in shape.items()}) == "decode" for shape in shapes
-    ]
-    return pd.Series(np.where(decode, MEMORY, kinds), index=frame.index, dtype=object)
-
-
-def panel_readings(
-    frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
-) -> pd.DataFrame:
-    """Every repetition of every sentinel of a run; an op and its probe share sentinels.
-
-    A sentinel is of the kind of work that most of its repetitions are of.
-    """
-    kinds: dict[str, str] = {}
-    readings = []
-    for op, frame in frames.items():
-        drift = sentinel_drift(frame)
-        cards = cards_by_session(sessions[op])
-        for names, rows in by_sentinel(drift) if len(drift) else ():
-            sentinel = " ".join(map(str, (BY_NAME[op].folder, *names[1:])))
-            kinds[sentinel] = str(kinds_of_work(rows).mode().iloc[0])
-            for session, seconds in zip(rows["session_id"], rows["median_s"], strict=True):
-                readings.append((sentinel, str(session), cards.get(str(session), ""), seconds))
-    table = pd.DataFrame(readings, columns=list(READINGS[1:]))
-    return table.assign(kind=table["sentinel"].map(kinds))  # op and probe agree
-
-
-def on_panel_scale(frame: pd.DataFrame, factors: pd.DataFrame) -> pd.DataFrame:
-    """A tidy frame with its times on the scale of the mean card, beside those as measured.
-
-    panel_factor  how much longer work of that kind took in the session of the point
-    panel_s       median_s over panel_factor
-
-    Both are empty where the session shares no sentinel with another, and for times that combine
-    several sessions. A frame without any factor is returned as it is.
-    """
-    known = factors[factors["session_id"] != ""].set_index(["session_id", "kind"])["factor"]
-    if frame.empty or known.empty:
-        return frame
-    keys = pd.MultiIndex.from_arrays([frame["session_id"], kinds_of_work(frame)])
-    of_one_session = frame[INTERVAL_HOLDS].isin([HOLDS["samples"], HOLDS["visits"]])
-    values = pd.Series(known.reindex(keys).to_numpy(), index=frame.index).where(of_one_session)
-    if values.isna().all():
-        return frame
-    return frame.assign(panel_factor=values, panel_s=frame["median_s"] / values)
-
-
 def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, Any]:
     """One line on how an op was measured. Fractions are of the points with a time.
 
@@ -166,13 +99,14 @@ def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, A
     half = half_width(rows if by_host.all() else rows[~by_host]).to_numpy(dtype=float)
     throttled = rows["throttle_reasons"].notna()
     observed = bool(rows["sm_clock_hz"].notna().any())
+    wall_s = wall_seconds(sessions) or None
     return {
         "points": len(frame),
         "ok": len(rows),
         "sessions": len(sessions),
-        "wall_s": wall_seconds(sessions) or None,
+        "wall_s": wall_s,
         "busy_fraction": busy_fraction(sessions),
-        "points_per_minute": points_per_minute(len(frame), sessions),
+        "points_per_minute": len(frame) / wall_s * 60 if wall_s else None,
         "samples": float(rows["samples"].median()) if len(rows) else None,
         "half_width_fraction": float(np.nanmedian(half)) if len(rows) else None,
         "narrow_fraction": float((half <= TARGET_INTERVAL).mean()) if len(rows) else None,
@@ -289,3 +223,61 @@ def _seconds(utc: str) -> float | None:
         return datetime.fromisoformat(utc).timestamp()
     except ValueError:
         return None
+
+
+# --- what should not be: points faster than a roof allows, and points without a time --------------
+
+
+def violations(frame: pd.DataFrame, cache_bytes: float | None = None) -> pd.DataFrame:
+    """Points whose whole interval is faster than a roof allows, worst first.
+
+    bound   datasheet or calibrated (the upper ends of the intervals of its ceilings)
+    factor  bound_s / median_s, above 1
+    cause   the most likely one
+
+    Args:
+        frame: tidy frame of an op.
+        cache_bytes: size of the last-level cache, which is needed to recognise a warm cache.
+    """
+    rows = ok_rows(frame)
+    rows = rows[rows["cache"] == "cold"]
+    roofs = {"datasheet": "datasheet_s", "calibrated": "calibrated_bound_s"}
+    parts = []
+    for bound, column in roofs.items():
+        faster = rows[rows["ci95_high_s"] < rows[column]]
+        factor = faster[column] / faster["median_s"]
+        faster = faster.assign(bound=bound, bound_s=faster[column], factor=factor)
+        causes = [_cause(row, bound, cache_bytes) for row in faster.to_dict("records")]
+        parts.append(faster.assign(cause=pd.Series(causes, index=faster.index, dtype=object)))
+    head = ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL, "regime"]
+    columns = [*head, "median_s", "ci95_high_s", INTERVAL_HOLDS, *VIOLATION_COLUMNS]
+    columns += ["achieved_flops_per_s"]
+    columns += ["achieved_bytes_per_s", "sm_clock_hz", "point_id"]
+    both = pd.concat([part for part in parts if not part.empty] or [parts[0]], ignore_index=True)
+    return both.sort_values(["bound", "factor"], ascending=False)[columns].reset_index(drop=True)
+
+
+def _cause(row: dict[Any, Any], bound: str, cache_bytes: float | None) -> str:
+    """The first cause that fits, most certain first."""
+    if cache_bytes and 0 < row["rotating_bytes"] <= 2 * cache_bytes:
+        return "warm cache: the rotating copies are not twice the last-level cache"
+    if row["distribution"] == "zeros":
+        return "zeros: they draw less power than the random data of the calibration"
+    if bound == "calibrated":
+        return "ceiling too low: no probe ran this fast"
+    if row["factor"] > _TIMER_FACTOR:
+        return "broken timer, or work that was not done"
+    return "wrong datasheet: this rate was observed, the datasheet says less"
+
+
+def worst_factor(violations: pd.DataFrame, bound: str) -> float | None:
+    """The largest factor by which a bound was beaten, None if it was not beaten."""
+    factors = violations.loc[violations["bound"] == bound, "factor"].to_numpy(dtype=float)
+    return float(np.max(factors)) if len(factors) else None
+
+
+def not_ok(frame: pd.DataFrame) -> pd.DataFrame:
+    """Points without a result: what was planned, its status and its reason."""
+    head = ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL]
+    columns = [*head, "status", "reason", "sweeps", "point_id"]
+    return frame.loc[frame["status"] != "ok", columns].reset_index(drop=True)

@@ -15,7 +15,6 @@ from roofcal.core.names import did_you_mean
 from roofcal.points.run import load_run
 from roofcal.report.data.provenance import ReportError
 
-FORMATS: Final = ("csv", "json", "markdown", "latex")
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     # longer ones first, so that >= is not read as >
     "!=": operator.ne,
@@ -34,7 +33,7 @@ def table_text(
 
     Args:
         frame: rows to choose from.
-        form: one of FORMATS.
+        form: csv, json, markdown or latex.
         conditions: what holds of the rows, as `m = 4096` or `status != ok`.
         columns: which to write, in their order; none: all.
 
@@ -48,10 +47,10 @@ def table_text(
         raise ReportError(f"no row fits {' and '.join(conditions)}; {_columns_there_are(frame)}")
     for name in columns:
         _check_column(frame, name)
-    if form not in FORMATS:
-        raise ReportError(f"unknown format '{form}'; known: {', '.join(FORMATS)}")
-    write = {"csv": as_csv, "json": as_json, "markdown": as_markdown, "latex": as_latex}[form]
-    return write(chosen[list(columns)] if columns else chosen)
+    formats = {"csv": as_csv, "json": as_json, "markdown": as_markdown, "latex": as_latex}
+    if form not in formats:
+        raise ReportError(f"unknown format '{form}'; known: {', '.join(formats)}")
+    return formats[form](chosen[list(columns)] if columns else chosen)
 
 
 def _rows_that_fit(frame: pd.DataFrame, condition: str) -> "pd.Series[bool]":

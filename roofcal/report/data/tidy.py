@@ -5,12 +5,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from roofcal.ops import BY_NAME
 from roofcal.points.columns import COLUMNS, FORMULAS, MODEL, PROTOCOL, RARE
 from roofcal.points.tables import sqnr_column
 from roofcal.report.kit.numbers import shape_text
 
-PANEL_TIME: Final = "panel_s"  # on the scale of the mean card, see quality.on_panel_scale
+PANEL_TIME: Final = "panel_s"  # on the scale of the mean card, see panel_factors.on_panel_scale
 _BEHIND_AXES: Final = ("world_size", "method", "repeat")  # one of them follows the axes of an op
 
 
@@ -84,11 +83,6 @@ def ok_rows(frame: pd.DataFrame) -> pd.DataFrame:
 def standard_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows with a median, timed as the study does."""
     return ok_rows(frame[standard_protocol(frame)])
-
-
-def role_of(frame: pd.DataFrame) -> str | None:
-    """probe or study, None for an empty frame."""
-    return None if frame.empty else BY_NAME[str(frame["op"].iloc[0])].role
 
 
 def row_of_largest(frame: pd.DataFrame, column: str) -> "pd.Series[Any]":

@@ -85,7 +85,7 @@ def test_the_whole_text_of_a_fleet(fleet: Path, shell: Shell) -> None:
         "n5/cpu fails gemm torch_cpu fp32 m=64,n=64,k=64 1 graph cold normal: failed (died)",
         "spread between 5 cards, gemm: 3.4% (2.0% to 9.7%)",
         "1 of 5 cards are slower than the others; 1 failed a point; 1 could not be compared",
-        "a job that waits for its slowest card loses, gemm: 3.2% on 2, 6.3% on 4",
+        "a job that waits for its slowest card loses, gemm: 3.2% on 2, 6.3% on 4, 7.8% on 5",
     ]
 
 

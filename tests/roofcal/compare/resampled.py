@@ -56,13 +56,12 @@ def drawn(
     least_devices: leaves out points of fewer.
     """
     source = np.random.default_rng(seed)
-    pairs: dict[str, list[Record]] = {}
-    for point, row in records():
-        if point.world_size >= least_devices:
-            factor = (factors or {}).get(point.point_id, 1.0)
-            again = _redrawn(row, kind, source, factor)
-            pairs.setdefault(point.op, []).append((point, again))
-    return _observed(pairs)
+    again = [
+        (point, _redrawn(row, kind, source, (factors or {}).get(point.point_id, 1.0)))
+        for point, row in records()
+        if point.world_size >= least_devices
+    ]
+    return _observed(again)
 
 
 def drawn_visits(
@@ -85,7 +84,7 @@ def drawn_visits(
         thinned: every so many points of an op are drawn.
     """
     source = np.random.default_rng(seed)
-    pairs: dict[str, list[Record]] = {}
+    again = []
     for point, row in records()[::thinned]:
         factor = (factors or {}).get(point.point_id, 1.0)
         made = [_redrawn(row, "turns", source, factor) for _ in range(visits)]
@@ -100,13 +99,16 @@ def drawn_visits(
             )
             for number, (line, shift) in enumerate(zip(made, offsets, strict=True))
         ]
-        pairs.setdefault(point.op, []).append((point, merged_visits(lines)))
-    return _observed(pairs)
+        again.append((point, merged_visits(lines)))
+    return _observed(again)
 
 
-def _observed(pairs: Mapping[str, Sequence[Record]]) -> ObservedRun:
+def _observed(again: Sequence[Record]) -> ObservedRun:
     environment = read_records(published() / "environment.jsonl", Environment)[0]
-    points = pd.concat([observations_of(of_op) for of_op in pairs.values()])
+    by_op: dict[str, list[Record]] = {}
+    for point, row in again:
+        by_op.setdefault(point.op, []).append((point, row))
+    points = pd.concat([observations_of(of_op) for of_op in by_op.values()])
     return ObservedRun(folder=published(), environment=environment, points=points)
 
 

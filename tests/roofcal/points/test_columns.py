@@ -19,10 +19,10 @@ from roofcal.points.columns import columns_of, interval_columns, read_states
 from roofcal.points.reader import NOT_REACHED
 from roofcal.points.run import Run, load_run
 from roofcal.points.tables import sqnr_column
+from roofcal.report.data.prediction_errors import judged
 from roofcal.report.data.tidy import (
     models_in,
     ok_rows,
-    role_of,
     sqnr_columns,
     standard_protocol,
 )
@@ -235,7 +235,7 @@ def test_without_calibration_prediction_and_datasheet_their_columns_are_empty(ba
     unplanned = run.points("cast").table
     assert unplanned.empty
     assert list(unplanned.columns) == names_of(BY_NAME["cast"])
-    assert role_of(unplanned) is None
+    assert judged(unplanned).empty
 
 
 def test_bounds_are_those_of_the_datasheet_and_of_the_upper_ends_of_the_ceilings(

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.publish.freeze import TermsError, changed_files, check_terms, hold_out_errors
+from roofcal.publish.freeze import (
+    TermsError,
+    changed_files,
+    check_checkout,
+    check_terms,
+    hold_out_errors,
+)
 from roofcal.study.schema import Publishing
 from tests.paths import ROOT
 from tests.roofcal.report.synthetic import whole_run
@@ -40,9 +46,7 @@ def published(checkout: Path) -> Path:
     return checkout / "reports/published"
 
 
-def test_changed_and_staged_files_are_named_three_at_most_with_the_way_out(
-    checkout: Path, run: Path
-) -> None:
+def test_changed_and_staged_files_are_named_three_at_most_with_the_way_out(checkout: Path) -> None:
     (checkout / "code.py").write_text("2\n")
     git(checkout, "rm", "more.py")
     assert changed_files(published(checkout)) == ["code.py", "more.py"]
@@ -51,14 +55,14 @@ def test_changed_and_staged_files_are_named_three_at_most_with_the_way_out(
     git(checkout, "add", ".")
     says = r"code\.py, more\.py, new0\.py and 2 more: not as in the commit.*git stash"
     with pytest.raises(TermsError, match=says):
-        check_terms(run, LOOSE, published(checkout))
+        check_checkout(published(checkout))
 
 
-def test_publications_and_untracked_files_do_not_count(checkout: Path, run: Path) -> None:
+def test_publications_and_untracked_files_do_not_count(checkout: Path) -> None:
     (published(checkout) / "d/e/table.csv").write_text("2\n")
     (published(checkout) / "d/e/new.csv").write_text("2\n")
     (checkout / "results.txt").write_text("2\n")
-    check_terms(run, LOOSE, published(checkout))
+    check_checkout(published(checkout))
 
 
 def test_an_untracked_file_counts_where_it_decides_numbers(checkout: Path) -> None:
@@ -69,11 +73,11 @@ def test_an_untracked_file_counts_where_it_decides_numbers(checkout: Path) -> No
     assert changed_files(published(checkout)) == ["config/devices/mine.yaml", "roofcal/ops/mine.py"]
 
 
-def test_sessions_of_dirty_checkouts_elsewhere_do_not_count(checkout: Path, tmp_path: Path) -> None:
+def test_sessions_of_dirty_checkouts_elsewhere_do_not_count(tmp_path: Path) -> None:
     run = whole_run()
     for op in run.points:
         run.sessions[op] = {"git_dirty": True, "git_commit": "0000000"}
-    check_terms(run.write(tmp_path / "rented"), LOOSE, published(checkout))
+    check_terms(run.write(tmp_path / "rented"), LOOSE)
 
 
 def test_outside_a_checkout_nobody_can_tell_and_one_that_git_cannot_read_is_not_clean(
@@ -93,14 +97,14 @@ def test_errors_are_those_of_study_points(run: Path) -> None:
     assert count > 30
 
 
-def test_an_op_beyond_its_limit_is_named_with_error_and_limit(checkout: Path, run: Path) -> None:
+def test_an_op_beyond_its_limit_is_named_with_error_and_limit(run: Path) -> None:
     says = r"op gemm: the calibrated model is \d\.\d% off \(MAPE of \d+ study points\), the limit"
     with pytest.raises(TermsError, match=rf"{says} is 1\.0%\nop cast: (.|\n)*publish\.per_op"):
-        check_terms(run, Publishing(largest_error=0.01), published(checkout))
+        check_terms(run, Publishing(largest_error=0.01))
     with pytest.raises(TermsError, match=rf"{says} is 2\.0%\nfind"):
-        check_terms(run, LOOSE.model_copy(update={"per_op": {"gemm": 0.02}}), published(checkout))
+        check_terms(run, LOOSE.model_copy(update={"per_op": {"gemm": 0.02}}))
     own = {"gemm": 0.5, "cast": 0.6}
-    check_terms(run, Publishing(largest_error=0.01, per_op=own), published(checkout))
+    check_terms(run, Publishing(largest_error=0.01, per_op=own))
 
 
 def test_what_is_published_today_passes_the_limits_of_today() -> None:

@@ -137,12 +137,7 @@ def shared_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """
     theirs = _comparable(published)[["point_id", *_COMPARED]]
     both = _comparable(ours).merge(theirs, on="point_id", suffixes=("", "_published"))
-    published_times = comparisons.times_of(both, "_published")
-    ratios = dict(zip(RATIOS, comparisons.ratio_of_times(both, published_times), strict=True))
-    holds = pd.Series(
-        comparisons.holds_of_ratios(both, published_times), index=both.index, dtype=object
-    )
-    both = both.assign(**ratios, kind=both["op"], **{INTERVAL_HOLDS: holds})
+    both = comparisons.with_ratios(both, RATIOS, under="_published").assign(kind=both["op"])
     ends = [f"{end}{suffix}" for end in comparisons.TIME[1:] for suffix in ("", "_published")]
     both = both.drop(columns=[*ends, f"{INTERVAL_HOLDS}_published"])
     return pd.concat([both, *_sentinels(ours, published)], ignore_index=True)

@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL
 from roofcal.report.data import tidy
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.comparisons import TIME_COLUMNS, holds_of_ratios, ratio_of_times, times_of
+from roofcal.report.data.comparisons import TIME_COLUMNS, with_ratios
 from roofcal.report.data.drawing import TIME_TIP
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Block, absence
@@ -60,9 +60,7 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     names_panel = timed["sweeps"].astype(str).str.contains(r"(?:^|;)panel", regex=True)
     is_in_panel = names_panel.astype(bool) & (timed["repeat"] == 0)
     rows = timed[is_in_panel].merge(base, on=keys, how="left", suffixes=("", "_graph"))
-    by_graph = times_of(rows, "_graph")
-    rows = rows.assign(**dict(zip(_RATIOS, ratio_of_times(rows, by_graph), strict=True)))
-    rows[INTERVAL_HOLDS] = pd.Series(holds_of_ratios(rows, by_graph), dtype=object)
+    rows = with_ratios(rows, _RATIOS, under="_graph")
     is_graph = rows["point_id"] == rows["point_id_graph"]
     rows.loc[is_graph, [*_RATIOS]] = 1.0  # the ratio of a point to itself is exact
     columns = ["op", "provider", "recipe", *axes, *PROTOCOL, "median_s", *_RATIOS, INTERVAL_HOLDS]

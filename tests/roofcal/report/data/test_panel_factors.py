@@ -25,11 +25,11 @@ def table(readings: Readings) -> pd.DataFrame:
 
 
 def panel_factors(readings: Readings) -> list[Any]:
-    return list(panel.panel_factors(table(readings)).itertuples(index=False))
+    return list(panel.panel_factors(panel.panel_fits(table(readings))).itertuples(index=False))
 
 
 def card_spreads(readings: Readings) -> list[CardSpread]:
-    return panel.card_spreads(table(readings))
+    return panel.card_spreads(panel.panel_fits(table(readings)))
 
 
 def by_session(readings: Readings) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from roofcal.core.environments import transferred_model
 from roofcal.ops.regimes import REGIMES
 from roofcal.points.run import Run, load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.audit import violations
 from roofcal.report.data.prediction_errors import (
     ALL,
     COLUMNS,
@@ -25,6 +24,7 @@ from roofcal.report.data.prediction_errors import (
     with_model_labels,
 )
 from roofcal.report.data.provenance import commands
+from roofcal.report.data.quality import violations
 from roofcal.report.summary import device_line, regime_tables
 from roofcal.report.write import write_report
 from tests.roofcal.report.conftest import DEVICES

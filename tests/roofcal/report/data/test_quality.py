@@ -9,17 +9,19 @@ import pytest
 from roofcal.core.records import Session
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.panel_factors import panel_factors
+from roofcal.report.data.panel_factors import (
+    kinds_of_work,
+    on_panel_scale,
+    panel_factors,
+    panel_fits,
+    panel_readings,
+)
 from roofcal.report.data.quality import (
     busy_fraction,
     covered_fraction,
     drift_fraction,
     half_width,
-    kinds_of_work,
     minutes_since_start,
-    on_panel_scale,
-    panel_readings,
-    points_per_minute,
     quality_row,
     sentinel_drift,
     waiting_rows,
@@ -67,7 +69,7 @@ def test_launches_are_no_work_of_the_memory() -> None:
 
 def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analysis) -> None:
     frame, sessions = two_cards(analysis, 1.1)
-    factors = panel_factors(panel_readings({"gemm": frame}, {"gemm": sessions}))
+    factors = panel_factors(panel_fits(panel_readings({"gemm": frame}, {"gemm": sessions})))
     by_card = factors[factors["session_id"] == ""].set_index("card")["factor"]
     assert by_card["GPU-2"] / by_card["GPU-1"] == pytest.approx(1.1, rel=0.02)
 
@@ -86,7 +88,7 @@ def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analy
 
 def test_a_run_of_one_session_has_no_panel_scale(analysis: Analysis) -> None:
     frame = analysis.frames["gemm"]
-    assert len(analysis.panel)
+    assert len(panel_readings(analysis.frames, analysis.sessions))
     assert analysis.panel_factors.empty
     assert on_panel_scale(frame, analysis.panel_factors) is frame
 
@@ -103,9 +105,8 @@ def test_busy_is_timed_over_wall_of_all_sessions() -> None:
     assert busy_fraction([SESSION]) == pytest.approx(39 / 60)
     assert busy_fraction([SESSION, second]) == pytest.approx(40 / 80)
     assert wall_seconds([SESSION, second]) == 80.0
-    assert points_per_minute(120, [SESSION, second]) == pytest.approx(90.0)
     cut = replace(SESSION, wall_s=None, timed_s=None)  # it never ended
-    assert busy_fraction([cut]) is points_per_minute(10, [cut]) is None
+    assert busy_fraction([cut]) is None
     assert busy_fraction([SESSION, cut]) == busy_fraction([SESSION])
 
 
@@ -145,6 +146,8 @@ def test_a_wide_interval_is_not_narrow(tmp_path: Path) -> None:
 
 def test_an_op_that_was_never_measured_has_no_quality(bare: Path) -> None:
     without_telemetry = load_run(bare).points("gemm").table
+    cut = replace(SESSION, wall_s=None)  # it never ended
+    assert quality_row(without_telemetry, [cut])["points_per_minute"] is None
     assert quality_row(without_telemetry, [])["throttled_fraction"] is None
     row = quality_row(load_run(bare).points("cast").table, [])
     assert row["points"] == row["ok"] == 0
@@ -159,15 +162,8 @@ def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
     later = replace(SESSION, session_id="later", started_utc="2026-11-21T04:10:00+00:00")
 
     assert list(minutes_since_start(frame, [SESSION, later])) == pytest.approx([0.5, 10.1])
-
-
-def test_a_start_that_is_no_time_counts_from_the_first(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    made_up.measure(product(64, 64, 64), started_s=30.0)
-    frame = made_up.table(tmp_path)
-
-    nameless = replace(SESSION, started_utc="")
-    assert list(minutes_since_start(frame, [nameless])) == pytest.approx([0.5])
+    nameless = replace(SESSION, started_utc="")  # counts from the first
+    assert list(minutes_since_start(frame[:1], [nameless])) == pytest.approx([0.5])
 
 
 def test_sessions_hours_apart_cover_little_of_the_time(analysis: Analysis) -> None:

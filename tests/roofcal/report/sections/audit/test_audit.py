@@ -9,7 +9,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import PlanPoint, Protocol
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.audit import not_ok, violations, worst_factor
+from roofcal.report.data.quality import not_ok, violations, worst_factor
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.audit import counted_causes
 from tests.roofcal.report.chapters import blocks_of

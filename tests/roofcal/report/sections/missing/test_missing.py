@@ -4,7 +4,7 @@ from pathlib import Path
 
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.audit import not_ok
+from roofcal.report.data.quality import not_ok
 from roofcal.report.data.tidy import with_shape
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.missing import counted_reasons

@@ -4,7 +4,7 @@ import pytest
 
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.audit import VIOLATION_COLUMNS
+from roofcal.report.data.quality import VIOLATION_COLUMNS
 from roofcal.report.data.tidy import axes_of, with_protocol, with_shape
 from roofcal.report.kit.blocks import Table
 from roofcal.report.sections import (

@@ -11,7 +11,7 @@ from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.panel_factors import READINGS
+from roofcal.report.data.panel_factors import READINGS, panel_fits
 from roofcal.report.data.quality import points_with_states
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.points import readable_points
@@ -58,7 +58,7 @@ def two_cards(analysis: Analysis) -> Analysis:
         for card, seconds in (("GPU-1", 1.0), ("GPU-2", 1.04))
         for repetition in range(3)
     ]
-    return replace(analysis, panel=pd.DataFrame(panel, columns=list(READINGS)))
+    return replace(analysis, panel=panel_fits(pd.DataFrame(panel, columns=list(READINGS))))
 
 
 def answer_of(analysis: Analysis) -> str:
