@@ -16,7 +16,7 @@ from roofcal.report.data.op_pages import headline_op, page_of
 from roofcal.report.data.quality import busy_fraction, wall_seconds
 from roofcal.report.data.regime_matrices import error_table, gain_table
 from roofcal.report.kit import columns as col
-from roofcal.report.kit.blocks import Table, make_table
+from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
 from roofcal.report.sections.roofline import BURST_RECIPE, first_turn, settled_sentences
 
@@ -168,8 +168,7 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
 
 def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
     """The lines of all devices as the first table of the page."""
-    frame = pd.DataFrame(list(lines))
-    return make_table(frame, _DEVICE_COLUMNS, id="devices", caption="Devices at a glance")
+    return Table("devices", "Devices at a glance", pd.DataFrame(list(lines)), _DEVICE_COLUMNS)
 
 
 def judged_products(error: "pd.Series[Any]") -> str:
@@ -189,28 +188,28 @@ def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
     )
 
 
-def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
-    """The fastest recipes by regime and the errors of models by op; `anchor` begins their ids."""
+def summary_tables(analysis: Analysis) -> Iterator[Table]:
+    """The fastest recipes by regime and the errors of models by op."""
     recipes, errors = fastest_recipes(analysis), model_errors(analysis)
     if len(recipes):
         title = "Fastest recipe by regime, casts not counted"
-        yield make_table(recipes, _RECIPE_COLUMNS, id=f"{anchor}-recipe-table", caption=title)
+        yield Table("recipe-table", title, recipes, _RECIPE_COLUMNS)
     if len(errors):
         models = [name for name in errors.columns if name not in _ERROR_KEYS]
         columns = (*_ERROR_COLUMNS, *(col.fraction(name, name) for name in models))
         title = "Mean error of the times that models predict (MAPE), all providers of an op"
-        yield make_table(errors, columns, id=f"{anchor}-trust-table", caption=title)
+        yield Table("trust-table", title, errors, columns)
 
 
-def regime_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
-    """Speed-ups and errors by regime, of ops with a baseline; `anchor` begins their ids."""
+def regime_tables(analysis: Analysis) -> Iterator[Table]:
+    """Speed-ups and errors by regime, of ops with a baseline."""
     for op, table in analysis.speedups.items():
         if len(table):
-            yield gain_table(table, id=f"{anchor}-gain-{op}")
+            yield gain_table(table, id=f"gain-{op}")
     for op in analysis.predicted_ops:
         if BY_NAME[op].baseline_recipe:
             errors = prediction_errors.with_model_labels(analysis.errors, analysis.labels)
-            yield error_table(errors, op, id=f"{anchor}-error-{op}")
+            yield error_table(errors, op, id=f"error-{op}")
 
 
 def fastest_recipes(analysis: Analysis) -> pd.DataFrame:

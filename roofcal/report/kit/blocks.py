@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import pandas as pd
 
-from roofcal.report.kit.charts import Chart
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import MISSING, is_missing
 from roofcal.report.kit.templates import packed_json, render
 
@@ -43,55 +43,56 @@ class Column:
     link: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A table ready for the page.
+    """A table: those of its columns that have a value in the frame; rows keep their order.
 
-    body    the rows of a short table as HTML
-    packed  a long table as packed JSON, which the browser draws on opening it; see _packed_table
-    shown   rows in the page; `total` includes those left out
+    id          within the chapter; chapter.py puts the id of the chapter before it
+    source      the CSV file that has it whole, if there is one
+    paged_from  rows from which the page draws it on demand, with a filter and pages
     """
 
     id: str
     caption: str
-    columns: Sequence[Column]
-    body: str
-    packed: str
-    shown: int
-    total: int
+    frame: pd.DataFrame
+    declared: Sequence[Column]
     source: str = ""
-    kind: Literal["table"] = "table"
+    paged_from: float = field(default=PAGED_FROM, kw_only=True)
+    kind: ClassVar = "table"
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns that are shown; all that the frame has where none of them has a value."""
+        present = [c for c in self.declared if c.key in self.frame.columns]
+        return [c for c in present if self.frame[c.key].notna().any()] or present
+
+    @property
+    def total(self) -> int:
+        """Its rows, with those that the page leaves out."""
+        return len(self.frame)
+
+    @property
+    def shown(self) -> int:
+        """Rows in the page."""
+        return min(self.total, MOST_ROWS)
 
     @property
     def paged(self) -> bool:
-        """Whether the page draws it on demand, with a filter and pages."""
-        return bool(self.packed)
+        """Whether it is packed, and drawn by the browser on opening it."""
+        return self.shown >= self.paged_from
 
+    @property
+    def body(self) -> str:
+        """The rows of a short table as HTML."""
+        return render("rows.html.j2", rows=zip(*self._cells(), strict=True))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureBlock:
-    """A figure with the table it was drawn from and the command that prints that table.
+    @property
+    def packed(self) -> str:
+        """A long table as packed JSON, see _packed_table."""
+        return _packed_table(self.columns, self._cells())
 
-    key   its caption is <section folder>/<key>.md
-    caption paragraphs, as HTML
-    alt   what a reader who cannot see it should know
-    points the name under which the page carries the points of its op; `records` is the id of the
-          table of their records
-    """
-
-    id: str
-    key: str
-    title: str
-    op: str
-    caption: Sequence[str]
-    facts: str
-    source: str
-    command: str
-    alt: str
-    chart: Chart
-    points: str = ""
-    records: str = ""
-    kind: Literal["figure"] = "figure"
+    def _cells(self) -> "list[list[Cell]]":
+        return [list(_cells(self.frame.iloc[:MOST_ROWS], column)) for column in self.columns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class Prose:
     quiet: bool = False
     link: str = ""
     url: str = ""
-    kind: Literal["prose"] = "prose"
+    kind: ClassVar = "prose"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +111,10 @@ class Commands:
     """Lines for a terminal."""
 
     lines: Sequence[str]
-    kind: Literal["commands"] = "commands"
+    kind: ClassVar = "commands"
 
 
-Block = Table | FigureBlock | Prose | Commands
+Block = Table | Picture | Prose | Commands
 
 
 def paragraphs(sentences: Iterable[str]) -> list[Prose]:
@@ -124,36 +125,6 @@ def paragraphs(sentences: Iterable[str]) -> list[Prose]:
 def absence(text: str) -> Prose:
     """A remark that something is missing."""
     return Prose(text=text, quiet=True)
-
-
-def make_table(
-    frame: pd.DataFrame,
-    columns: Sequence[Column],
-    *,
-    id: str,
-    caption: str,
-    source: str = "",
-    paged_from: float = PAGED_FROM,
-) -> Table:
-    """A table of those `columns` that have a value in the frame; rows keep their order.
-
-    An empty frame gives a table of all its columns without rows.
-    """
-    present = [c for c in columns if c.key in frame.columns]
-    filled = [c for c in present if frame[c.key].notna().any()] or present
-    shown = frame.iloc[:MOST_ROWS]
-    cells = [list(_cells(shown, column)) for column in filled]
-    is_long = len(shown) >= paged_from
-    return Table(
-        id=id,
-        caption=caption,
-        columns=filled,
-        body="" if is_long else render("rows.html.j2", rows=zip(*cells, strict=True)),
-        packed=_packed_table(filled, cells) if is_long else "",
-        shown=len(shown),
-        total=len(frame),
-        source=source,
-    )
 
 
 # kind, text, mark (the number to sort by, or the class of a verdict), address

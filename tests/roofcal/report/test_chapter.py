@@ -7,7 +7,8 @@ import pytest
 from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import analyse
-from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.kit.charts import Picture
 from roofcal.report.page import QUESTIONS, SECTIONS
 
 FIGURES = {
@@ -31,6 +32,7 @@ def test_every_figure_has_caption_facts_table_and_command(chapter: Chapter) -> N
     for figure in chapter.figures:
         assert len(figure.caption) >= 2
         assert figure.facts
+        assert figure.alt.endswith(figure.facts)
         assert figure.source == f"nvidia-h200_{figure.op}.csv"
         assert figure.command.endswith(f"--op {figure.op}")
 
@@ -38,7 +40,7 @@ def test_every_figure_has_caption_facts_table_and_command(chapter: Chapter) -> N
 def test_ids_are_unique_in_a_chapter(chapter: Chapter) -> None:
     ids = [chapter.id, *(section.id for section in chapter.sections)]
     for section in chapter.sections:
-        ids += [b.id for b in section.blocks if isinstance(b, FigureBlock | Table)]
+        ids += [b.id for b in section.blocks if isinstance(b, Picture | Table)]
     ids += [table.id for table in chapter.summary["tables"]]
     assert len(ids) == len(set(ids))
 

@@ -14,11 +14,10 @@ from roofcal.ops.declarations import Constant
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 from roofcal.report.data.provenance import outdated_commands, outdated_text
-from roofcal.report.kit.blocks import Block, Commands, Prose, absence
+from roofcal.report.kit.blocks import Commands, Prose, Table, absence
 from roofcal.report.kit.columns import code, count, fraction, named, text, wide, written_number
 from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "constants.csv"
 HEADLINE: Final = (
@@ -45,6 +44,32 @@ COLUMNS: Final = (
     *("fraction", "choice", "evidence", "headline"),
 )
 DEVICE_GROUP: Final = "device"
+
+
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Constants of the device, then those of its models, and the error of the fit."""
+    calibration = analysis.run.calibration
+    if calibration is None:
+        yield absence("This run is not calibrated: it has no calibration.jsonl.")
+        return
+    constants = constants_table(calibration, analysis.spec)
+    if len(constants):
+        yield CsvTable(FILE, constants.drop(columns="headline"))
+    yield Prose(
+        text=f"Fitted on {calibration.probe_points:,} probe points alone; intervals are "
+        "95 % bootstrap intervals; those of links hold sizes that were left out, too. No constant "
+        "is taken from a datasheet."
+    )
+    if analysis.run.outdated:
+        yield Prose(text=f"In this run, {outdated_text(analysis.run)}:")
+        yield Commands(lines=outdated_commands(analysis))
+    is_headline = constants["headline"].astype(bool)
+    headline, others = map(readable_constants, (constants[is_headline], constants[~is_headline]))
+    yield Table("headline", "What the device does", headline, HEADLINE, FILE)
+    name = "Constants of the models of products and casts"
+    yield Table("constants-all", name, others, FULL, FILE)
+    name, errors = "Error on probes that were left out of the fit", probe_errors_table(calibration)
+    yield Table("probe-errors", name, errors, PROBE_ERRORS)
 
 
 def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.DataFrame:
@@ -139,39 +164,4 @@ def probe_errors_table(calibration: Calibration) -> pd.DataFrame:
     return pd.DataFrame(rows).reindex(columns=columns)
 
 
-def _contents(analysis: Analysis) -> tuple[Analysis, pd.DataFrame]:
-    """A run and the table of its constants, which is empty without a calibration."""
-    calibration = analysis.run.calibration
-    table = constants_table(calibration, analysis.spec) if calibration else pd.DataFrame()
-    return analysis, table
-
-
-def _blocks(contents: tuple[Analysis, pd.DataFrame], writer: SectionWriter) -> Iterator[Block]:
-    analysis, constants = contents
-    calibration = analysis.run.calibration
-    if calibration is None:
-        yield absence("This run is not calibrated: it has no calibration.jsonl.")
-        return
-    yield Prose(
-        text=f"Fitted on {calibration.probe_points:,} probe points alone; intervals are "
-        "95 % bootstrap intervals; those of links hold sizes that were left out, too. No constant "
-        "is taken from a datasheet."
-    )
-    if analysis.run.outdated:
-        yield Prose(text=f"In this run, {outdated_text(analysis.run)}:")
-        yield Commands(lines=outdated_commands(analysis))
-    is_headline = constants["headline"].astype(bool)
-    headline = readable_constants(constants[is_headline])
-    yield writer.table("headline", "What the device does", headline, HEADLINE, FILE)
-    others = readable_constants(constants[~is_headline])
-    name = "Constants of the models of products and casts"
-    yield from writer.filled_table("constants-all", name, others, FULL, FILE)
-    name, errors = "Error on probes that were left out of the fit", probe_errors_table(calibration)
-    yield from writer.filled_table("probe-errors", name, errors, PROBE_ERRORS)
-
-
-def _tables(contents: tuple[Analysis, pd.DataFrame]) -> Iterator[CsvTable]:
-    return filled_table(FILE, contents[1].drop(columns="headline", errors="ignore"))
-
-
-SECTION = Section("Calibrated constants", "trust", _contents, _blocks, tables=_tables)
+SECTION = Section("Calibrated constants", "trust", show)

@@ -20,14 +20,14 @@ from roofcal.core.visits.differences import TimeRatio, is_of_clock
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import Run
 from roofcal.report.data import comparisons
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import health_ops
 from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import ok_rows, with_shape
 from roofcal.report.kit import columns as col
-from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.numbers import count_of, percent
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Answer, Section, filled_table
+from roofcal.report.section import Answer, CsvTable, Item, Section
 
 _COMPARED: Final = (*comparisons.TIME_COLUMNS, "sm_clock_hz", "power_w", "throttle_reasons")
 
@@ -305,18 +305,21 @@ POINTS: Final = (
 )
 
 
-def _blocks(health: Health, writer: SectionWriter) -> Iterator[Block]:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Whether the card is healthy, and the times behind that; needs a publication of its kind."""
+    health = health_of_run(analysis.run, analysis.frames, analysis.peers)
+    yield Answer(health.answer, is_open=health.state == "cannot be told")
     if health.against is None:
         return
     yield Prose(text=_explanation(health))
-    if health.kinds.empty:
-        return
-    title = "Times here over times published"
-    yield writer.table("health-kinds", title, health.kinds, KINDS, FILE)
-    points = health.points.assign(
-        clock=health.points["sm_clock_hz"] / health.points["sm_clock_hz_published"]
-    ).sort_values("ratio", ascending=False, kind="stable")
-    yield writer.table("health-points", "Every shared point, slowest first", points, POINTS, FILE)
+    yield Table("health-kinds", "Times here over times published", health.kinds, KINDS, FILE)
+    if len(health.points):
+        yield CsvTable(FILE, health.points)
+        clock = health.points["sm_clock_hz"] / health.points["sm_clock_hz_published"]
+        points = health.points.assign(clock=clock)
+        points = points.sort_values("ratio", ascending=False, kind="stable")
+        name = "Every shared point, slowest first"
+        yield Table("health-points", name, points, POINTS, FILE)
 
 
 def _explanation(health: Health) -> str:
@@ -334,11 +337,4 @@ def _explanation(health: Health) -> str:
     )
 
 
-SECTION = Section(
-    "Against the published distribution",
-    "healthy",
-    lambda analysis: health_of_run(analysis.run, analysis.frames, analysis.peers),
-    _blocks,
-    tables=lambda health: filled_table(FILE, health.points),
-    answer=lambda health: Answer(health.answer, is_open=health.state == "cannot be told"),
-)
+SECTION = Section("Against the published distribution", "healthy", show)

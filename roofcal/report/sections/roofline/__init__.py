@@ -15,12 +15,19 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import FastestProduct
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
-from roofcal.report.kit.blocks import Block
-from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.charts import (
+    DASH,
+    Axis,
+    Layer,
+    LegendEntry,
+    Panel,
+    Picture,
+    Tip,
+    thinning_note,
+)
 from roofcal.report.kit.numbers import count_of, percent, scaled, shape_text, times
 from roofcal.report.kit.styles import MUTED
-from roofcal.report.kit.writer import Picture, SectionWriter, thinning_note
-from roofcal.report.section import Answer, Section, whole_run
+from roofcal.report.section import Answer, Item, Section
 
 BURST_RECIPE: Final = "bf16"
 _CLEARLY_FASTER: Final = 1.02
@@ -86,10 +93,15 @@ def _datasheet_text(share: float | None) -> str:
     return "" if share is None else f" ({percent(share, 0)} of the datasheet)"
 
 
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The roofline of each op, and the fastest products as the answer."""
     calibration, spec = analysis.run.calibration, analysis.spec
+    if calibration is None:
+        yield Answer("Cannot be told here: the run is not calibrated.", is_open=True)
+    else:
+        yield Answer(" ".join(settled_sentences(analysis)))
     for op in analysis.studies:
-        yield from writer.figures(draw_roofline(analysis.frames[op], calibration, spec))
+        yield draw_roofline(analysis.frames[op], calibration, spec)
 
 
 def draw_roofline(
@@ -119,31 +131,24 @@ def draw_roofline(
         legend.append(LegendEntry("recipe", _DATASHEET, colour=MUTED, dash=DASH))
     return Picture(
         key="roofline",
-        chart=Chart(
-            x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
-            y=Axis("achieved_flops_per_s", "FLOP/s"),
-            layers=[
-                Layer("line", table="roofs", detail="recipe"),
-                Layer("dots"),
-            ],
-            tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
-            panels=[
-                Panel(title=title, where={"math_dtype": dtype}) for dtype, title in titles.items()
-            ],
-            tips=drawing.point_tips(
-                drawing.TIME_TIP,
-                drawing.FLOPS_TIP,
-                drawing.BYTES_TIP,
-                Tip("above", "above its roof"),
-            ),
-            legend=legend,
-            is_shared=True,
-        ),
         op=op,
+        x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
+        y=Axis("achieved_flops_per_s", "FLOP/s"),
+        layers=[Layer("line", table="roofs", detail="recipe"), Layer("dots")],
+        tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
+        panels=[Panel(title=title, where={"math_dtype": dtype}) for dtype, title in titles.items()],
+        tips=drawing.point_tips(
+            drawing.TIME_TIP,
+            drawing.FLOPS_TIP,
+            drawing.BYTES_TIP,
+            Tip("above", "above its roof"),
+        ),
+        legend=legend,
+        is_shared=True,
         alt=f"Roofline plot of {op}, one panel per number format.",
         facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
         f"({shape}).{above_roof_text(rows, calibration)}"
-        f"{thinning_note(min(MOST_ROWS, len(rows)), len(rows))}",
+        f"{thinning_note(len(rows))}",
     )
 
 
@@ -210,10 +215,4 @@ def above_roof_text(rows: pd.DataFrame, calibration: Calibration | None) -> str:
     return f" {lie} above the calibrated roof, by up to {times(float(factor.max()))}: {reason}."
 
 
-def _answer(analysis: Analysis) -> Answer:
-    if analysis.run.calibration is None:
-        return Answer("Cannot be told here: the run is not calibrated.", is_open=True)
-    return Answer(" ".join(settled_sentences(analysis)))
-
-
-SECTION = Section("Roofline", "roofs", whole_run, _blocks, answer=_answer, lead=("roofline",))
+SECTION = Section("Roofline", "roofs", show, lead=("roofline",))

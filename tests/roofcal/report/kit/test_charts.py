@@ -17,6 +17,8 @@ from roofcal.report.kit.charts import (
     Panel,
     Tip,
     cell_colours,
+    thinned,
+    thinning_note,
     ticks_around,
 )
 from roofcal.report.kit.styles import BLUE
@@ -163,3 +165,11 @@ def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell() -> N
 def test_ticks_reach_around_the_values_that_they_are_for() -> None:
     assert ticks_around([0.9, 2.5], (0.5, 1, 2, 3, 5)) == [0.5, 1, 2, 3]
     assert ticks_around([0.1, 99], (0.5, 1, 2)) == [0.5, 1, 2]
+
+
+def test_many_points_are_thinned_evenly_and_a_sentence_says_so() -> None:
+    rows = pd.DataFrame({"a": range(1000)})
+    assert thinned(rows, 1000) is rows
+    assert thinning_note(1000, 1000) == ""
+    assert list(thinned(rows, 4)["a"]) == [0, 250, 500, 750]
+    assert thinning_note(1000, 4) == " 4 of 1,000 points are drawn, evenly chosen."

@@ -15,7 +15,7 @@ from roofcal.report.sections.breakeven import (
     smallest_m,
 )
 from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
-from tests.roofcal.report.drawn import charted, drawn, plain
+from tests.roofcal.report.drawn import drawn, plain
 
 
 def made_up_map() -> pd.DataFrame:
@@ -74,16 +74,15 @@ def test_a_run_without_a_map_says_so(analysis: Analysis) -> None:
 
 def test_facts_count_the_classes_with_casts_or_without() -> None:
     table = made_up_map()
-    facts = plain(drawn(draw_breakeven(table)).facts)
+    facts = plain(drawn(draw_breakeven(table, "")).facts)
     assert "33 % faster, 33 % uncertain, 33 % slower" in facts
     assert "24 linears with casts by torch_compile" in facts
     assert "highest 1.60" in facts
-    assert "without casts" in drawn(draw_breakeven(table[table["casts"] == "none"])).facts
-    assert draw_breakeven(table.iloc[:0]) is None
+    assert "without casts" in drawn(draw_breakeven(table[table["casts"] == "none"], "")).facts
 
 
 def test_each_recipe_and_pass_has_a_panel_of_speedups_and_doubt_is_hatched() -> None:
-    chart = charted(draw_breakeven(made_up_map()))
+    chart = drawn(draw_breakeven(made_up_map(), ""))
     passes = ("forward", "forward + backward")
     recipes = ("fp8_tensorwise", "fp8_axiswise")
     assert [p.title for p in chart.panels] == [f"{r}, {p}" for r in recipes for p in passes]

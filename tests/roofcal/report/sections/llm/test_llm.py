@@ -10,10 +10,10 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import Prose
-from roofcal.report.kit.writer import Picture
+from roofcal.report.kit.charts import Picture
 from roofcal.report.sections.llm import COLUMNS, draw_llm, one_row_per_cut
 from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
-from tests.roofcal.report.drawn import charted, drawn, plain
+from tests.roofcal.report.drawn import drawn, plain
 
 
 def made_up_estimates() -> pd.DataFrame:
@@ -88,13 +88,13 @@ def test_a_run_without_estimates_says_so(analysis: Analysis) -> None:
 
 @pytest.fixture(scope="module")
 def picture() -> Picture:
-    return drawn(draw_llm(made_up_estimates()))
+    return drawn(draw_llm(made_up_estimates(), ""))
 
 
 def test_a_line_goes_through_its_batches_on_as_few_gpus_as_hold_its_recipes(
     picture: Picture,
 ) -> None:
-    chart = charted(picture)
+    chart = drawn(picture)
     assert [p.title for p in chart.panels] == ["large, 2 GPUs", "small, 1 GPU"]
     assert [entry.value for entry in chart.legend] == ["bf16", "int4"]
     assert [layer.mark for layer in chart.layers] == ["area", "line", "dots"]
@@ -119,11 +119,11 @@ def test_rates_on_different_numbers_of_gpus_are_compared_per_gpu() -> None:
     table = made_up_estimates()
     wide = table["model"] == "large"
     table.loc[wide, "decode_tokens_per_s"] = 1.5 * table["decode_tokens_per_s"].max()
-    facts = drawn(draw_llm(table)).facts.replace("\N{NO-BREAK SPACE}", " ")
+    facts = drawn(draw_llm(table, "")).facts.replace("\N{NO-BREAK SPACE}", " ")
     assert "Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)" in facts
 
 
 def test_where_nothing_fits_nothing_is_drawn() -> None:
     table = made_up_estimates()
-    assert draw_llm(table[table["fits"] == "no"]) is None
-    assert draw_llm(table.iloc[:0]) is None
+    assert draw_llm(table[table["fits"] == "no"], "") is None
+    assert draw_llm(table.iloc[:0], "") is None

@@ -12,14 +12,13 @@ from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.provenance import ReportError
 from roofcal.report.sections.moved import (
-    SECTION,
     comparison_tables,
     read_comparison,
     summary_sentences,
 )
 from roofcal.report.write import write_report
 from tests.roofcal.compare.made_up import measurement, point, rows_of, write_run
-from tests.roofcal.report.chapters import blocks_of
+from tests.roofcal.report.chapters import answer_of, blocks_of
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import MadeUpRun, outdate, whole_run
 
@@ -96,8 +95,7 @@ def test_the_answer_says_what_broke_and_where_nothing_was_compared(
     comparison = compare(RunFolder.at(a), RunFolder.at(b))
     place = MadeUpRun().write(tmp_path / "run")
     (place / "moved.json").write_text(json.dumps(comparison))
-    assert SECTION.answer is not None
-    given = SECTION.answer(read_comparison(place))
+    given = answer_of(analyse(load_run(place), None), "moved")
     assert answer in given.text
     assert given.is_open == is_open
     conclusion = comparison["conclusion"]

@@ -43,7 +43,7 @@ def test_people_get_protocol_and_interval(analysis: Analysis) -> None:
 
 
 def test_every_column_of_the_tables_exists(analysis: Analysis) -> None:
-    panel, _ = method_panel.SECTION.contents(analysis)
+    panel = method_panel.method_panel(analysis.frames["gemm"])
     tables = {
         prediction_errors.ERRORS: analysis.errors,
         quality.COLUMNS: analysis.quality,
