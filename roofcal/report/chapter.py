@@ -14,7 +14,7 @@ from roofcal.report.data.provenance import environment_facts, table_command
 from roofcal.report.kit.blocks import Block, Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import read_caption
-from roofcal.report.page import QUESTIONS, sections_by_question
+from roofcal.report.page import QUESTIONS, PageError, sections_by_question
 from roofcal.report.section import Answer, CsvTable, Item, Section, tidy_file
 from roofcal.report.summary import (
     headline_numbers,
@@ -86,7 +86,9 @@ class Chapter:
         return [self._question(*pair) for pair in self._shown.items()]
 
     def _question(self, key: str, shown: list[tuple[Section, list[Item]]]) -> ChapterQuestion:
-        (answer,) = (item for _, items in shown for item in items if isinstance(item, Answer))
+        answers = [item for _, items in shown for item in items if isinstance(item, Answer)]
+        if len(answers) != 1:
+            raise PageError(f"question '{key}' has {len(answers)} answers: one section gives one")
         blocks = {
             section: list(placed_blocks(section, items, self.analysis, self.id))
             for section, items in shown
@@ -94,8 +96,8 @@ class Chapter:
         return ChapterQuestion(
             id=f"{self.id}-{key}",
             title=QUESTIONS[key],
-            answer=answer.text,
-            is_open=answer.is_open,
+            answer=answers[0].text,
+            is_open=answers[0].is_open,
             figures=[
                 figure
                 for section, own in blocks.items()
@@ -130,7 +132,7 @@ class Chapter:
         return {
             "verdict": verdict(self.analysis),
             "numbers": headline_numbers(self.analysis),
-            "sentences": summary_sentences(self.analysis),
+            "sentences": list(summary_sentences(self.analysis)),
             "checks": all_checks(self.analysis),
             "tables": [replace(table, id=f"{self.id}-{table.id}") for table in tables],
             "regime_tables": [replace(table, id=f"{self.id}-{table.id}") for table in by_regime],

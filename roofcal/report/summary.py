@@ -66,7 +66,7 @@ _ERROR_COLUMNS: Final = (
     ),
     col.text("worst", "worst regime"),
 )
-_ERROR_KEYS: Final = tuple(column.key for column in _ERROR_COLUMNS)
+_ERROR_KEYS: Final = col.keys_of(_ERROR_COLUMNS)
 
 
 def device_line(analysis: Analysis) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
     best = f"{gain}, median over large products" if gain else "no recipe was compared"
     predicted = f"{percent(error)} off on {line['judged']}" if error else "none"
     return [
-        f"{line['device']}. {next(_measured(analysis))}",
+        f"{line['device']}. {_measured(analysis)}",
         f"Rates: {', '.join(rates) or 'not calibrated'}.",
         f"Best recipe over its baseline: {best}.",
         f"Predictions of {headline_op()}: {predicted}.",
@@ -251,13 +251,26 @@ def model_errors(analysis: Analysis) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def summary_sentences(analysis: Analysis) -> list[str]:
+def summary_sentences(analysis: Analysis) -> Iterator[str]:
     """What was measured, what the device does, and whether claims of others hold."""
-    parts = (_measured, settled_sentences, _roof_shares, _claims)
-    return [sentence for part in parts for sentence in part(analysis)]
+    yield _measured(analysis)
+    yield from settled_sentences(analysis)
+    for op in analysis.predicted_ops:
+        frame = analysis.frames[op]
+        if not (frame["flops"] > 0).any() and MODEL in set(analysis.errors["model"]):
+            # How close the providers of an op that computes nothing come to the memory roof
+            rows = prediction_errors.judged(frame)
+            share = rows["calibrated_bound_s"] / rows["median_s"]
+            by_provider = share.groupby(rows["provider"]).median()
+            parts = [f"{percent(value, 0)} with {name}" for name, value in by_provider.items()]
+            yield f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
+    claims = analysis.claims
+    if claims:
+        yield f"Of {count_of(len(claims), 'published claim')} {counts_text(claims)}."
 
 
-def _measured(analysis: Analysis) -> Iterator[str]:
+def _measured(analysis: Analysis) -> str:
+    """How many points of which ops, in what time."""
     ops = [op for op, frame in analysis.frames.items() if len(frame)]
     origin = "Published records" if analysis.run.origin == "published" else "Measured"
     sessions = analysis.all_sessions
@@ -266,26 +279,7 @@ def _measured(analysis: Analysis) -> Iterator[str]:
     device = f", the device busy {percent(busy, 0)} of it" if busy is not None else ""
     accuracy_only = analysis.ok - analysis.timed
     untimed = f", {accuracy_only:,} only an accuracy" if accuracy_only else ""
-    yield (
+    return (
         f"{origin}: {count_of(analysis.points, 'point')} of {count_of(len(ops), 'op')} "
         f"({', '.join(ops)}){took}{device}. {analysis.timed:,} have a time{untimed}."
     )
-
-
-def _claims(analysis: Analysis) -> Iterator[str]:
-    claims = analysis.claims
-    if claims:
-        yield f"Of {count_of(len(claims), 'published claim')} {counts_text(claims)}."
-
-
-def _roof_shares(analysis: Analysis) -> Iterator[str]:
-    for op in analysis.predicted_ops:
-        frame = analysis.frames[op]
-        if not (frame["flops"] > 0).any() and MODEL in set(analysis.errors["model"]):
-            # How close the providers of an op that computes nothing come to the memory roof
-            rows = prediction_errors.judged(frame)
-            share = (
-                (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
-            )
-            parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
-            yield f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."

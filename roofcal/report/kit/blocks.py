@@ -13,7 +13,7 @@ from roofcal.report.kit.templates import packed_json, render
 
 PAGED_FROM: Final = 31  # rows: longer tables are packed, and get a filter and pages when opened
 MOST_ROWS: Final = 20_000  # rows of a table in the page; its CSV file has all
-_DESCRIBED: Final = ("key", "label", "kind", "unit", "about")
+_DESCRIBED: Final = ("key", "label", "kind", "unit", "about", "signs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +88,38 @@ class Table:
 
     @property
     def packed(self) -> str:
-        """A long table as packed JSON, see _packed_table."""
-        return _packed_table(self.columns, self._cells())
+        """A long table as packed JSON, by column: {"columns": [...], "texts": [[...]], ...}.
+
+        `texts` are what people read, null for a missing value. The browser sorts and filters by
+        `numbers`, the sort keys of text columns, and by `values`, the exact numbers behind rounded
+        texts, in the shown unit; both name a column by its place.
+        """
+        columns, cells = self.columns, self._cells()
+        numbers = {str(at): c for at, c in enumerate(columns) if c.kind == "number"}
+        return packed_json(
+            {
+                "columns": [
+                    {name: value for name in _DESCRIBED if (value := getattr(column, name))}
+                    for column in columns
+                ],
+                "texts": [
+                    [None if text == MISSING else text for _, text, *_ in own] for own in cells
+                ],
+                "numbers": {
+                    at: [float(mark) if mark else None for _, _, mark, _ in cells[int(at)]]
+                    for at, column in numbers.items()
+                    if column.sort_key
+                },
+                "values": {
+                    at: values
+                    for at, column in numbers.items()
+                    if not column.sort_key and (values := _rounded_values(column, cells[int(at)]))
+                },
+            }
+        )
 
     def _cells(self) -> "list[list[Cell]]":
-        return [list(_cells(self.frame.iloc[:MOST_ROWS], column)) for column in self.columns]
+        return [list(_cells_of(self.frame.iloc[:MOST_ROWS], column)) for column in self.columns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,45 +158,6 @@ def absence(text: str) -> Prose:
 Cell = tuple[str, str, str, str]
 
 
-def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) -> str:
-    """{"columns": [...], "texts": [[...] by column], "numbers": {place of a column: [...]}}.
-
-    `texts` are what people read, null for a missing value. The browser sorts and filters by
-    `numbers`, the sort keys of text columns, and by `values`, the exact numbers behind rounded
-    texts, in the shown unit.
-    """
-    return packed_json(
-        {
-            "columns": [
-                {
-                    name: value
-                    for name, value in (
-                        *((name, getattr(column, name)) for name in _DESCRIBED),
-                        ("signs", dict(column.signs)),
-                    )
-                    if value
-                }
-                for column in columns
-            ],
-            "texts": [
-                [None if text == MISSING else text for _, text, *_ in own_cells]
-                for own_cells in cells
-            ],
-            "numbers": {
-                str(place): [float(mark) if mark else None for _, _, mark, _ in cells[place]]
-                for place, column in enumerate(columns)
-                if column.kind == "number" and column.sort_key
-            },
-            "values": {
-                str(place): values
-                for place, column in enumerate(columns)
-                if column.kind == "number" and not column.sort_key
-                if (values := _rounded_values(column, cells[place]))
-            },
-        }
-    )
-
-
 def _rounded_values(column: Column, cells: Sequence[Cell]) -> list[float | None]:
     """The values of a column in the shown unit, to six digits; [] where its texts are exact."""
     values = [
@@ -183,7 +171,7 @@ def _rounded_values(column: Column, cells: Sequence[Cell]) -> list[float | None]
     return [] if are_texts else finite
 
 
-def _cells(frame: pd.DataFrame, column: Column) -> Iterator[Cell]:
+def _cells_of(frame: pd.DataFrame, column: Column) -> Iterator[Cell]:
     values = frame[column.key].tolist()
     numbers = frame[column.sort_key or column.key].tolist()
     links = frame[column.link].tolist() if column.link in frame else [None] * len(frame)

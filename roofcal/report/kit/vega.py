@@ -81,6 +81,12 @@ def marker_path(marker: str) -> str:
     return PATHS.get(marker, PATHS["o"])
 
 
+def _with_paths(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with their markers as SVG paths, if they have markers."""
+    paths = {"marker": rows["marker"].map(marker_path)} if "marker" in rows else {}
+    return rows.assign(**paths)
+
+
 def vega_lite(chart: Chart) -> dict[str, Any]:
     """The specification of a chart, its data named as its tables."""
     fields = list(dict.fromkeys(entry.field for entry in chart.legend if entry.field))
@@ -290,8 +296,7 @@ def page_charts(charts: Iterable[tuple[str, str, str, Chart]]) -> tuple[str, str
             held = columns.setdefault(names[table], {"": [*map(str, frame.index)]})
             if held[""] != [*map(str, frame.index)]:
                 raise ValueError(f"{name}: its shared points are not those of other charts")
-            paths = {"marker": frame["marker"].map(marker_path)} if "marker" in frame else {}
-            shown = frame.assign(**paths)
+            shown = _with_paths(frame)
             held |= {str(key): _column(shown[key]) for key in shown.columns if key not in held}
         documents[name] = chart_document(chart, names) | {"records": records}
     if not documents:
@@ -372,7 +377,8 @@ def _panel(chart: Chart, panel: Panel, place: int, datasets: dict[str, Any]) -> 
     """The specification of a panel; its rows go to `datasets`, under names of its own."""
     own = {table: f"{table}{place}" for table in chart.tables}
     for table, name in own.items():
-        datasets[name] = _records(chart.rows_of(table, panel))
+        rows = _with_paths(chart.rows_of(table, panel))
+        datasets[name] = json.loads(rows.to_json(orient="records", double_precision=15))
     layers = [replace(layer, table=own[layer.table]) for layer in chart.layers]
     tables = {own[table]: rows for table, rows in chart.tables.items()}
     alone = vega_lite(replace(chart, layers=layers, tables=tables, legend=()))
@@ -386,11 +392,6 @@ def _panel(chart: Chart, panel: Panel, place: int, datasets: dict[str, Any]) -> 
             "data": alone.get("data", ""),
         }
     )
-
-
-def _records(rows: pd.DataFrame) -> Any:
-    paths = {"marker": rows["marker"].map(marker_path)} if "marker" in rows else {}
-    return json.loads(rows.assign(**paths).to_json(orient="records", double_precision=15))
 
 
 def _legend(entries: Sequence[LegendEntry], datasets: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.page import SECTIONS
-from roofcal.report.section import Answer
+from roofcal.report.section import Answer, Item
 
 ANCHOR = "x"
 
@@ -29,14 +29,16 @@ def analysis_with(
     return analyse(load_run(copy), spec)
 
 
-def blocks_of(analysis: Analysis, key: str) -> list[Any]:
-    """The blocks of one section, [] where it has nothing to show; none has the section's id."""
+def shown_by(analysis: Analysis, key: str) -> list[Item]:
+    """All that one section yields."""
     (section,) = [section for section in SECTIONS if section.key == key]
-    items = list(section.show(analysis))
-    blocks = list(placed_blocks(section, items, analysis, ANCHOR))
-    ids = [block.id for block in blocks if isinstance(block, Picture | Table)]
-    assert len({f"{ANCHOR}-{key}", *ids}) == 1 + len(ids)
-    return blocks
+    return list(section.show(analysis))
+
+
+def blocks_of(analysis: Analysis, key: str) -> list[Any]:
+    """The blocks of one section, [] where it has nothing to show."""
+    (section,) = [section for section in SECTIONS if section.key == key]
+    return list(placed_blocks(section, shown_by(analysis, key), analysis, ANCHOR))
 
 
 def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[Picture, Table]:
@@ -50,8 +52,7 @@ def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[Picture
 
 def answer_of(analysis: Analysis, key: str) -> Answer:
     """What a section says to the question that it answers."""
-    (section,) = [section for section in SECTIONS if section.key == key]
-    (answer,) = [item for item in section.show(analysis) if isinstance(item, Answer)]
+    (answer,) = [item for item in shown_by(analysis, key) if isinstance(item, Answer)]
     return answer
 
 

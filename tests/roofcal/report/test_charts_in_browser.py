@@ -46,8 +46,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     points = plain.tables["points"].assign(point_id=["p0", "p1", "p2", "p3"], note=HOSTILE)
     shown = {f.name: getattr(plain, f.name) for f in fields(plain)}
     shown |= {"tables": {"points": points}, "tips": [*plain.tips, Tip("note", "note")]}
-    words = {"id": "f", "key": "k", "title": "t", "op": "gemm", "source": "points.csv"}
-    figure = Picture(**shown, **words, alt=HOSTILE, facts="")
+    shown |= {"id": "f", "key": "k", "title": "t", "op": "gemm", "source": "points.csv"}
+    figure = Picture(**shown, alt=HOSTILE, facts="")
     library, data = page_charts([("f", "", "a-points-gemm", figure)])
     scripts = ("unpack.js", "tables.js", "drawers.js", "charts.js")
     text = (

@@ -78,15 +78,15 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
     datasheet and fraction (value / datasheet) are empty for constants that the datasheet does not
     have, and without a datasheet. `choice` is what a constant of unit "code" stands for.
     """
+    ranks = constant_ranks()
     rows = [_row(name, constant, spec) for name, constant in calibration.constants.items()]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    order = constant_ranks()
-    is_of_op = table["group"] != DEVICE_GROUP
-    rank = [order.get(str(name).rpartition(".")[2], len(order)) for name in table["name"]]
-    ordered = table.assign(_is_of_op=is_of_op, _rank=rank).sort_values(
-        ["_is_of_op", "group", "_rank", "name"], kind="stable"
-    )
-    return ordered[list(COLUMNS)].reset_index(drop=True)
+
+    def place(row: dict[str, Any]) -> tuple[Any, ...]:
+        name, group = row["name"], row["group"]
+        return group != DEVICE_GROUP, group, ranks.get(name.rpartition(".")[2], len(ranks)), name
+
+    rows.sort(key=place)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any]:
@@ -94,7 +94,12 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
     head, _, last = name.rpartition(".")
     prefix, *group = head.split(".")
     text = constant_texts(prefix).get(last) or Constant(last, constant.unit, last.replace("_", " "))
-    datasheet = _datasheet(text.datasheet, group[-1] if group else "", spec)
+    datasheet = None
+    if spec is not None and text.datasheet == "peak":
+        product = GEMM_RECIPES.get(group[-1] if group else "")
+        datasheet = spec.peak_flops_per_s.get(product.math_dtype) if product else None
+    elif spec is not None and text.datasheet is not None:
+        datasheet = float(getattr(spec, text.datasheet))
     return {
         "group": " ".join(group) or DEVICE_GROUP,
         "name": name,
@@ -109,16 +114,6 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
         "evidence": constant.evidence,
         "headline": text.headline,
     }
-
-
-def _datasheet(figure: str | None, recipe: str, spec: DeviceSpec | None) -> float | None:
-    """A figure of the datasheet, in the unit of the constant."""
-    if spec is None or figure is None:
-        return None
-    if figure != "peak":
-        return float(getattr(spec, figure))
-    product = GEMM_RECIPES.get(recipe)
-    return spec.peak_flops_per_s.get(product.math_dtype) if product else None
 
 
 def readable_constants(constants: pd.DataFrame) -> pd.DataFrame:

@@ -152,9 +152,15 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
     spans = []
     for protocol in _protocols(others):
         chosen = others[others["protocol"] == protocol]
-        # at the power limit, turns let contenders share power; below it there is nothing to share
-        parts = _by_power_limit(rows, chosen) if protocol == _ALONE else {"": chosen}
-        for limit, part in parts.items():
+        parts = {"": chosen}
+        if protocol == _ALONE and chosen["sm_clock_hz"].notna().all():
+            # at the power limit, alone or in turns, turns let contenders share power; below it
+            # there is nothing to share
+            either = rows[rows["protocol"].isin(["graph, cold", _ALONE])]
+            names_power = either["throttle_reasons"].astype(object).fillna("").str.contains("power")
+            is_limited = chosen["point"].isin(either.loc[names_power.astype(bool), "point"])
+            parts = {" at the power limit": chosen[is_limited], " below it": chosen[~is_limited]}
+        for limit, part in ((limit, part) for limit, part in parts.items() if len(part)):
             ends = dict.fromkeys(times(float(end)) for end in part["ratio"].agg(["min", "max"]))
             spans.append(f"{protocol}{limit} {' to '.join(ends)}")
     yield f"Ratios: {'; '.join(spans)}."
@@ -170,20 +176,6 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
             f"Times in turns and alone differ by {half} in the median over "
             f"{count_of(len(alone), 'point')}, and by {most} in the 95th percentile."
         )
-
-
-def _by_power_limit(rows: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Points timed alone, by whether the card named its power as a limit, alone or in turns.
-
-    All are one part where the card was not observed, as on CPUs.
-    """
-    if not alone["sm_clock_hz"].notna().all():
-        return {"": alone}
-    either = rows[rows["protocol"].isin(["graph, cold", _ALONE])]
-    names_power = either["throttle_reasons"].astype(object).fillna("").str.contains("power")
-    is_limited = alone["point"].isin(either.loc[names_power.astype(bool), "point"])
-    parts = {" at the power limit": alone[is_limited], " below it": alone[~is_limited]}
-    return {limit: part for limit, part in parts.items() if len(part)}
 
 
 SECTION = Section("Method panel", "how", show)

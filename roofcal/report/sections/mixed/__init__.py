@@ -101,12 +101,11 @@ def rows_with_format(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(format=[weight_format(str(recipe)) for recipe in rows["recipe"]])
 
 
-def winners_table(frame: pd.DataFrame) -> pd.DataFrame:
+def winners_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Per kind, mode and shape the fastest format, the fastest other one, and whether it is sure.
 
     Shapes with a time in one format alone are left out, and so are those without int4.
     """
-    rows = rows_with_format(frame)
     is_chained = rows["provider"] == CHAINED
     of_mode = {"plain": rows[~is_chained], "chained": rows[is_chained | (rows["format"] != "int4")]}
     winners = [
@@ -162,20 +161,20 @@ def roofs_of_pair(
     return narrow_parts(calibration, provider, recipe, sizes)
 
 
-def roofs_table(frame: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:
+def roofs_table(rows: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:
     """The ranges of m in which each roof binds, by provider, recipe and shape of many m."""
-    rows = [
+    ranges = [
         {"provider": provider, "recipe": recipe, "n": n, "k": k}
         | {"m_from": int(tokens[first]), "m_to": int(tokens[last]), "bound_by": ROOFS[roof]}
         for provider, recipe in pairs_with_roofs(calibration)
         for tokens in [tokens_of_pair(provider, recipe)]
-        for n, k in weights_with_curves(rows_with_format(frame))
+        for n, k in weights_with_curves(rows)
         if calibration is not None
         for first, last, roof in runs_of_equal(
             roofs_of_pair(calibration, provider, recipe, n, k).bound_by
         )
     ]
-    return pd.DataFrame(rows, columns=keys_of(ROOF_COLUMNS))
+    return pd.DataFrame(ranges, columns=keys_of(ROOF_COLUMNS))
 
 
 def runs_of_equal(values: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -199,9 +198,9 @@ def weights_by_size(rows: pd.DataFrame) -> list[tuple[int, int]]:
     return sorted(weights, key=lambda sizes: (sizes[0] * sizes[1], sizes))
 
 
-def errors_table(frame: pd.DataFrame) -> pd.DataFrame:
+def errors_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Error of the kernel and of the format, by recipe and provider."""
-    groups = rows_with_format(frame).groupby(["recipe", "provider"], sort=False, as_index=False)
+    groups = rows.groupby(["recipe", "provider"], sort=False, as_index=False)
     table = groups.agg(
         points=("recipe", "size"),
         kernel_median=("numeric_error", "median"),
@@ -232,10 +231,9 @@ _TITLES: Final = {"plain": "plain launches", "chained": "int4 chained, others pl
 
 
 def draw_bandwidth(
-    frame: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
+    rows: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> Picture | None:
     """One panel per weight with many m; None without such a weight or without int4."""
-    rows = rows_with_format(frame)
     weights = weights_with_curves(rows)[:_MOST_PANELS]
     recipe = _int4_recipe(rows)
     if not weights or recipe is None:
@@ -289,9 +287,8 @@ def _int4_recipe(rows: pd.DataFrame) -> str | None:
     return next(reversed(symmetric or recipes), None)
 
 
-def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
+def draw_roofs(rows: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
     """One panel per provider and weight; None without calibrated roofs or a weight of many m."""
-    rows = rows_with_format(frame)
     weights, pairs = weights_with_curves(rows), pairs_with_roofs(calibration)
     recipe = _int4_recipe(rows[rows["recipe"].isin([name for _, name in pairs])])
     providers = [provider for provider, name in pairs if name == recipe]
@@ -378,6 +375,18 @@ def draw_crossover(table: pd.DataFrame) -> Picture:
         ink=_NAME_COLOUR,
     )
     order = [shape_text(sizes) for sizes in weights_by_size(table)]
+    parts = []  # how often each format wins, and how much of that is uncertain
+    for (kind, mode), own in table.groupby(["kind", "mode"], sort=False):
+        shares = [
+            f"{name} {percent(float((own['format'] == name).mean()), 0)}"
+            for name in FORMATS
+            if (own["format"] == name).any()
+        ]
+        uncertain = percent(float((own["class"] == "uncertain").mean()), 0)
+        parts.append(
+            f"{kind}, {_TITLES[str(mode)]}: {', '.join(shares)} of {count_of(len(own), 'shape')}, "
+            f"{uncertain} uncertain"
+        )
     return Picture(
         key="mixed_crossover",
         op=OP,
@@ -400,25 +409,8 @@ def draw_crossover(table: pd.DataFrame) -> Picture:
         ),
         legend=charts.swatches("format", _TINTS, "s"),
         alt="Maps of the fastest format of the weights by tokens and shape.",
-        facts=_facts(table),
+        facts=f"Fastest: {'; '.join(parts)}.",
     )
-
-
-def _facts(table: pd.DataFrame) -> str:
-    """Per kind and mode: how often each format wins, and how much of that is uncertain."""
-    parts = []
-    for (kind, mode), rows in table.groupby(["kind", "mode"], sort=False):
-        shares = [
-            f"{name} {percent(float((rows['format'] == name).mean()), 0)}"
-            for name in FORMATS
-            if (rows["format"] == name).any()
-        ]
-        uncertain = percent(float((rows["class"] == "uncertain").mean()), 0)
-        parts.append(
-            f"{kind}, {_TITLES[str(mode)]}: {', '.join(shares)} of {count_of(len(rows), 'shape')}, "
-            f"{uncertain} uncertain"
-        )
-    return f"Fastest: {'; '.join(parts)}."
 
 
 # --- the answer: bytes against time, the roof that other kernels meet, what ours do about it -----
@@ -435,12 +427,11 @@ _ROOFS_IN_WORDS: Final = ROOFS | {
 Row = Mapping[Hashable, Any]
 
 
-def answer_sentences(frame: pd.DataFrame, calibration: Calibration | None) -> list[str]:
+def answer_sentences(timed: pd.DataFrame, calibration: Calibration | None) -> list[str]:
     """Bytes against time, the roof that other kernels meet, and what ours do about it.
 
     If the records lack the points of a sentence, it says what was not measured.
     """
-    timed = rows_with_format(frame)
     at_shape = timed[(timed[list(SHAPE)] == pd.Series(SHAPE)).all(axis=1)]
     rows = at_shape.sort_values("median_s", kind="stable").to_dict("records")
     plain = [row for row in rows if row["provider"] != CHAINED]
@@ -527,49 +518,52 @@ def _time_text(seconds: float) -> str:
 
 # --- the section ---------------------------------------------------------------------------------
 
-
-def show(analysis: Analysis) -> Iterator[Item]:
-    """The answer in sentences, maps of the fastest format, bandwidth, roofs and errors."""
-    frame, calibration = analysis.frames.get(OP), analysis.run.calibration
-    winners = None if frame is None or frame.empty else winners_table(frame)
-    yield answer(winners)
-    if frame is None or winners is None:
-        return
-    roofs, errors = roofs_table(frame, calibration), errors_table(frame)
-    yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), (winners, roofs, errors))
-    yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
-    yield from paragraphs(answer_sentences(frame, calibration))
-    if winners.empty:
-        yield absence("No shape has a time in int4 and in another format: no crossover map.")
-    else:
-        yield draw_crossover(winners)
-    name = "Fastest format of the weights, and the fastest other one"
-    yield Table("mixed-winners", name, winners, WINNERS, WINNERS_FILE)
-    yield draw_bandwidth(frame, calibration, analysis.spec)
-    if roofs.empty:
-        yield absence("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
-    yield draw_roofs(frame, calibration)
-    yield Table("mixed-roofs", "Which roof binds, by tokens", roofs, ROOF_COLUMNS, ROOFS_FILE)
-    name = "Error of the kernel and of the format, kept apart"
-    yield Table("mixed-errors", name, errors, ERRORS, ERRORS_FILE)
+_NO_ANSWER: Final = Answer(
+    "Cannot be told here: no shape has a time in int4 and in another format.", is_open=True
+)
 
 
-def answer(winners: pd.DataFrame | None) -> Answer:
+def answer(winners: pd.DataFrame) -> Answer:
     """At how many measured shapes each format of the weights is the fastest."""
-    rows = pd.DataFrame() if winners is None else winners
-    if len(rows):
-        rows = rows[(rows["kind"] == "measured") & (rows["mode"] == "plain")]
-    if rows.empty:
-        missing = "Cannot be told here: no shape has a time in int4 and in another format."
-        return Answer(missing, is_open=True)
+    rows = winners[(winners["kind"] == "measured") & (winners["mode"] == "plain")]
     parts = []
     for name in FORMATS[::-1]:
         own = rows[rows["format"] == name]
         if len(own):
             tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
             parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
+    if not parts:
+        return _NO_ANSWER
     shapes = count_of(len(rows), "measured shape")
     return Answer(f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}.")
+
+
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The answer in sentences, maps of the fastest format, bandwidth, roofs and errors."""
+    frame, calibration = analysis.frames.get(OP), analysis.run.calibration
+    if frame is None or frame.empty:
+        yield _NO_ANSWER
+        return
+    rows = rows_with_format(frame)
+    winners = winners_table(rows)
+    yield answer(winners)
+    roofs, errors = roofs_table(rows, calibration), errors_table(rows)
+    yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), (winners, roofs, errors))
+    yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
+    yield from paragraphs(answer_sentences(rows, calibration))
+    if winners.empty:
+        yield absence("No shape has a time in int4 and in another format: no crossover map.")
+    else:
+        yield draw_crossover(winners)
+    name = "Fastest format of the weights, and the fastest other one"
+    yield Table("mixed-winners", name, winners, WINNERS, WINNERS_FILE)
+    yield draw_bandwidth(rows, calibration, analysis.spec)
+    if roofs.empty:
+        yield absence("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
+    yield draw_roofs(rows, calibration)
+    yield Table("mixed-roofs", "Which roof binds, by tokens", roofs, ROOF_COLUMNS, ROOFS_FILE)
+    name = "Error of the kernel and of the format, kept apart"
+    yield Table("mixed-errors", name, errors, ERRORS, ERRORS_FILE)
 
 
 SECTION = Section("Mixed precision: int4 weights", "weights", show, lead=("mixed_bandwidth",))

@@ -160,12 +160,13 @@ def comparison_tables(
 
 
 def _with_point(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame([dict(row) | {"point": _point_text(row)} for row in rows])
-
-
-def _point_text(row: Mapping[str, Any]) -> str:
-    words = [row[key] for key in ("op", "provider", "recipe") if key in row]
-    return " ".join([*words, shape_text(row["shape"].values())])
+    """Rows, and in words the op, provider, recipe and shape of each as `point`."""
+    points = [
+        " ".join([*(row[key] for key in ("op", "provider", "recipe") if key in row), shape])
+        for row in rows
+        for shape in [shape_text(row["shape"].values())]
+    ]
+    return pd.DataFrame(rows).assign(point=points)
 
 
 def answer(comparison: Comparison) -> Answer:

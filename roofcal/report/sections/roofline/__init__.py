@@ -57,8 +57,15 @@ def settled_sentences(analysis: Analysis) -> Iterator[str]:
             f"{scaled(rate.value, 'flop/s')} ({ends}) in {product.recipe} by {product.provider} at "
             f"{product.shape}{_datasheet_text(rate.value / peak if peak else None)}"
         )
+    baseline = analysis.fastest.get(BURST_RECIPE)
+    burst, more = first_turn(baseline), ""
+    if baseline and burst is not None:
+        more = (
+            f" A benchmark of a few milliseconds prints more: {BURST_RECIPE} began with "
+            f"{scaled(burst, 'flop/s')} at {baseline.burst_shape}."
+        )
     if parts:
-        yield f"Its fastest products, settled: {'; '.join(parts)}.{_burst_text(analysis)}"
+        yield f"Its fastest products, settled: {'; '.join(parts)}.{more}"
     if analysis.run.calibration is None:
         yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
         return
@@ -76,17 +83,6 @@ def first_turn(product: FastestProduct | None) -> float | None:
     if product is None or product.burst is None:
         return None
     return product.burst if product.burst >= _CLEARLY_FASTER * product.rate.value else None
-
-
-def _burst_text(analysis: Analysis) -> str:
-    product = analysis.fastest.get(BURST_RECIPE)
-    burst = first_turn(product)
-    if product is None or burst is None:
-        return ""
-    return (
-        f" A benchmark of a few milliseconds prints more: {BURST_RECIPE} began with "
-        f"{scaled(burst, 'flop/s')} at {product.burst_shape}."
-    )
 
 
 def _datasheet_text(share: float | None) -> str:
@@ -113,10 +109,19 @@ def draw_roofline(
     if rows.empty:
         return None
     op = str(rows["op"].iloc[0])
-    rows = rows.assign(math_dtype=_math_dtypes(rows), intensity=rows["flops"] / rows["dram_bytes"])
+    axes = axes_of(rows)
+    # the dtype whose datasheet rate each row runs at
+    dtypes = {
+        row["recipe"]: BY_NAME[op].work(row["recipe"], {a: int(row[a]) for a in axes}).math_dtype
+        for row in rows.drop_duplicates("recipe").to_dict("records")
+    }
+    rows = rows.assign(
+        math_dtype=[dtypes[recipe] or "" for recipe in rows["recipe"]],
+        intensity=rows["flops"] / rows["dram_bytes"],
+    )
     best = row_of_largest(rows, "achieved_flops_per_s")
     rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
-    shape = shape_text(best[axis] for axis in axes_of(rows))
+    shape = shape_text(best[axis] for axis in axes)
     factor = factors_above_roof(rows, calibration)
     above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
     columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
@@ -150,17 +155,6 @@ def draw_roofline(
         f"({shape}).{above_roof_text(rows, calibration)}"
         f"{thinning_note(len(rows))}",
     )
-
-
-def _math_dtypes(rows: pd.DataFrame) -> list[str]:
-    """The dtype whose datasheet rate each row runs at."""
-    op, axes = BY_NAME[str(rows["op"].iloc[0])], axes_of(rows)
-    first = rows.drop_duplicates("recipe").set_index("recipe")
-    dtypes = {
-        str(recipe): op.work(str(recipe), {axis: int(row[axis]) for axis in axes}).math_dtype
-        for recipe, row in first.iterrows()
-    }
-    return [dtypes[recipe] or "" for recipe in rows["recipe"]]
 
 
 def _roofs(

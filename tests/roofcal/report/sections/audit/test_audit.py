@@ -8,9 +8,9 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import PlanPoint, Protocol
 from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.audit import not_ok, violations, worst_factor
-from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.audit import violations, worst_factor
+from roofcal.report.kit.blocks import Table
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.synthetic import (
     MadeUpRun,
@@ -86,13 +86,3 @@ def test_the_factor_is_over_the_time_of_each_roof(tmp_path: Path, h200: DeviceSp
 def test_nothing_in_the_made_up_world_is_faster_than_the_datasheet(analysis: Analysis) -> None:
     table = analysis.violations
     assert table.empty or set(table["bound"]) == {"calibrated"}
-
-
-def test_every_point_without_a_time_is_listed(analysis: Analysis) -> None:
-    missing = not_ok(analysis.frames["gemm"])
-    assert sorted(missing["status"]) == ["failed", "not_reached", "unsupported", "unsupported"]
-
-
-def test_a_run_without_violations_says_so(bare: Path) -> None:
-    last = blocks_of(analyse(load_run(bare), None), "audit")[-1]
-    assert last == Prose(text="There is none.")

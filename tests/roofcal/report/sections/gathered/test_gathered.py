@@ -7,16 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.core.devices import DeviceSpec
 from roofcal.ops.all_gather_matmul.spec import BOUNDS
-from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.sections import gathered as section
 from roofcal.report.summary import fastest_recipes
-from tests.roofcal.report.chapters import blocks_of, csv_tables
+from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.drawn import drawn
 from tests.roofcal.report.gathers import (
     APART,
@@ -24,7 +22,6 @@ from tests.roofcal.report.gathers import (
     WORLD_SIZES,
     gather_s,
     gathered,
-    gathered_run,
     gloo_run,
     product_s,
     true_time,
@@ -32,12 +29,6 @@ from tests.roofcal.report.gathers import (
 from tests.roofcal.report.synthetic import GPU, MadeUpRun
 
 FEW = NINE[0]
-
-
-@pytest.fixture(scope="module")
-def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
-    """The made-up run of gathers."""
-    return gathered_run().analysed(tmp_path_factory.mktemp("gathers"), h200)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +67,6 @@ def test_a_fused_row_has_speedup_ideal_and_what_is_hidden(table: pd.DataFrame) -
 
 
 def test_every_key_has_its_rows_graphs_first(table: pd.DataFrame) -> None:
-    assert [column.key for column in section.OVERLAP] == list(table.columns)
     assert len(table) == len(WORLD_SIZES) * 3 * len(NINE) * len(section.FUSED)
     assert list(dict.fromkeys(table["world_size"])) == list(WORLD_SIZES)
     bf16 = table[table["recipe"] == "bf16"]
@@ -110,7 +100,6 @@ def test_where_nothing_is_fused_the_row_is_that_in_sequence(rows: pd.DataFrame) 
 
 def test_each_world_size_has_a_sentence_with_its_geometric_mean(table: pd.DataFrame) -> None:
     summed = section.overlap_summary(table)
-    assert [column.key for column in section.SUMMARY] == list(summed.columns)
     eight = summed[(summed["world_size"] == 8) & (summed["provider"] == "symm_mem_fused")]
     row = eight[(eight["mode"] == "graph") & (eight["recipe"] == "bf16")].iloc[0]
     times = [
@@ -170,12 +159,8 @@ def test_a_gpu_has_every_figure_and_table(gathers: Analysis) -> None:
     tables = [b.id.removeprefix("x-") for b in shown if isinstance(b, Table)]
     assert tables == ["gathered-summary", "gathered-points", "gathered-ranks", "links"]
     ranks = next(b.frame for b in shown if isinstance(b, Table) and b.id == "x-gathered-ranks")
-    assert [column.key for column in section.RANKS] == list(ranks.columns)
     assert len(ranks) == len(WORLD_SIZES) * 5, "kept apart by world size and provider"
     assert ranks["worst"].tolist() == pytest.approx([APART] * len(ranks))
-    files = set(dict(csv_tables(gathers)))
-    sources = {b.source for b in shown if isinstance(b, Picture | Table) and b.source}
-    assert sources <= files
 
 
 def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
@@ -188,14 +173,6 @@ def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
     assert not [name for name in figures if "speedup_by" in name]
     assert not gathers.speedups[section.OP].empty
     assert section.OP not in set(fastest_recipes(gathers)["op"]), "devices share a product"
-
-
-def test_a_gpu_without_rows_says_what_to_run(analysis: Analysis, bare: Path) -> None:
-    assert blocks(analyse(load_run(bare), None)) == [], "a CPU"
-    (only,) = blocks(analysis)
-    assert isinstance(only, Prose)
-    assert (only.quiet, only.text) == (True, section.NOT_MEASURED)
-    assert "'ops=[all_gather_matmul]'" in only.text
 
 
 def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> None:

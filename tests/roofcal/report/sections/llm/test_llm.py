@@ -9,10 +9,9 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
-from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.charts import Picture
 from roofcal.report.sections.llm import COLUMNS, draw_llm, one_row_per_cut
-from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
+from tests.roofcal.report.chapters import analysis_with, csv_tables, figure_and_table
 from tests.roofcal.report.drawn import drawn, plain
 
 
@@ -71,19 +70,13 @@ def test_each_cut_is_one_row_with_its_largest_batch() -> None:
     assert {column.key for column in COLUMNS} <= set(cuts.columns)
 
 
-def test_the_section_has_figure_table_and_command(estimated: Analysis) -> None:
+def test_the_section_has_figure_table_and_command(estimated: Analysis, analysis: Analysis) -> None:
     figure, table = figure_and_table(estimated, "llm", "llm.csv")
     assert "python -m roofcal llm --run results/nvidia-h200/" in figure.command
     assert table.total == 7
     assert len(dict(csv_tables(estimated))["llm.csv"]) == len(made_up_estimates())
     assert any("roofcal llm" in line and "--out" in line for line in commands(estimated))
-
-
-def test_a_run_without_estimates_says_so(analysis: Analysis) -> None:
-    blocks = blocks_of(analysis, "llm")
-    quiet = Prose(text="This run has no estimates of language models.", quiet=True)
-    assert blocks == [quiet]
-    assert not any("roofcal llm" in line for line in commands(analysis))
+    assert not any("roofcal llm" in line for line in commands(analysis)), "without one"
 
 
 @pytest.fixture(scope="module")

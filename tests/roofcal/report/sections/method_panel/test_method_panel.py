@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.records import Method, Protocol, Telemetry
-from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import protocol_name
-from roofcal.report.kit.blocks import Prose
 from roofcal.report.sections.method_panel import draw_panel, method_panel
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.drawn import drawn, plain
@@ -33,11 +31,6 @@ def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) ->
 
     assert len(panel) == 1
     assert panel["ratio"].isna().all()
-
-
-def test_a_run_without_a_panel_says_so(bare: Path) -> None:
-    blocks = blocks_of(analyse(load_run(bare), None), "method-panel")
-    assert blocks == [Prose(text="This run has no method panel.", quiet=True)]
 
 
 def test_one_method_is_no_panel(analysis: Analysis) -> None:

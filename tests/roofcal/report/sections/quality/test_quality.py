@@ -35,10 +35,9 @@ def test_sentinel_clock_power_and_temperature_share_the_time(analysis: Analysis)
     assert "Power from 690 W to 690 W." in facts
 
 
-def test_without_sensors_sentinel_and_warm_up_there_is_no_figure(bare: Path) -> None:
-    silent = analyse(load_run(bare), None)
-    assert draw_session(silent.frames, silent.sessions) is None
-    assert draw_burst(silent.frames["gemm"]) is None
+def test_without_sensors_sentinel_and_warm_up_there_is_no_figure(bare_analysis: Analysis) -> None:
+    assert draw_session(bare_analysis.frames, bare_analysis.sessions) is None
+    assert draw_burst(bare_analysis.frames["gemm"]) is None
 
 
 def test_the_facts_state_how_much_settling_costs_the_made_up_run(analysis: Analysis) -> None:

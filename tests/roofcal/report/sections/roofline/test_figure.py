@@ -1,11 +1,8 @@
 """The roofline plot: one panel per number format, both roofs, every point."""
 
-from pathlib import Path
-
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.roofline import draw_roofline
 from tests.roofcal.report.drawn import drawn
@@ -36,8 +33,8 @@ def test_every_point_is_drawn_where_it_belongs(analysis: Analysis, h200: DeviceS
     assert (points["intensity"] == intensity[points.index]).all()
 
 
-def test_without_datasheet_and_calibration_the_points_remain(bare: Path) -> None:
-    chart = drawn(draw_roofline(load_run(bare).points("gemm").table, None, None))
+def test_without_datasheet_and_calibration_the_points_remain(bare_analysis: Analysis) -> None:
+    chart = drawn(draw_roofline(bare_analysis.frames["gemm"], None, None))
     assert chart.tables["roofs"].empty
     assert len(chart.tables["points"])
 
