@@ -1,7 +1,7 @@
 """The chapter of one run: its questions with their sections, and what the first page says of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,11 @@ from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import caption_words
 from roofcal.report.data.provenance import environment_facts, table_command
-from roofcal.report.kit.blocks import Block, FigureBlock
-from roofcal.report.kit.writer import OpSource, SectionWriter
-from roofcal.report.page import QUESTIONS, sections_by_question
-from roofcal.report.section import Section
+from roofcal.report.kit.blocks import Block, Table
+from roofcal.report.kit.charts import Picture
+from roofcal.report.kit.templates import read_caption
+from roofcal.report.page import QUESTIONS, PageError, sections_by_question
+from roofcal.report.section import Answer, CsvTable, Item, Section, tidy_file
 from roofcal.report.summary import (
     headline_numbers,
     regime_tables,
@@ -45,7 +46,7 @@ class ChapterQuestion:
     title: str
     answer: str
     is_open: bool
-    figures: Sequence[FigureBlock]
+    figures: Sequence[Picture]
     sections: Sequence[ChapterSection]
 
 
@@ -64,54 +65,50 @@ class Chapter:
         self.environment, self.is_earlier = analysis.environment_name, analysis.is_earlier
         self.origin, self.facts = analysis.run.origin, environment_facts(environment)
         self.disturbances = disturbances(analysis)
-        self._filled = [
-            (question, [(section, section.contents(analysis)) for section in sections])
+        self._shown = {
+            question: [(section, list(section.show(analysis))) for section in sections]
             for question, sections in sections_by_question().items()
-        ]
+        }
 
     def labelled_tables(self) -> list[tuple[str, pd.DataFrame]]:
         """(file name, rows with the device and environment) of every CSV file of the run."""
         return [
-            (table.name, table.labelled(self.analysis))
-            for _, sections in self._filled
-            for section, contents in sections
-            for table in section.tables(contents)
+            (item.name, item.labelled(self.analysis))
+            for sections in self._shown.values()
+            for _, items in sections
+            for item in items
+            if isinstance(item, CsvTable)
         ]
 
     @cached_property
     def questions(self) -> list[ChapterQuestion]:
         """The questions with what answers them, in order."""
-        written = {
-            section.key: ChapterSection(
-                id=f"{self.id}-{section.key}",
-                title=section.title,
-                blocks=list(
-                    section.blocks(contents, section_writer(self.analysis, section, self.id))
-                ),
-            )
-            for _, sections in self._filled
-            for section, contents in sections
+        return [self._question(*pair) for pair in self._shown.items()]
+
+    def _question(self, key: str, shown: list[tuple[Section, list[Item]]]) -> ChapterQuestion:
+        answers = [item for _, items in shown for item in items if isinstance(item, Answer)]
+        if len(answers) != 1:
+            raise PageError(f"question '{key}' has {len(answers)} answers: one section gives one")
+        blocks = {
+            section: list(placed_blocks(section, items, self.analysis, self.id))
+            for section, items in shown
         }
-        return [
-            ChapterQuestion(
-                id=f"{self.id}-{question}",
-                title=QUESTIONS[question],
-                answer=answer.text,
-                is_open=answer.is_open,
-                figures=[
-                    figure
-                    for section, _ in sections
-                    for figure in lead_figures(written[section.key].blocks, section.lead)
-                ],
-                sections=[
-                    written[section.key] for section, _ in sections if written[section.key].blocks
-                ],
-            )
-            for question, sections in self._filled
-            for answering, contents in sections
-            if answering.answer
-            for answer in [answering.answer(contents)]
-        ]
+        return ChapterQuestion(
+            id=f"{self.id}-{key}",
+            title=QUESTIONS[key],
+            answer=answers[0].text,
+            is_open=answers[0].is_open,
+            figures=[
+                figure
+                for section, own in blocks.items()
+                for figure in lead_figures(own, section.lead)
+            ],
+            sections=[
+                ChapterSection(id=f"{self.id}-{section.key}", title=section.title, blocks=own)
+                for section, own in blocks.items()
+                if own
+            ],
+        )
 
     @property
     def sections(self) -> list[ChapterSection]:
@@ -124,39 +121,53 @@ class Chapter:
         return [block for section in self.sections for block in section.blocks]
 
     @property
-    def figures(self) -> list[FigureBlock]:
+    def figures(self) -> list[Picture]:
         """All figures of the chapter, in order."""
-        return [block for block in self.blocks if isinstance(block, FigureBlock)]
+        return [block for block in self.blocks if isinstance(block, Picture)]
 
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What stands above the questions: sentences, numbers, checks and tables, by their name."""
+        tables, by_regime = summary_tables(self.analysis), regime_tables(self.analysis)
         return {
             "verdict": verdict(self.analysis),
             "numbers": headline_numbers(self.analysis),
-            "sentences": summary_sentences(self.analysis),
+            "sentences": list(summary_sentences(self.analysis)),
             "checks": all_checks(self.analysis),
-            "tables": list(summary_tables(self.analysis, self.id)),
-            "regime_tables": list(regime_tables(self.analysis, self.id)),
+            "tables": [replace(table, id=f"{self.id}-{table.id}") for table in tables],
+            "regime_tables": [replace(table, id=f"{self.id}-{table.id}") for table in by_regime],
         }
 
 
-def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[FigureBlock]:
+def placed_blocks(
+    section: Section, items: Sequence[Item], analysis: Analysis, anchor: str
+) -> Iterator[Block]:
+    """The blocks of a section with their ids, which begin with `anchor`, captions and sources."""
+    for item in items:
+        if isinstance(item, Table):
+            if len(item.frame):
+                yield replace(item, id=f"{anchor}-{item.id}")
+        elif isinstance(item, Picture):
+            op = item.op
+            title, caption = read_caption(section.folder / f"{item.key}.md", caption_words(op))
+            yield replace(
+                item,
+                id=f"{anchor}-figure-{item.key}-{op}",
+                title=title,
+                caption=caption,
+                source=item.source or tidy_file(analysis, op),
+                command=item.command or table_command(analysis.run, op),
+                alt=f"{item.alt} {item.facts}",
+                points=f"{anchor}/{op}",
+                records=f"{anchor}-points-{op}",
+            )
+        elif item is not None and not isinstance(item, CsvTable | Answer):
+            yield item
+
+
+def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[Picture]:
     """The figures for the first page: of each op the first one that `lead` names, in order."""
-    figures = [block for block in blocks if isinstance(block, FigureBlock) and block.key in lead]
+    figures = [block for block in blocks if isinstance(block, Picture) and block.key in lead]
     for op in dict.fromkeys(figure.op for figure in figures):
         own = [figure for figure in figures if figure.op == op]
         yield min(own, key=lambda figure: lead.index(figure.key))
-
-
-def section_writer(analysis: Analysis, section: Section[Any], anchor: str) -> SectionWriter:
-    """What a section writes its blocks with; ids begin with `anchor`, that of the chapter."""
-
-    def source_of(op: str) -> OpSource:
-        return OpSource(
-            csv=f"{analysis.device}_{op}.csv",
-            command=table_command(analysis.run, op),
-            words=caption_words(op),
-        )
-
-    return SectionWriter(anchor=anchor, captions=section.folder, source_of=source_of)

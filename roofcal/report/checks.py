@@ -27,7 +27,7 @@ _MOST_DRIFT: Final = 0.02
 _FAR_BEYOND_CEILING: Final = 1.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """A sentence on whether something is as it should be: ok, look (at it), or note.
 
@@ -42,11 +42,14 @@ class Check:
 
 def all_checks(analysis: Analysis) -> list[Check]:
     """All checks of a run, in the order of the page."""
-    parts = (
-        *(_roof_checks, _status_checks, _drift_checks, _state_checks, _clock_checks),
-        _provenance_checks,
-    )
-    return [check for part in parts for check in part(analysis)]
+    return [
+        *_roof_checks(analysis),
+        *_status_checks(analysis.missing),
+        *_drift_checks(analysis),
+        *_state_checks(analysis.points_with_states),
+        *_clock_checks(analysis.frames.get(headline_op())),
+        *_provenance_checks(analysis),
+    ]
 
 
 def disturbances(analysis: Analysis) -> list[str]:
@@ -72,9 +75,7 @@ def _largest_drift(frame: pd.DataFrame) -> float:
 
 def _roof_checks(analysis: Analysis) -> Iterator[Check]:
     if not analysis.timed:
-        yield Check(
-            state="look", text="No point has a time to compare with datasheet and ceilings."
-        )
+        yield Check("look", "No point has a time to compare with datasheet and ceilings.")
         return
     table = analysis.violations
     # zeros draw less power than the random data of the calibration, so only normal data counts
@@ -82,89 +83,77 @@ def _roof_checks(analysis: Analysis) -> Iterator[Check]:
     beyond_datasheet = worst_factor(table, "datasheet") if len(table) else None
     beyond_ceiling = worst_factor(normal, "calibrated") if len(normal) else None
     if analysis.spec is None:
-        text = f"There is no datasheet of {analysis.device} to compare times with."
-        yield Check(state="note", text=text)
+        yield Check("note", f"There is no datasheet of {analysis.device} to compare times with.")
     elif beyond_datasheet is None:
-        yield Check(state="ok", text="No cold point is faster than its datasheet allows.")
+        yield Check("ok", "No cold point is faster than its datasheet allows.")
     else:
         count = int((table["bound"] == "datasheet").sum())
         yield Check(
-            state="look",
-            text=f"{count_of(count, 'point is', 'points are')} faster than the datasheet allows, "
+            "look",
+            f"{count_of(count, 'point is', 'points are')} faster than the datasheet allows, "
             f"by up to {times(beyond_datasheet)}: see the violation audit.",
         )
     if beyond_ceiling is not None:
         count = int((normal["bound"] == "calibrated").sum())
         yield Check(
-            state="look" if beyond_ceiling > _FAR_BEYOND_CEILING else "note",
-            text=f"{count_of(count, 'point')} ran faster than the calibrated ceilings, by up to "
+            "look" if beyond_ceiling > _FAR_BEYOND_CEILING else "note",
+            f"{count_of(count, 'point')} ran faster than the calibrated ceilings, by up to "
             f"{times(beyond_ceiling)}: the probes did not reach what these shapes reach.",
         )
     elif analysis.run.calibration is not None:
-        yield Check(state="ok", text="No cold point is faster than the calibrated ceilings.")
+        yield Check("ok", "No cold point is faster than the calibrated ceilings.")
 
 
-def _status_checks(analysis: Analysis) -> Iterator[Check]:
-    missing = analysis.missing
+def _status_checks(missing: pd.DataFrame) -> Iterator[Check]:
     if missing.empty:
-        yield Check(state="ok", text="Every planned point was measured.")
+        yield Check("ok", "Every planned point was measured.")
         return
     counts = missing["status"].value_counts().to_dict()
     words = ", ".join(f"{count:,} {str(name).replace('_', ' ')}" for name, count in counts.items())
     text = f"{count_of(len(missing), 'point has', 'points have')} no time: {words}."
-    alarming = any(name in counts for name in _ALARMING)
-    yield Check(state="look" if alarming else "note", text=text)
+    yield Check("look" if any(name in counts for name in _ALARMING) else "note", text)
 
 
 def _drift_checks(analysis: Analysis) -> Iterator[Check]:
+    """What the sentinels show about the times of each op, and how narrow its intervals are."""
     for row in analysis.quality.to_dict("records"):
         op, drift, narrow = row["op"], row["drift_fraction"], row["narrow_fraction"]
         if not is_missing(drift):
-            state: Literal["ok", "look"] = "look" if drift > _MOST_DRIFT else "ok"
-            yield Check(state=state, text=_drift_text(op, drift, analysis.frames[op]))
+            sentinel, in_session = "The repeated sentinel of", _largest_drift(analysis.frames[op])
+            text = f"{sentinel} {op} stayed within {percent(drift)}."
+            if in_session > DISTURBED:
+                moved = f"{sentinel} {op} moved by {percent(in_session)} in a session"
+                text = f"{moved}: the times of that session are not to be trusted."
+            elif drift > DISTURBED:
+                moved = f"{sentinel} {op} moved by {percent(drift)} between sessions"
+                text = f"{moved}: times of different sessions cannot be compared."
+            yield Check("look" if drift > _MOST_DRIFT else "ok", text)
         if not is_missing(narrow) and narrow < 0.9:
             share = percent(1 - narrow, 0)
             text = f"{share} of the medians of {op} are uncertain by more than 1 %."
-            yield Check(state="note", text=text)
+            yield Check("note", text)
 
 
-def _state_checks(analysis: Analysis) -> Iterator[Check]:
+def _state_checks(table: pd.DataFrame) -> Iterator[Check]:
     """Points whose visits disagree, so that no visit took their published time."""
-    table = analysis.points_with_states
     if table.empty:
         return
     counts = ", ".join(f"{n:,} of {op}" for op, n in table["op"].value_counts().items())
     held = int(table["is_held"].sum())
     count = count_of(len(table), "point has", "points have")
-    yield Check(
-        state="look",
-        text=f"{count} several states, which are visits more than {percent(STATE_FACTOR - 1, 0)} "
-        f"apart: {counts}. {held:,} of their 95 % intervals include all states of the point.",
-        link=STATES_TITLE,
-        target=STATES_TABLE,
+    text = (
+        f"{count} several states, which are visits more than {percent(STATE_FACTOR - 1, 0)} "
+        f"apart: {counts}. {held:,} of their 95 % intervals include all states of the point."
     )
+    yield Check("look", text, STATES_TITLE, STATES_TABLE)
 
 
-def _drift_text(op: str, drift: float, frame: pd.DataFrame) -> str:
-    """What the sentinels show about the times of an op; drift: the largest over all sessions."""
-    in_session = _largest_drift(frame)
-    if in_session > DISTURBED:
-        moved = f"The repeated sentinel of {op} moved by {percent(in_session)} in a session"
-        return f"{moved}: the times of that session are not to be trusted."
-    if drift > DISTURBED:
-        moved = f"The repeated sentinel of {op} moved by {percent(drift)} between sessions"
-        return f"{moved}: times of different sessions cannot be compared."
-    return f"The repeated sentinel of {op} stayed within {percent(drift)}."
-
-
-def _clock_checks(analysis: Analysis) -> Iterator[Check]:
+def _clock_checks(frame: pd.DataFrame | None) -> Iterator[Check]:
     """What the power limit does: burst against settled, and how often the card named a reason."""
-    op = headline_op()
-    frame = analysis.frames.get(op)
     rows = ok_rows(frame) if frame is not None else pd.DataFrame()
     if rows.empty or not rows["sm_clock_hz"].notna().any():
         return
-    throttled = float(rows["throttle_reasons"].notna().mean())
+    throttled, op = float(rows["throttle_reasons"].notna().mean()), rows["op"].iloc[0]
     text = (
         f"The card named a reason to clock down during {percent(throttled, 0)} of the {op} points."
     )
@@ -175,45 +164,44 @@ def _clock_checks(analysis: Analysis) -> Iterator[Check]:
             f" Products of 100 {MICROSECONDS} and more are {percent(slower)} slower once settled "
             "than in their first milliseconds (median); all times here are settled ones."
         )
-    yield Check(state="note", text=text)
-
-
-def _card_spread(analysis: Analysis) -> str:
-    """By how much the cards differ, as far as they shared sentinels."""
-    spreads = [
-        f"{percent(one.spread)} (95 %: {percent(one.low)} to {percent(one.high)}) in {one.kind}"
-        for one in analysis.card_spreads
-    ]
-    if not spreads:
-        return "they share no sentinel, so how they differ is unknown"
-    return f"by their sentinels they differ by {', '.join(spreads)} (standard deviation)"
+    yield Check("note", text)
 
 
 def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
+    """The code that measured, the cards, and how far intervals can be trusted."""
     sessions = analysis.all_sessions
     if any(session.git_dirty for session in sessions):
-        yield Check(state="look", text="Measured from a checkout with uncommitted changes.")
-    cards = dict.fromkeys(card for session in sessions for card in session.cards)
-    if len(cards) > 1:
+        yield Check("look", "Measured from a checkout with uncommitted changes.")
+    cards = {op: {card for s in own for card in s.cards} for op, own in analysis.sessions.items()}
+    several = {card for own in cards.values() for card in own}
+    if len(several) > 1:
         ops_by_count: dict[int, list[str]] = {}
-        for op, of_op in analysis.sessions.items():
-            count = len({card for session in of_op for card in session.cards})
-            ops_by_count.setdefault(count, []).append(op)
+        for op, own in cards.items():
+            ops_by_count.setdefault(len(own), []).append(op)
         usage = "; ".join(
             f"{', '.join(ops)} on {'one' if count == 1 else count}"
             for count, ops in sorted(ops_by_count.items())
             if count
         )
+        spreads = [
+            f"{percent(one.spread)} (95 %: {percent(one.low)} to {percent(one.high)}) in {one.kind}"
+            for one in analysis.card_spreads
+        ]
+        apart = (
+            f"by their sentinels they differ by {', '.join(spreads)} (standard deviation)"
+            if spreads
+            else "they share no sentinel, so how they differ is unknown"
+        )
         yield Check(
-            state="look",
-            text=f"Measured on {len(cards)} cards of this model ({usage}), whose differences are "
-            f"part of the prediction error: {_card_spread(analysis)}.",
+            "look",
+            f"Measured on {len(several)} cards of this model ({usage}), whose differences are "
+            f"part of the prediction error: {apart}.",
         )
     once = times_by_hold(analysis.frames)[HOLDS["samples"]]
     if once:
         what = MEANINGS[HOLDS["samples"]]
         text = f"{once:,} of {analysis.timed:,} times have an interval that covers {what} only."
-        yield Check(state="look" if 2 * once > analysis.timed else "note", text=text)
+        yield Check("look" if 2 * once > analysis.timed else "note", text)
     hashes = {(session.op, session.code_hash) for session in sessions}
     if len(hashes) > len({op for op, _ in hashes}):
-        yield Check(state="look", text="The sessions of one op ran different measuring code.")
+        yield Check("look", "The sessions of one op ran different measuring code.")

@@ -6,7 +6,7 @@ To add a section: its folder in `roofcal/report/sections/`, and its line in ORDE
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from roofcal.report.section import Section
 
@@ -49,23 +49,19 @@ ORDER: Final = (
 )
 
 
-def _declared_section(folder: str) -> Section[Any]:
-    """SECTION of a folder, which is imported by name so that one line adds a section."""
-    # no import statement has to show it: every file of roofcal/report counts as its source
-    section: Section[Any] = import_module(f"roofcal.report.sections.{folder}").SECTION
-    return replace(section, key=folder.replace("_", "-"))
-
-
-SECTIONS: Final = tuple(map(_declared_section, ORDER))
+# Imported by name so that one line adds a section. No import statement has to show it: every file
+# of roofcal/report counts as a source of the report.
+SECTIONS: Final[tuple[Section, ...]] = tuple(
+    replace(import_module(f"{__package__}.sections.{folder}").SECTION, key=folder.replace("_", "-"))
+    for folder in ORDER
+)
 
 
 class PageError(ValueError):
     """A list of sections that makes no page; the message names the section."""
 
 
-def sections_by_question(
-    sections: Sequence[Section[Any]] = SECTIONS,
-) -> dict[str, list[Section[Any]]]:
+def sections_by_question(sections: Sequence[Section] = SECTIONS) -> dict[str, list[Section]]:
     """Key of every question -> its sections, in order.
 
     Raises:

@@ -65,13 +65,14 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
     places = {(o["op"], o["provider"], o["recipe"]): place for place, o in enumerate(options)}
     names = ("option", "m", "n", "k", "s", "low_s", "high_s", "predicted_s")
     measured: dict[str, list[Any]] = {name: [] for name in names}
-    for point in by_key(_points(analysis)).values():
+    for point in by_key(measured_points(analysis)).values():
         # narrow weights are measured beside plain products, whose constants are those of gemm
         keys = ((op, point.provider, point.recipe) for op in (point.op, *_MODELS))
         place = next((places[key] for key in keys if key in places), None)
         if place is not None:
             times = (point.median_s, point.low_s, point.high_s, point.predicted_s)
-            cells = (place, *point.shape.values(), *map(_rounded, times))
+            rounded = (None if s is None else float(f"{s:.{_DIGITS}g}") for s in times)
+            cells = (place, *point.shape.values(), *rounded)
             for name, cell in zip(names, cells, strict=True):
                 measured[name].append(cell)
     return {
@@ -182,7 +183,7 @@ def _operand(operand: Operand) -> dict[str, Any]:
     )
 
 
-def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:
+def measured_points(analysis: Analysis) -> Iterator[MeasuredPoint]:
     """Settled points of the ops of _MODELS and of their probes."""
     for op in OPS:
         frame = analysis.frames.get(op.name)
@@ -191,7 +192,3 @@ def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:
         rows = ok_rows(frame[standard_protocol(frame.assign(repeat=0))])  # sentinels, too
         for row in rows[rows["world_size"] == 1].to_dict("records"):
             yield replace(measured_point(op.name, row), op=op.folder)
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else float(f"{seconds:.{_DIGITS}g}")

@@ -16,7 +16,7 @@ from roofcal.report.data.op_pages import headline_op, page_of
 from roofcal.report.data.quality import busy_fraction, wall_seconds
 from roofcal.report.data.regime_matrices import error_table, gain_table
 from roofcal.report.kit import columns as col
-from roofcal.report.kit.blocks import Table, make_table
+from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
 from roofcal.report.sections.roofline import BURST_RECIPE, first_turn, settled_sentences
 
@@ -66,7 +66,7 @@ _ERROR_COLUMNS: Final = (
     ),
     col.text("worst", "worst regime"),
 )
-_ERROR_KEYS: Final = tuple(column.key for column in _ERROR_COLUMNS)
+_ERROR_KEYS: Final = col.keys_of(_ERROR_COLUMNS)
 
 
 def device_line(analysis: Analysis) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
     best = f"{gain}, median over large products" if gain else "no recipe was compared"
     predicted = f"{percent(error)} off on {line['judged']}" if error else "none"
     return [
-        f"{line['device']}. {next(_measured(analysis))}",
+        f"{line['device']}. {_measured(analysis)}",
         f"Rates: {', '.join(rates) or 'not calibrated'}.",
         f"Best recipe over its baseline: {best}.",
         f"Predictions of {headline_op()}: {predicted}.",
@@ -168,8 +168,7 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
 
 def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
     """The lines of all devices as the first table of the page."""
-    frame = pd.DataFrame(list(lines))
-    return make_table(frame, _DEVICE_COLUMNS, id="devices", caption="Devices at a glance")
+    return Table("devices", "Devices at a glance", pd.DataFrame(list(lines)), _DEVICE_COLUMNS)
 
 
 def judged_products(error: "pd.Series[Any]") -> str:
@@ -189,28 +188,28 @@ def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
     )
 
 
-def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
-    """The fastest recipes by regime and the errors of models by op; `anchor` begins their ids."""
+def summary_tables(analysis: Analysis) -> Iterator[Table]:
+    """The fastest recipes by regime and the errors of models by op."""
     recipes, errors = fastest_recipes(analysis), model_errors(analysis)
     if len(recipes):
         title = "Fastest recipe by regime, casts not counted"
-        yield make_table(recipes, _RECIPE_COLUMNS, id=f"{anchor}-recipe-table", caption=title)
+        yield Table("recipe-table", title, recipes, _RECIPE_COLUMNS)
     if len(errors):
         models = [name for name in errors.columns if name not in _ERROR_KEYS]
         columns = (*_ERROR_COLUMNS, *(col.fraction(name, name) for name in models))
         title = "Mean error of the times that models predict (MAPE), all providers of an op"
-        yield make_table(errors, columns, id=f"{anchor}-trust-table", caption=title)
+        yield Table("trust-table", title, errors, columns)
 
 
-def regime_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
-    """Speed-ups and errors by regime, of ops with a baseline; `anchor` begins their ids."""
+def regime_tables(analysis: Analysis) -> Iterator[Table]:
+    """Speed-ups and errors by regime, of ops with a baseline."""
     for op, table in analysis.speedups.items():
         if len(table):
-            yield gain_table(table, id=f"{anchor}-gain-{op}")
+            yield gain_table(table, id=f"gain-{op}")
     for op in analysis.predicted_ops:
         if BY_NAME[op].baseline_recipe:
             errors = prediction_errors.with_model_labels(analysis.errors, analysis.labels)
-            yield error_table(errors, op, id=f"{anchor}-error-{op}")
+            yield error_table(errors, op, id=f"error-{op}")
 
 
 def fastest_recipes(analysis: Analysis) -> pd.DataFrame:
@@ -252,13 +251,26 @@ def model_errors(analysis: Analysis) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def summary_sentences(analysis: Analysis) -> list[str]:
+def summary_sentences(analysis: Analysis) -> Iterator[str]:
     """What was measured, what the device does, and whether claims of others hold."""
-    parts = (_measured, settled_sentences, _roof_shares, _claims)
-    return [sentence for part in parts for sentence in part(analysis)]
+    yield _measured(analysis)
+    yield from settled_sentences(analysis)
+    for op in analysis.predicted_ops:
+        frame = analysis.frames[op]
+        if not (frame["flops"] > 0).any() and MODEL in set(analysis.errors["model"]):
+            # How close the providers of an op that computes nothing come to the memory roof
+            rows = prediction_errors.judged(frame)
+            share = rows["calibrated_bound_s"] / rows["median_s"]
+            by_provider = share.groupby(rows["provider"]).median()
+            parts = [f"{percent(value, 0)} with {name}" for name, value in by_provider.items()]
+            yield f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
+    claims = analysis.claims
+    if claims:
+        yield f"Of {count_of(len(claims), 'published claim')} {counts_text(claims)}."
 
 
-def _measured(analysis: Analysis) -> Iterator[str]:
+def _measured(analysis: Analysis) -> str:
+    """How many points of which ops, in what time."""
     ops = [op for op, frame in analysis.frames.items() if len(frame)]
     origin = "Published records" if analysis.run.origin == "published" else "Measured"
     sessions = analysis.all_sessions
@@ -267,26 +279,7 @@ def _measured(analysis: Analysis) -> Iterator[str]:
     device = f", the device busy {percent(busy, 0)} of it" if busy is not None else ""
     accuracy_only = analysis.ok - analysis.timed
     untimed = f", {accuracy_only:,} only an accuracy" if accuracy_only else ""
-    yield (
+    return (
         f"{origin}: {count_of(analysis.points, 'point')} of {count_of(len(ops), 'op')} "
         f"({', '.join(ops)}){took}{device}. {analysis.timed:,} have a time{untimed}."
     )
-
-
-def _claims(analysis: Analysis) -> Iterator[str]:
-    claims = analysis.claims
-    if claims:
-        yield f"Of {count_of(len(claims), 'published claim')} {counts_text(claims)}."
-
-
-def _roof_shares(analysis: Analysis) -> Iterator[str]:
-    for op in analysis.predicted_ops:
-        frame = analysis.frames[op]
-        if not (frame["flops"] > 0).any() and MODEL in set(analysis.errors["model"]):
-            # How close the providers of an op that computes nothing come to the memory roof
-            rows = prediction_errors.judged(frame)
-            share = (
-                (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
-            )
-            parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
-            yield f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."

@@ -22,7 +22,8 @@ from roofcal.report.data.provenance import (
     outdated_text,
 )
 from roofcal.report.data.table_files import as_csv
-from roofcal.report.kit.blocks import Block, FigureBlock, Table
+from roofcal.report.kit.blocks import Block, Table
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
 from roofcal.report.kit.vega import chart_svg, page_charts
 from roofcal.report.shape_box import shape_box_data
@@ -132,9 +133,9 @@ def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
             folder = question.title.removesuffix("?").replace(" ", "_")
             for section in question.sections:
                 for block in section.blocks:
-                    if isinstance(block, FigureBlock):
+                    if isinstance(block, Picture):
                         name = f"{folder}/{chapter.id}/{block.key}.{block.op}.svg"
-                        yield name, chart_svg(block.chart, block.alt)
+                        yield name, chart_svg(block, block.alt)
 
 
 def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
@@ -178,7 +179,7 @@ def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, 
 def _second_page(chapters: Sequence[Chapter], devices: Table, tables: Mapping[str, str]) -> str:
     """The page of all sections. It carries the tables that its links name, but for large ones."""
     blocks = [block for chapter in chapters for block in chapter.blocks]
-    linked = {block.source for block in blocks if isinstance(block, FigureBlock | Table)}
+    linked = {block.source for block in blocks if isinstance(block, Picture | Table)}
     files = {name: packed(text) for name, text in tables.items() if name in linked}
     return render(
         "details.html.j2",
@@ -192,8 +193,8 @@ def _second_page(chapters: Sequence[Chapter], devices: Table, tables: Mapping[st
 
 def _page_parts(blocks: Sequence[Block], further_scripts: Sequence[str] = ()) -> dict[str, Any]:
     """Style sheet and scripts of a page with these blocks, and what its charts are drawn from."""
-    figures = [block for block in blocks if isinstance(block, FigureBlock)]
-    library, data = page_charts((f.id, f.points, f.records, f.chart) for f in figures)
+    figures = [block for block in blocks if isinstance(block, Picture)]
+    library, data = page_charts((f.id, f.points, f.records, f) for f in figures)
     charts = ["charts.js"] if library else []
     return {
         "style": _template("style.css") + _template("charts.css"),

@@ -17,7 +17,7 @@ from roofcal.points.roofs import COPY, STREAMS
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.claims import counts_text, evidence_of_run, judge
 from roofcal.report.data.drawing import recipe_colour
-from roofcal.report.kit.blocks import Column, Table, make_table
+from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.columns import code, fraction, named, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.styles import COLOURS
@@ -106,7 +106,7 @@ def site_table(
 ) -> Table:
     """Rows as a table of the site, whose pages show all of them at once."""
     frame = pd.DataFrame(list(rows), columns=None if rows else [column.key for column in columns])
-    return make_table(frame, columns, id=id, caption=caption, paged_from=math.inf)
+    return Table(id, caption, frame, columns, paged_from=math.inf)
 
 
 def device_address(device: str, root: str = "") -> str:

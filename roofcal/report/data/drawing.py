@@ -20,15 +20,14 @@ from roofcal.report.data.tidy import shape_texts, standard_rows
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import (
     DASH,
-    MOST_ROWS,
     LegendEntry,
     Tip,
     marked,
     swatches,
+    thinned,
 )
 from roofcal.report.kit.numbers import scaled
 from roofcal.report.kit.styles import MUTED
-from roofcal.report.kit.writer import thinned
 
 _OP_COLOURS: Final = ("blue", "vermillion", "green", "orange", "purple", "sky", "grey")
 
@@ -105,7 +104,7 @@ def chart_points(frame: pd.DataFrame) -> pd.DataFrame:
 
     The same frame gives the same rows, so that a page carries them once for several charts.
     """
-    return styled_points(thinned(standard_rows(frame), MOST_ROWS))
+    return styled_points(thinned(standard_rows(frame)))
 
 
 def styled_points(rows: pd.DataFrame) -> pd.DataFrame:

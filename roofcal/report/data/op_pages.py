@@ -9,7 +9,7 @@ from typing import Final
 
 from roofcal.ops import BY_NAME, FOLDERS, OPS
 from roofcal.ops.constants import Constant, OpPage, load_part
-from roofcal.report.kit.writer import caption_text
+from roofcal.report.kit.templates import caption_text
 
 FOLDER_OF_SECTIONS: Final = Path(__file__).parents[1] / "sections"
 

@@ -9,7 +9,7 @@ from roofcal.points.columns import MODEL
 from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.prediction_errors import ALL, regime_rank
-from roofcal.report.kit.blocks import Column, Table, make_table
+from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.columns import count, fraction, ratio, text
 
 
@@ -80,4 +80,4 @@ def _by_regime(
         *(regime_column(name, name) for name in regimes),
         *columns[1:],
     ]
-    return make_table(matrix, shown, id=id, caption=caption)
+    return Table(id, caption, matrix, shown)

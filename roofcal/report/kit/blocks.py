@@ -3,17 +3,17 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import pandas as pd
 
-from roofcal.report.kit.charts import Chart
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import MISSING, is_missing
 from roofcal.report.kit.templates import packed_json, render
 
 PAGED_FROM: Final = 31  # rows: longer tables are packed, and get a filter and pages when opened
 MOST_ROWS: Final = 20_000  # rows of a table in the page; its CSV file has all
-_DESCRIBED: Final = ("key", "label", "kind", "unit", "about")
+_DESCRIBED: Final = ("key", "label", "kind", "unit", "about", "signs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,55 +43,83 @@ class Column:
     link: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Table:
-    """A table ready for the page.
+    """A table: those of its columns that have a value in the frame; rows keep their order.
 
-    body    the rows of a short table as HTML
-    packed  a long table as packed JSON, which the browser draws on opening it; see _packed_table
-    shown   rows in the page; `total` includes those left out
+    id          within the chapter; chapter.py puts the id of the chapter before it
+    source      the CSV file that has it whole, if there is one
+    paged_from  rows from which the page draws it on demand, with a filter and pages
     """
 
     id: str
     caption: str
-    columns: Sequence[Column]
-    body: str
-    packed: str
-    shown: int
-    total: int
+    frame: pd.DataFrame
+    declared: Sequence[Column]
     source: str = ""
-    kind: Literal["table"] = "table"
+    paged_from: float = field(default=PAGED_FROM, kw_only=True)
+    kind: ClassVar = "table"
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns that are shown; all that the frame has where none of them has a value."""
+        present = [c for c in self.declared if c.key in self.frame.columns]
+        return [c for c in present if self.frame[c.key].notna().any()] or present
+
+    @property
+    def total(self) -> int:
+        """Its rows, with those that the page leaves out."""
+        return len(self.frame)
+
+    @property
+    def shown(self) -> int:
+        """Rows in the page."""
+        return min(self.total, MOST_ROWS)
 
     @property
     def paged(self) -> bool:
-        """Whether the page draws it on demand, with a filter and pages."""
-        return bool(self.packed)
+        """Whether it is packed, and drawn by the browser on opening it."""
+        return self.shown >= self.paged_from
 
+    @property
+    def body(self) -> str:
+        """The rows of a short table as HTML."""
+        return render("rows.html.j2", rows=zip(*self._cells(), strict=True))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureBlock:
-    """A figure with the table it was drawn from and the command that prints that table.
+    @property
+    def packed(self) -> str:
+        """A long table as packed JSON, by column: {"columns": [...], "texts": [[...]], ...}.
 
-    key   its caption is <section folder>/<key>.md
-    caption paragraphs, as HTML
-    alt   what a reader who cannot see it should know
-    points the name under which the page carries the points of its op; `records` is the id of the
-          table of their records
-    """
+        `texts` are what people read, null for a missing value. The browser sorts and filters by
+        `numbers`, the sort keys of text columns, and by `values`, the exact numbers behind rounded
+        texts, in the shown unit; both name a column by its place.
+        """
+        columns, cells = self.columns, self._cells()
+        numbers = {str(at): c for at, c in enumerate(columns) if c.kind == "number"}
+        return packed_json(
+            {
+                "columns": [
+                    {name: value for name in _DESCRIBED if (value := getattr(column, name))}
+                    for column in columns
+                ],
+                "texts": [
+                    [None if text == MISSING else text for _, text, *_ in own] for own in cells
+                ],
+                "numbers": {
+                    at: [float(mark) if mark else None for _, _, mark, _ in cells[int(at)]]
+                    for at, column in numbers.items()
+                    if column.sort_key
+                },
+                "values": {
+                    at: values
+                    for at, column in numbers.items()
+                    if not column.sort_key and (values := _rounded_values(column, cells[int(at)]))
+                },
+            }
+        )
 
-    id: str
-    key: str
-    title: str
-    op: str
-    caption: Sequence[str]
-    facts: str
-    source: str
-    command: str
-    alt: str
-    chart: Chart
-    points: str = ""
-    records: str = ""
-    kind: Literal["figure"] = "figure"
+    def _cells(self) -> "list[list[Cell]]":
+        return [list(_cells_of(self.frame.iloc[:MOST_ROWS], column)) for column in self.columns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +130,7 @@ class Prose:
     quiet: bool = False
     link: str = ""
     url: str = ""
-    kind: Literal["prose"] = "prose"
+    kind: ClassVar = "prose"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,10 +138,10 @@ class Commands:
     """Lines for a terminal."""
 
     lines: Sequence[str]
-    kind: Literal["commands"] = "commands"
+    kind: ClassVar = "commands"
 
 
-Block = Table | FigureBlock | Prose | Commands
+Block = Table | Picture | Prose | Commands
 
 
 def paragraphs(sentences: Iterable[str]) -> list[Prose]:
@@ -126,77 +154,8 @@ def absence(text: str) -> Prose:
     return Prose(text=text, quiet=True)
 
 
-def make_table(
-    frame: pd.DataFrame,
-    columns: Sequence[Column],
-    *,
-    id: str,
-    caption: str,
-    source: str = "",
-    paged_from: float = PAGED_FROM,
-) -> Table:
-    """A table of those `columns` that have a value in the frame; rows keep their order.
-
-    An empty frame gives a table of all its columns without rows.
-    """
-    present = [c for c in columns if c.key in frame.columns]
-    filled = [c for c in present if frame[c.key].notna().any()] or present
-    shown = frame.iloc[:MOST_ROWS]
-    cells = [list(_cells(shown, column)) for column in filled]
-    is_long = len(shown) >= paged_from
-    return Table(
-        id=id,
-        caption=caption,
-        columns=filled,
-        body="" if is_long else render("rows.html.j2", rows=zip(*cells, strict=True)),
-        packed=_packed_table(filled, cells) if is_long else "",
-        shown=len(shown),
-        total=len(frame),
-        source=source,
-    )
-
-
 # kind, text, mark (the number to sort by, or the class of a verdict), address
 Cell = tuple[str, str, str, str]
-
-
-def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) -> str:
-    """{"columns": [...], "texts": [[...] by column], "numbers": {place of a column: [...]}}.
-
-    `texts` are what people read, null for a missing value. The browser sorts and filters by
-    `numbers`, the sort keys of text columns, and by `values`, the exact numbers behind rounded
-    texts, in the shown unit.
-    """
-    return packed_json(
-        {
-            "columns": [
-                {
-                    name: value
-                    for name, value in (
-                        *((name, getattr(column, name)) for name in _DESCRIBED),
-                        ("signs", dict(column.signs)),
-                    )
-                    if value
-                }
-                for column in columns
-            ],
-            "texts": [
-                [None if text == MISSING else text for _, text, *_ in own_cells]
-                for own_cells in cells
-            ],
-            "numbers": {
-                str(place): [float(mark) if mark else None for _, _, mark, _ in cells[place]]
-                for place, column in enumerate(columns)
-                if column.kind == "number" and column.sort_key
-            },
-            "values": {
-                str(place): values
-                for place, column in enumerate(columns)
-                if column.kind == "number" and not column.sort_key
-                if (values := _rounded_values(column, cells[place]))
-            },
-        }
-    )
 
 
 def _rounded_values(column: Column, cells: Sequence[Cell]) -> list[float | None]:
@@ -212,7 +171,7 @@ def _rounded_values(column: Column, cells: Sequence[Cell]) -> list[float | None]
     return [] if are_texts else finite
 
 
-def _cells(frame: pd.DataFrame, column: Column) -> Iterator[Cell]:
+def _cells_of(frame: pd.DataFrame, column: Column) -> Iterator[Cell]:
     values = frame[column.key].tolist()
     numbers = frame[column.sort_key or column.key].tolist()
     links = frame[column.link].tolist() if column.link in frame else [None] * len(frame)

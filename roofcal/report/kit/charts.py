@@ -5,7 +5,7 @@ vega.py draws it: interactive on the page, and as an SVG file for print and for 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -175,6 +175,35 @@ class Chart:
         return rows.dropna(subset=found) if table == "points" else rows
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture(Chart):
+    """A chart of a section with its words; chapter.py fills in what follows `command`.
+
+    key      <section folder>/<key>.md is its caption: what it shows and how that was measured
+    op       the op whose points it shows
+    alt      what a reader who cannot see it should know; `facts` follow it
+    facts    numbers of this very figure, one or two sentences
+    source   the CSV file that it was drawn from; "" for the tidy table of the op
+    command  what prints that file; "" for the command of the tidy table
+    title, caption   of its caption; paragraphs as HTML
+    points   name under which the page carries the points of its op
+    records  id of the table of the records of these points
+    """
+
+    key: str
+    op: str
+    alt: str
+    facts: str
+    source: str = ""
+    command: str = ""
+    id: str = ""
+    title: str = ""
+    caption: Sequence[str] = ()
+    points: str = ""
+    records: str = ""
+    kind: ClassVar = "figure"
+
+
 def facets(
     rows: pd.DataFrame,
     column: str,
@@ -249,3 +278,15 @@ def ticks_around(values: Iterable[float], ticks: Sequence[float]) -> list[float]
     first = max((tick for tick in ticks if tick <= low), default=ticks[0])
     last = min((tick for tick in ticks if tick >= high), default=ticks[-1])
     return [tick for tick in ticks if first <= tick <= last]
+
+
+def thinned(rows: pd.DataFrame, most: int = MOST_ROWS) -> pd.DataFrame:
+    """At most so many rows, evenly spaced in the order of measuring: more would hide each other."""
+    if len(rows) <= most:
+        return rows
+    return rows.iloc[[index * len(rows) // most for index in range(most)]]
+
+
+def thinning_note(total: int, most: int = MOST_ROWS) -> str:
+    """A sentence for a figure that leaves points out, "" for one that draws all."""
+    return f" {most:,} of {total:,} points are drawn, evenly chosen." if most < total else ""

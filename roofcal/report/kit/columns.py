@@ -1,6 +1,7 @@
 """Column kinds shared by many tables: how values are shown, and in which unit."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 from roofcal.report.kit.blocks import Column
@@ -122,3 +123,8 @@ _SHARED: Final = {
 def named(*keys: str) -> tuple[Column, ...]:
     """Columns that several tables have, and columns of words under their own names."""
     return tuple(_SHARED.get(key) or text(key, key.replace("_", " ")) for key in keys)
+
+
+def keys_of(columns: Iterable[Column]) -> list[str]:
+    """The columns of the frame behind a table."""
+    return [column.key for column in columns]

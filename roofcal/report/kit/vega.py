@@ -17,8 +17,9 @@ from typing import Any, Final
 import altair as alt
 import pandas as pd
 import vl_convert
+from altair.utils import schemapi
 
-from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel
+from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry
 from roofcal.report.kit.numbers import is_missing
 from roofcal.report.kit.styles import COLOURS, GRID, INK, MUTED, PAPER
 from roofcal.report.kit.templates import packed
@@ -62,7 +63,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
     },
 }
 _LABEL_PX: Final = 320  # most of a name beside an axis
-_AS_IS: Final[Mapping[str, Any]] = {"type": "nominal", "scale": None, "legend": None}
+_AS_IS: Final[Mapping[str, Any]] = {"legend": None, "scale": None, "type": "nominal"}
 
 # Labels of an axis of bytes, at powers of two.
 _BINARY: Final = " : ".join(
@@ -81,8 +82,23 @@ def marker_path(marker: str) -> str:
     return PATHS.get(marker, PATHS["o"])
 
 
+def _with_paths(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with their markers as SVG paths, if they have markers."""
+    paths = {"marker": rows["marker"].map(marker_path)} if "marker" in rows else {}
+    return rows.assign(**paths)
+
+
 def vega_lite(chart: Chart) -> dict[str, Any]:
-    """The specification of a chart, its data named as its tables."""
+    """The specification of a chart, its data named as its tables.
+
+    Altair holds no part of it against the schema of Vega-Lite, which took half of the time of a
+    report; tests/roofcal/report/kit/test_charts.py does, for every mark and every scale.
+    """
+    with schemapi.debug_mode(False):
+        return _specification(chart)
+
+
+def _specification(chart: Chart) -> dict[str, Any]:
     fields = list(dict.fromkeys(entry.field for entry in chart.legend if entry.field))
     has_grid = all(layer.mark != "cells" for layer in chart.layers)
     x, y = (_channels(alt.X, chart.x, has_grid), _channels(alt.Y, chart.y, has_grid))
@@ -106,7 +122,8 @@ def vega_lite(chart: Chart) -> dict[str, Any]:
             )
         )
     hidden = [alt.param(name=f"hidden_{name}", value=[]) for name in fields]
-    return alt.layer(*layers).add_params(*hidden).to_dict()
+    drawing: dict[str, Any] = alt.layer(*layers).add_params(*hidden).to_dict(validate=False)
+    return drawing
 
 
 def _channels(channel: Any, axis: Axis, has_grid: bool) -> dict[str, Any]:
@@ -177,7 +194,8 @@ def _parts(
     """
     base = alt.Chart(alt.NamedData(layer.table))
     detail = {"detail": alt.Detail(layer.detail, type="nominal")} if layer.detail else {}
-    dash = alt.condition("datum.dashed == 1", alt.value([*DASH]), alt.value([1, 0]))
+    # Channels by their classes: Altair takes 0.1 s to find the class of a dictionary.
+    dash = alt.StrokeDashValue([1, 0], condition={"test": "datum.dashed == 1", "value": [*DASH]})
 
     def marks(**encodings: Any) -> alt.Chart:
         """Rows in the colour of their column `colour`, but for those that the legend hides."""
@@ -188,16 +206,17 @@ def _parts(
         if not hiding:
             return coloured
         visible = " && ".join(f"indexof(hidden_{name}, datum['{name}']) < 0" for name in hiding)
-        return coloured.encode(opacity=alt.condition(visible, alt.value(1), alt.value(0)))
+        return coloured.encode(opacity=alt.OpacityValue(0, condition={"test": visible, "value": 1}))
 
     match layer.mark:
         case "dots":
-            is_open = "datum.is_open == 1"
+            is_open: dict[str, Any] = {"test": "datum.is_open == 1"}
+            in_colour = {**is_open, "field": "colour", **_AS_IS}
             looks = {
                 "shape": alt.Shape("marker", **_AS_IS),
-                "fill": alt.condition(is_open, alt.value(PAPER), alt.Fill("colour", **_AS_IS)),
-                "stroke": alt.condition(is_open, alt.Stroke("colour", **_AS_IS), alt.value(PAPER)),
-                "strokeWidth": alt.condition(is_open, alt.value(1.3), alt.value(0.6)),
+                "fill": alt.Fill("colour", condition=is_open | {"value": PAPER}, **_AS_IS),
+                "stroke": alt.StrokeValue(PAPER, condition=in_colour),
+                "strokeWidth": alt.StrokeWidthValue(0.6, condition=is_open | {"value": 1.3}),
             }
             yield marks(**looks, **x, **y).mark_point(
                 filled=True, opacity=1, size=layer.size or 55, clip=True
@@ -214,11 +233,11 @@ def _parts(
             yield ends.mark_rule(strokeWidth=layer.size or 1.4, clip=True)
         case "area":
             low = alt.Y(layer.low, type="quantitative", scale=y["y"].to_dict()["scale"])
-            area = marks(**x, y=low, y2=layer.high, **detail)
+            area = marks(**x, y=low, y2=alt.Y2(layer.high), **detail)
             yield area.mark_area(fillOpacity=0.13, clip=True)
         case "tolerance":
             low = alt.Y(layer.low, type="quantitative")
-            yield base.mark_rect(color=GRID, clip=True).encode(y=low, y2=layer.high)
+            yield base.mark_rect(color=GRID, clip=True).encode(y=low, y2=alt.Y2(layer.high))
             level = alt.Y(layer.detail, type="quantitative")
             yield base.mark_rule(color=MUTED, clip=True).encode(y=level)
         case "cells":
@@ -290,8 +309,7 @@ def page_charts(charts: Iterable[tuple[str, str, str, Chart]]) -> tuple[str, str
             held = columns.setdefault(names[table], {"": [*map(str, frame.index)]})
             if held[""] != [*map(str, frame.index)]:
                 raise ValueError(f"{name}: its shared points are not those of other charts")
-            paths = {"marker": frame["marker"].map(marker_path)} if "marker" in frame else {}
-            shown = frame.assign(**paths)
+            shown = _with_paths(frame)
             held |= {str(key): _column(shown[key]) for key in shown.columns if key not in held}
         documents[name] = chart_document(chart, names) | {"records": records}
     if not documents:
@@ -349,8 +367,9 @@ def chart_svg(chart: Chart, description: str) -> str:
     names = [str(name) for name in chart.tables["points"].get(chart.y.key, ())]
     is_named = chart.y.scale == "names"
     label_px = min(_LABEL_PX, _LETTER_PX * max(map(len, names), default=0)) if is_named else 40
+    alone = vega_lite(replace(chart, legend=()))
     drawings = [
-        _panel(chart, panel, place, datasets)
+        _panel(chart, alone, place, datasets)
         | {"height": panel.height, "width": max(90, _WIDTH / across - label_px - 40)}
         for place, panel in enumerate(chart.panels)
     ]
@@ -368,29 +387,31 @@ def chart_svg(chart: Chart, description: str) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
 
 
-def _panel(chart: Chart, panel: Panel, place: int, datasets: dict[str, Any]) -> dict[str, Any]:
-    """The specification of a panel; its rows go to `datasets`, under names of its own."""
-    own = {table: f"{table}{place}" for table in chart.tables}
-    for table, name in own.items():
-        datasets[name] = _records(chart.rows_of(table, panel))
-    layers = [replace(layer, table=own[layer.table]) for layer in chart.layers]
-    tables = {own[table]: rows for table, rows in chart.tables.items()}
-    alone = vega_lite(replace(chart, layers=layers, tables=tables, legend=()))
+def _panel(
+    chart: Chart, alone: Mapping[str, Any], place: int, datasets: dict[str, Any]
+) -> dict[str, Any]:
+    """The specification of a panel; its rows go to `datasets`, under names of its own.
+
+    alone: that of the chart without its legend.
+    """
+    panel = chart.panels[place]
+    for table in chart.tables:
+        rows = _with_paths(chart.rows_of(table, panel))
+        datasets[f"{table}{place}"] = json.loads(
+            rows.to_json(orient="records", double_precision=15)
+        )
+
+    def on_own_rows(part: Mapping[str, Any]) -> dict[str, Any]:
+        own = {"data": {"name": f"{part['data']['name']}{place}"}} if "data" in part else {}
+        return {key: value for key, value in part.items() if key not in ("name", "params")} | own
+
     return _without_blanks(
         {
             "title": panel.title or panel.choice,
-            "layer": [
-                {key: value for key, value in layer.items() if key not in ("name", "params")}
-                for layer in alone["layer"]
-            ],
-            "data": alone.get("data", ""),
+            "layer": [on_own_rows(layer) for layer in alone["layer"]],
+            "data": on_own_rows(alone).get("data", ""),
         }
     )
-
-
-def _records(rows: pd.DataFrame) -> Any:
-    paths = {"marker": rows["marker"].map(marker_path)} if "marker" in rows else {}
-    return json.loads(rows.assign(**paths).to_json(orient="records", double_precision=15))
 
 
 def _legend(entries: Sequence[LegendEntry], datasets: dict[str, Any]) -> dict[str, Any]:

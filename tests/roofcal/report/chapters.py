@@ -9,10 +9,12 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
-from roofcal.report.chapter import Chapter, section_writer
+from roofcal.report.chapter import Chapter, placed_blocks
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.kit.blocks import FigureBlock, Table
+from roofcal.report.kit.blocks import Table
+from roofcal.report.kit.charts import Picture
 from roofcal.report.page import SECTIONS
+from roofcal.report.section import Answer, Item
 
 ANCHOR = "x"
 
@@ -27,23 +29,31 @@ def analysis_with(
     return analyse(load_run(copy), spec)
 
 
-def blocks_of(analysis: Analysis, key: str) -> list[Any]:
-    """The blocks of one section, [] where it has nothing to show; none has the section's id."""
+def shown_by(analysis: Analysis, key: str) -> list[Item]:
+    """All that one section yields."""
     (section,) = [section for section in SECTIONS if section.key == key]
-    writer = section_writer(analysis, section, ANCHOR)
-    blocks = list(section.blocks(section.contents(analysis), writer))
-    ids = [block.id for block in blocks if isinstance(block, FigureBlock | Table)]
-    assert len({f"{ANCHOR}-{key}", *ids}) == 1 + len(ids)
-    return blocks
+    return list(section.show(analysis))
 
 
-def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[FigureBlock, Table]:
+def blocks_of(analysis: Analysis, key: str) -> list[Any]:
+    """The blocks of one section, [] where it has nothing to show."""
+    (section,) = [section for section in SECTIONS if section.key == key]
+    return list(placed_blocks(section, shown_by(analysis, key), analysis, ANCHOR))
+
+
+def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[Picture, Table]:
     """The blocks of a section that shows one figure, of the CSV file `source`, and one table."""
     figure, table = blocks_of(analysis, key)
-    assert isinstance(figure, FigureBlock)
+    assert isinstance(figure, Picture)
     assert figure.source == source
     assert isinstance(table, Table)
     return figure, table
+
+
+def answer_of(analysis: Analysis, key: str) -> Answer:
+    """What a section says to the question that it answers."""
+    (answer,) = [item for item in shown_by(analysis, key) if isinstance(item, Answer)]
+    return answer
 
 
 def csv_tables(analysis: Analysis) -> list[tuple[str, pd.DataFrame]]:

@@ -13,6 +13,9 @@ from roofcal.report.write import write_report
 from tests.made_once import make_once
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import ANCHOR
+from tests.roofcal.report.gathers import gathered_run
+from tests.roofcal.report.linears import linear_run
+from tests.roofcal.report.narrow import narrow_run
 from tests.roofcal.report.synthetic import (
     CPU,
     MadeUpRun,
@@ -62,6 +65,30 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CPU run with next to nothing: no calibration, no prediction, no datasheet, an empty op."""
     results = make_once(tmp_path_factory, "bare-run", _bare_run().write)
     return results / CPU.device / CPU.environment_id
+
+
+@pytest.fixture(scope="session")
+def bare_analysis(bare: Path) -> Analysis:
+    """Its tables."""
+    return analyse(load_run(bare), None)
+
+
+@pytest.fixture(scope="session")
+def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
+    """The made-up run of gathers."""
+    return gathered_run().analysed(tmp_path_factory.mktemp("gathers"), h200)
+
+
+@pytest.fixture(scope="session")
+def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
+    """The made-up run of linears."""
+    return linear_run().analysed(tmp_path_factory.mktemp("linears"), h200)
+
+
+@pytest.fixture(scope="session")
+def narrowed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
+    """The made-up run with narrow weights."""
+    return narrow_run().analysed(tmp_path_factory.mktemp("narrow"), h200)
 
 
 def _bare_run() -> MadeUpRun:

@@ -1,25 +1,20 @@
 """The chapter of a device: which sections and figures it has, under which ids."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter
-from roofcal.report.data.analysis import analyse
-from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.page import QUESTIONS, SECTIONS
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.kit.blocks import Table
+from roofcal.report.kit.charts import Picture
+from roofcal.report.page import QUESTIONS, SECTIONS, PageError, sections_by_question
 
 FIGURES = {
     *("roofline", "measured_against_predicted", "error_by_regime", "streams", "cast_bandwidth"),
     *("speedup_cubes", "speedup_by_tokens", "speedup_by_layer", "speedup_by_shape"),
     *("method_panel", "session", "burst_against_settled"),
 }
-
-
-@pytest.fixture(scope="module")
-def bare_chapter(bare: Path) -> Chapter:
-    return Chapter(analyse(load_run(bare), None), "cpu")
 
 
 def test_every_kind_of_figure_is_there(chapter: Chapter) -> None:
@@ -31,6 +26,7 @@ def test_every_figure_has_caption_facts_table_and_command(chapter: Chapter) -> N
     for figure in chapter.figures:
         assert len(figure.caption) >= 2
         assert figure.facts
+        assert figure.alt.endswith(figure.facts)
         assert figure.source == f"nvidia-h200_{figure.op}.csv"
         assert figure.command.endswith(f"--op {figure.op}")
 
@@ -38,7 +34,7 @@ def test_every_figure_has_caption_facts_table_and_command(chapter: Chapter) -> N
 def test_ids_are_unique_in_a_chapter(chapter: Chapter) -> None:
     ids = [chapter.id, *(section.id for section in chapter.sections)]
     for section in chapter.sections:
-        ids += [b.id for b in section.blocks if isinstance(b, FigureBlock | Table)]
+        ids += [b.id for b in section.blocks if isinstance(b, Picture | Table)]
     ids += [table.id for table in chapter.summary["tables"]]
     assert len(ids) == len(set(ids))
 
@@ -52,21 +48,10 @@ def test_sections_stand_in_their_order_and_empty_ones_are_left_out(chapter: Chap
     assert all(section.blocks for section in chapter.sections)
 
 
-def test_a_bare_run_has_its_figures_and_says_what_it_lacks(bare_chapter: Chapter) -> None:
-    keys = {figure.id.split("-figure-")[1] for figure in bare_chapter.figures}
+def test_a_bare_run_has_its_figures(bare_analysis: Analysis) -> None:
+    figures = Chapter(bare_analysis, "cpu").figures
+    keys = {figure.id.split("-figure-")[1] for figure in figures}
     assert {"roofline-gemm", "speedup_cubes-gemm"} <= keys
-    texts = {
-        section.id: [b.text for b in section.blocks if isinstance(b, Prose)]
-        for section in bare_chapter.sections
-    }
-
-    assert texts["cpu-constants"] == ["This run is not calibrated: it has no calibration.jsonl."]
-    assert texts["cpu-prediction-errors"] == ["Nothing was predicted in this run."]
-    assert texts["cpu-bandwidth"] == ["The memory probe was not measured."]
-    assert texts["cpu-audit"][-1] == "There is none."
-    assert texts["cpu-method-panel"] == ["This run has no method panel."]
-    assert texts["cpu-missing"] == ["Every planned point was measured."]
-    assert "The plan of cast is empty." in texts["cpu-points"]
 
 
 def test_the_first_page_has_one_figure_of_each_op_by_question(chapter: Chapter) -> None:
@@ -77,3 +62,15 @@ def test_the_first_page_has_one_figure_of_each_op_by_question(chapter: Chapter) 
     assert ("streams", "probe_copy") in figures["roofs"]
     assert {op for _, op in figures["trust"]} == {"gemm", "cast"}
     assert figures["ledger"] == []
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_question_has_one_answer(
+    analysis: Analysis, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    (moved,) = sections_by_question()["changed"]
+    silent = replace(moved, show=lambda _: ())
+    sections = {"changed": [silent, *[moved] * count]}
+    monkeypatch.setattr("roofcal.report.chapter.sections_by_question", lambda: sections)
+    with pytest.raises(PageError, match=f"question 'changed' has {count} answers"):
+        _ = Chapter(analysis, "x").questions

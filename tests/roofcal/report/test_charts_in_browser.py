@@ -1,13 +1,12 @@
 """A chart under a pointer and under a keyboard, in Chromium, of records whose texts are hostile."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from roofcal.report.kit.blocks import FigureBlock
-from roofcal.report.kit.charts import Tip
+from roofcal.report.kit.charts import Picture, Tip
 from roofcal.report.kit.templates import FOLDER, _environment
 from roofcal.report.kit.vega import page_charts
 from tests.browser import Browser
@@ -45,20 +44,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with a chart of four points by two recipes, the second one hostile."""
     plain = chart()
     points = plain.tables["points"].assign(point_id=["p0", "p1", "p2", "p3"], note=HOSTILE)
-    drawn = replace(plain, tables={"points": points}, tips=[*plain.tips, Tip("note", "note")])
-    figure = FigureBlock(
-        id="f",
-        key="k",
-        title="t",
-        op="gemm",
-        caption=(),
-        facts="",
-        source="points.csv",
-        command="",
-        alt=HOSTILE,
-        chart=drawn,
-    )
-    library, data = page_charts([("f", "", "a-points-gemm", drawn)])
+    shown = {f.name: getattr(plain, f.name) for f in fields(plain)}
+    shown |= {"tables": {"points": points}, "tips": [*plain.tips, Tip("note", "note")]}
+    shown |= {"id": "f", "key": "k", "title": "t", "op": "gemm", "source": "points.csv"}
+    figure = Picture(**shown, alt=HOSTILE, facts="")
+    library, data = page_charts([("f", "", "a-points-gemm", figure)])
     scripts = ("unpack.js", "tables.js", "drawers.js", "charts.js")
     text = (
         _environment()

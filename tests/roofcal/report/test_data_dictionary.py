@@ -17,30 +17,22 @@ from roofcal.claims import load_claims
 from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Telemetry
 from roofcal.ops import OPS
 from roofcal.points.columns import columns_of
-from roofcal.report.data import prediction_errors
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import energy, gathered, linear_accuracy, llm_sweep, mixed, quality
+from roofcal.report.sections import llm_sweep, quality
 from roofcal.report.sections.claims import claims_table
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import csv_tables
-from tests.roofcal.report.narrow import narrow_run
 from tests.roofcal.report.sections.health.test_comparison import measured_run
 
 RECORDS: Final[tuple[Any, ...]] = (*get_args(Record), Protocol, Telemetry, EnergyWindow, Ceiling)
 LABELS: Final = ("device", "environment_id")  # every table has them: described once
 DECLARED: Final = {
     quality.WAITING_FILE: tuple(c.key for c in quality.WAITING),
-    "error_by_regime.csv": prediction_errors.COLUMNS,
     "breakeven.csv": breakeven_map.COLUMNS,
     "llm.csv": llm.COLUMNS,
     llm_sweep.FILE: llm_sweep.COLUMNS,
-    energy.FILE: energy.COLUMNS,
     quality.PANEL_FILE: tuple(c.key for c in quality.PANEL),
-    gathered.FILE: tuple(c.key for c in gathered.OVERLAP),
-    mixed.ROOFS_FILE: tuple(c.key for c in mixed.ROOF_COLUMNS),
-    linear_accuracy.ACCUMULATION_FILE: tuple(c.key for c in linear_accuracy.ACCUMULATION),
-    linear_accuracy.SPEED_FILE: (*(c.key for c in linear_accuracy.SPEED), "recipe"),
 }
 DATA: Final = ROOT / "docs" / "data.md"
 TABLES: Final = {
@@ -63,14 +55,20 @@ DOCUMENTED: Final = headings(DATA)
 
 
 @pytest.fixture(scope="module")
-def written(analysis: Analysis, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def made_up(gathers: Analysis, linears: Analysis, narrowed: Analysis) -> list[Analysis]:
+    return [gathers, linears, narrowed]
+
+
+@pytest.fixture(scope="module")
+def written(
+    analysis: Analysis, made_up: list[Analysis], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """File name -> columns of the tables that only exist once there is something to put in."""
     root = tmp_path_factory.mktemp("tables")
     published = measured_run(root / "published", suffix=".jsonl.gz")
     health = analyse(measured_run(root / "own"), None, peers=[published])
-    mixed = narrow_run().analysed(root / "narrow")
     columns: dict[str, Any] = {}
-    for one in (mixed, health, analysis):
+    for one in (*made_up, health, analysis):
         columns |= {name: list(frame.columns) for name, frame in csv_tables(one) if len(frame)}
     judged = analyse(analysis.run, analysis.spec, claims=load_claims(ROOT / "config" / "claims"))
     return columns | {"claims.csv": list(claims_table(judged.claims).columns)}

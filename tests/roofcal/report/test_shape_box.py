@@ -28,9 +28,9 @@ from roofcal.ops.gemm.tiles import FAMILIES
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
 from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.templates import FOLDER, packed_json, render
-from roofcal.report.shape_box import _points, family_record, shape_box_data
+from roofcal.report.shape_box import family_record, measured_points, shape_box_data
 from tests.browser import Browser
 from tests.paths import ROOT
 
@@ -238,9 +238,9 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
 
 
 def test_the_first_shape_is_the_largest_that_the_probes_of_the_device_span(
-    published: dict[str, Any], bare: Path
+    published: dict[str, Any], bare_analysis: Analysis
 ) -> None:
-    assert shape_box_data(analyse(load_run(bare), None), "cpu") is None, "it is not calibrated"
+    assert shape_box_data(bare_analysis, "cpu") is None, "it is not calibrated"
     assert published["first_side"] == 4096
     run = load_run(PUBLISHED)
     assert run.calibration is not None
@@ -340,7 +340,7 @@ def test_measured_points_are_those_that_predict_and_advise_count_in() -> None:
             for key, point in points.items()
             if key[0] == "product"
         }
-        for points in (by_key(_points(analysis)), measured_by_key(RunFolder.at(PUBLISHED)))
+        for points in (by_key(measured_points(analysis)), measured_by_key(RunFolder.at(PUBLISHED)))
     )
     assert in_box == in_tables
     median_s = in_box["product", "cublaslt", "fp8_axiswise", 8192, 8192, 8192][0]

@@ -10,9 +10,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import PlanPoint, Protocol, Status
-from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks, disturbances
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_gain
 from roofcal.report.data.regime_matrices import (
     error_matrix,
@@ -32,7 +31,6 @@ from roofcal.report.summary import (
 from roofcal.report.write import write_report
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.drawn import plain
-from tests.roofcal.report.linears import linear_run
 from tests.roofcal.report.synthetic import (
     MODEL_ERROR,
     MadeUpRun,
@@ -154,13 +152,14 @@ def test_published_records_are_called_so(analysis: Analysis) -> None:
     assert summary_text(published).startswith("Published records: ")
 
 
-def test_an_uncalibrated_run_says_so(bare: Path) -> None:
-    text = summary_text(analyse(load_run(bare), None))
-    assert "Nothing is calibrated" in text
+def test_an_uncalibrated_run_says_so(bare_analysis: Analysis) -> None:
+    assert "Nothing is calibrated" in summary_text(bare_analysis)
 
 
-def test_a_recipe_that_serves_no_linear_is_not_called_the_fastest(bare: Path) -> None:
-    analysis = analyse(load_run(bare), None)
+def test_a_recipe_that_serves_no_linear_is_not_called_the_fastest(
+    bare_analysis: Analysis,
+) -> None:
+    analysis = bare_analysis
     assert (analysis.speedups["gemm"]["recipe"] == "int8").any()
     assert fastest_recipes(analysis).empty
     assert device_line(analysis)["gain"] is None
@@ -293,10 +292,9 @@ def test_casts_are_held_against_the_memory_roof(analysis: Analysis) -> None:
     assert "cast" in set(model_errors(analysis)["op"])
 
 
-def test_points_of_accuracy_are_counted_apart_from_times(tmp_path: Path) -> None:
-    analysis = look(tmp_path, linear_run())
-    assert analysis.timed == 10
-    assert f"10 have a time, {analysis.ok - 10} only an accuracy." in summary_text(analysis)
+def test_points_of_accuracy_are_counted_apart_from_times(linears: Analysis) -> None:
+    assert linears.timed == 10
+    assert f"10 have a time, {linears.ok - 10} only an accuracy." in summary_text(linears)
 
 
 @pytest.mark.parametrize(
@@ -356,8 +354,8 @@ def test_the_best_gain_is_over_large_products(analysis: Analysis) -> None:
     assert device_line(analysis)["gain"] == f"{gain[0]:.2f}\N{MULTIPLICATION SIGN} fp8_tensorwise"
 
 
-def test_the_line_of_a_run_with_next_to_nothing(bare: Path) -> None:
-    row = device_line(analyse(load_run(bare), None))
+def test_the_line_of_a_run_with_next_to_nothing(bare_analysis: Analysis) -> None:
+    row = device_line(bare_analysis)
 
     assert [row[key] for key in ("memory", "mape", "judged", "beyond")] == [None] * 4
     assert row["ok"] == 2

@@ -27,45 +27,41 @@ from typing import Final
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
+from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.kit.charts import Axis, Layer, Panel, Picture, Tip
 from roofcal.report.kit.columns import count, text
-from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "toy.csv"
 COLUMNS: Final = (text("op", "op"), count("points", "points"))
 
 
-def _contents(analysis: Analysis) -> pd.DataFrame:
+def show(analysis: Analysis) -> Iterator[Item]:
     rows = [{"op": op, "points": len(frame)} for op, frame in analysis.frames.items()]
-    return pd.DataFrame(rows, columns=["op", "points"])
-
-
-def _blocks(points: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
+    points = pd.DataFrame(rows, columns=["op", "points"])
+    yield CsvTable(FILE, points)
     yield Prose(text="A toy counts points.")
-    yield from writer.figures(draw_toy(points), source=FILE)
-    yield writer.table("toy", "Points by op", points, COLUMNS, FILE)
+    yield draw_toy(points)
+    yield Table("toy", "Points by op", points, COLUMNS, FILE)
 
 
 def draw_toy(points: pd.DataFrame) -> Picture:
-    chart = Chart(
+    return Picture(
+        key="toy_dots",
+        op="gemm",
+        source=FILE,
         x=Axis("points", "points", "linear"),
         y=Axis("op", "", "names", order=list(points["op"])),
         layers=[Layer("dots")],
         tables={"points": points.assign(colour="#0072b2", marker="s")},
         panels=[Panel(height=100)],
         tips=[Tip("points", "points", "count")],
+        alt="Dots.",
+        facts=f"{points['points'].sum()} points.",
     )
-    facts = f"{points['points'].sum()} points."
-    return Picture(key="toy_dots", chart=chart, op="gemm", alt="Dots.", facts=facts)
 
 
-def _tables(points: pd.DataFrame) -> Iterator[CsvTable]:
-    return filled_table(FILE, points)
-
-
-SECTION = Section("A toy", "how", _contents, _blocks, tables=_tables)
+SECTION = Section("A toy", "how", show)
 ''',
     "toy_dots.md": """# Points of a toy
 

@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-import pandas as pd
-
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import with_protocol
-from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.columns import named, ratio, seconds, text, wide
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, whole_run
+from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "violations.csv"
 CAUSES: Final = (
@@ -30,15 +27,10 @@ POINTS: Final = (
 )
 
 
-def counted_causes(violations: pd.DataFrame) -> pd.DataFrame:
-    """Violations by roof, op and cause: points, and the largest factor."""
-    groups = violations.groupby(["bound", "op", "cause"], sort=True)["factor"]
-    counted = groups.agg(points="size", worst="max").reset_index()
-    return counted.sort_values(["bound", "points"], ascending=False).reset_index(drop=True)
-
-
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Violations by roof, op and cause with their largest factor, then one by one."""
     table = analysis.violations
+    yield CsvTable(FILE, table)
     yield Prose(
         text="A point whose whole interval lies below the least time of a roof has one of three "
         "causes: the roof is wrong, the data came from the cache, or the timer is broken. Points "
@@ -47,16 +39,11 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     if table.empty:
         yield Prose(text="There is none.")
         return
-    name = "Roofs beaten, and the likely cause"
-    yield writer.table("causes", name, counted_causes(table), CAUSES)
-    points = with_protocol(table)
-    yield writer.table("violations", "Points faster than a roof", points, POINTS, FILE)
+    groups = table.groupby(["bound", "op", "cause"], sort=True)["factor"]
+    causes = groups.agg(points="size", worst="max").reset_index()
+    causes = causes.sort_values(["bound", "points"], ascending=False)
+    yield Table("causes", "Roofs beaten, and the likely cause", causes, CAUSES)
+    yield Table("violations", "Points faster than a roof", with_protocol(table), POINTS, FILE)
 
 
-SECTION = Section(
-    "Violation audit",
-    "trust",
-    whole_run,
-    _blocks,
-    tables=lambda analysis: [CsvTable(FILE, analysis.violations)],
-)
+SECTION = Section("Violation audit", "trust", show)

@@ -11,12 +11,19 @@ from roofcal.ops.probe_copy.spec import OP as STREAMS
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
-from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, line_at
+from roofcal.report.kit.blocks import absence
+from roofcal.report.kit.charts import (
+    Axis,
+    Layer,
+    LegendEntry,
+    Panel,
+    Picture,
+    line_at,
+    thinned,
+)
 from roofcal.report.kit.numbers import binary, count_of, scaled
 from roofcal.report.kit.styles import MUTED
-from roofcal.report.kit.writer import Picture, SectionWriter, thinned
-from roofcal.report.section import Section, whole_run
+from roofcal.report.section import Item, Section
 
 OP: Final = STREAMS.name
 _TITLES: Final = {
@@ -27,16 +34,16 @@ _TITLES: Final = {
 Panels = Sequence[tuple[str, pd.DataFrame]]  # title, rows with their column `size`, bytes
 
 
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Memory streams, then each op that computes nothing."""
     calibration, spec = analysis.run.calibration, analysis.spec
     streams = analysis.frames.get(OP)
     if streams is None or streams.empty:
         yield absence("The memory probe was not measured.")
     else:
-        picture = draw_streams(streams, calibration, spec, analysis.cache_bytes)
-        yield from writer.figures(picture)
+        yield draw_streams(streams, calibration, spec, analysis.cache_bytes)
     for op in analysis.studies:
-        yield from writer.figures(draw_casts(analysis.frames[op], calibration, spec))
+        yield draw_casts(analysis.frames[op], calibration, spec)
 
 
 def draw_streams(
@@ -53,8 +60,7 @@ def draw_streams(
     rows = rows.assign(size=rows["size_bytes"])
     panels = [(title, rows[rows["cache"] == name]) for name, title in _TITLES.items()]
     filled = [(title, group) for title, group in panels if len(group)]
-    chart = _chart(filled, "buffer size", calibration, spec, cache_bytes or 0.0)
-    return _picture("streams", rows, chart)
+    return _picture("streams", filled, "buffer size", calibration, spec, cache_bytes or 0.0)
 
 
 def draw_casts(
@@ -67,37 +73,24 @@ def draw_casts(
         return None
     rows = rows.assign(size=rows["dram_bytes"])
     panels = [(str(name), group) for name, group in rows.groupby("provider")]
-    chart = _chart(panels, "least bytes moved", calibration, spec)
-    return _picture("cast_bandwidth", pd.concat([group for _, group in panels]), chart)
+    return _picture("cast_bandwidth", panels, "least bytes moved", calibration, spec)
 
 
-def _picture(key: str, rows: pd.DataFrame, chart: Chart) -> Picture:
-    op, best = str(rows["op"].iloc[0]), row_of_largest(rows, "achieved_bytes_per_s")
-    return Picture(
-        key=key,
-        chart=chart,
-        op=op,
-        alt=f"Achieved bandwidth of {op} against size.",
-        facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} at "
-        f"{binary(float(best['size']))}, {scaled(float(best['achieved_bytes_per_s']), 'B/s')} "
-        f"({best['cache']}).",
-    )
-
-
-def _chart(
+def _picture(
+    key: str,
     panels: Panels,
     x_title: str,
     calibration: Calibration | None,
     spec: DeviceSpec | None,
     cache_bytes: float | None = None,
-) -> Chart:
+) -> Picture:
     """A panel per title, with the bandwidths of datasheet and calibration.
 
     cache_bytes: size of the cache, for streams alone: their points are joined by lines. Casts have
     none: shapes of equal bytes and another aspect are other points.
     """
     rows = pd.concat([group.assign(panel=title) for title, group in panels])
-    drawn = thinned(rows, MOST_ROWS)
+    drawn = thinned(rows)
     series = drawn["recipe"] + " by " + drawn["provider"]
     points = drawing.styled_points(drawn).assign(
         size=drawn["size"], panel=drawn["panel"], series=series
@@ -112,18 +105,22 @@ def _chart(
         tables["cache"] = line_at(cache_bytes, "size", MUTED).assign(recipe="cache")
         label = f"cache {binary(cache_bytes)} (upright)"
         legend.append(LegendEntry("recipe", "cache", label=label, colour=MUTED))
-    return Chart(
+    op, best = str(rows["op"].iloc[0]), row_of_largest(rows, "achieved_bytes_per_s")
+    return Picture(
+        key=key,
+        op=op,
         x=Axis("size", x_title, "bytes"),
         y=Axis("achieved_bytes_per_s", "B/s", "linear"),
         layers=[*layers, Layer("dots")],
         tables=tables,
         panels=[Panel(title=title, where={"panel": title}) for title, _ in panels],
-        tips=drawing.point_tips(
-            drawing.BYTES_TIP,
-            drawing.TIME_TIP,
-        ),
+        tips=drawing.point_tips(drawing.BYTES_TIP, drawing.TIME_TIP),
         legend=legend,
+        alt=f"Achieved bandwidth of {op} against size.",
+        facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} at "
+        f"{binary(float(best['size']))}, {scaled(float(best['achieved_bytes_per_s']), 'B/s')} "
+        f"({best['cache']}).",
     )
 
 
-SECTION = Section("Bandwidth", "roofs", whole_run, _blocks, lead=("streams", "cast_bandwidth"))
+SECTION = Section("Bandwidth", "roofs", show, lead=("streams", "cast_bandwidth"))

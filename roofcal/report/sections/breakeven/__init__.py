@@ -8,17 +8,18 @@ import numpy as np
 import pandas as pd
 
 from roofcal.ops.linear.model import FASTEST
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import headline_op
-from roofcal.report.data.provenance import DerivedTable
+from roofcal.report.data.provenance import derived_table
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import charts
-from roofcal.report.kit.blocks import Block, absence
+from roofcal.report.kit.blocks import Table, absence
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import count, named, ratio, text
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
 from roofcal.report.kit.styles import PAPER
-from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Section, derived_contents, derived_file
+from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "breakeven.csv"
 _KEYS: Final = ("recipe", "pass", "casts")
@@ -44,6 +45,18 @@ _SCALE: Final = {f"{ratio:g}{TIMES}": math.log2(ratio) for ratio in (0.5, 0.7, 1
 _PASSES: Final = ("forward", "forward_backward")
 
 
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The map of breakeven.csv, and the smallest m of each weight."""
+    derived = derived_table(analysis.run, FILE, LABELS, NUMBERS)
+    if derived.rows.empty:
+        yield absence("This run has no break-even map of linears.")
+        return
+    yield CsvTable(FILE, derived.rows)
+    yield draw_breakeven(derived.rows, derived.command)
+    name = "Smallest m from which on a linear is faster than in bf16; none: never up to 131,072"
+    yield Table("breakeven-m", name, smallest_m(derived.rows), COLUMNS, FILE)
+
+
 def smallest_m(table: pd.DataFrame) -> pd.DataFrame:
     """Per recipe, pass, casts and weight the break-even m and the highest speed-up of the map."""
     keys = [*_KEYS, "n", "k"]
@@ -52,23 +65,11 @@ def smallest_m(table: pd.DataFrame) -> pd.DataFrame:
     return rows[[*keys, *_ENDS]].head(1).sort_values(keys, ignore_index=True).assign(best=best)
 
 
-def _blocks(derived: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
-    if derived.rows.empty:
-        yield absence("This run has no break-even map of linears.")
-        return
-    picture = draw_breakeven(derived.rows)
-    yield from writer.figures(picture, source=FILE, command=derived.command)
-    name = "Smallest m from which on a linear is faster than in bf16; none: never up to 131,072"
-    yield writer.table("breakeven-m", name, smallest_m(derived.rows), COLUMNS, FILE)
+def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
+    """One panel per recipe and pass of the map: k = n down, m across.
 
-
-def draw_breakeven(table: pd.DataFrame) -> Picture | None:
-    """One panel per recipe and pass of the map: k = n down, m across; None for an empty map.
-
-    With casts, or without if the map has none.
+    With casts, or without if the map has none; `command` prints the map.
     """
-    if table.empty:
-        return None
     casts = next((str(name) for name in table["casts"] if name != "none"), "none")
     rows = table[table["casts"] == casts]
     recipes = in_recipe_order(rows["recipe"], headline_op())
@@ -79,7 +80,19 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     )
     blank = rows[["m", "n"]].drop_duplicates().assign(colour=PAPER)
     scale = charts.cell_colours(_SCALE.values(), charts.SLOWER_FASTER)["colour"]
-    chart = charts.Chart(
+    shares = [
+        f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
+        for name in ("faster", "uncertain", "slower")
+    ]
+    best = row_of_largest(rows, "speedup")
+    casting = {"none": "without casts", FASTEST: "with casts by the fastest provider"}.get(
+        casts, f"with casts by {casts}"
+    )
+    return Picture(
+        key="breakeven",
+        op=headline_op(),
+        source=FILE,
+        command=command,
         x=charts.Axis("m", "m", "names"),
         y=charts.Axis("n", "n = k", "names"),
         layers=[
@@ -100,19 +113,6 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
             charts.Tip("class", "than bf16"),
         ),
         legend=charts.swatches("", dict(zip(_SCALE, scale, strict=True)), "s"),
-    )
-    shares = [
-        f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
-        for name in ("faster", "uncertain", "slower")
-    ]
-    best = row_of_largest(rows, "speedup")
-    casting = {"none": "without casts", FASTEST: "with casts by the fastest provider"}.get(
-        casts, f"with casts by {casts}"
-    )
-    return Picture(
-        key="breakeven",
-        chart=chart,
-        op=headline_op(),
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
@@ -120,10 +120,4 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     )
 
 
-SECTION = Section(
-    "Break-even of linears in fp8",
-    "recipe",
-    derived_contents(FILE, LABELS, NUMBERS),
-    _blocks,
-    tables=derived_file,
-)
+SECTION = Section("Break-even of linears in fp8", "recipe", show)

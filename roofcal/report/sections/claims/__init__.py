@@ -8,11 +8,10 @@ import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import FIELDS, Row, counts_text
-from roofcal.report.kit.blocks import Block, Column, Prose
+from roofcal.report.kit.blocks import Column, Prose, Table
 from roofcal.report.kit.columns import named, ratio, wide, written_number
 from roofcal.report.kit.numbers import count_of
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Answer, Section, filled_table, whole_run
+from roofcal.report.section import Answer, CsvTable, Item, Section
 
 FILE: Final = "claims.csv"
 COLUMNS: Final = (
@@ -49,18 +48,15 @@ def claims_table(verdicts: Sequence[Row]) -> pd.DataFrame:
     return table
 
 
-def _answer(analysis: Analysis) -> Answer:
-    claims = analysis.claims
-    if not claims:
-        way_out = "`python -m roofcal claims` tests them on the records."
-        return Answer(f"Not judged on this page; {way_out}", is_open=True)
-    return Answer(f"Of {count_of(len(claims), 'published claim')}, {counts_text(claims)}.")
-
-
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """How many claims hold, then the claims of each source."""
     claims, name = analysis.claims, analysis.run.environment.device_name
     if not claims:
+        way_out = "`python -m roofcal claims` tests them on the records."
+        yield Answer(f"Not judged on this page; {way_out}", is_open=True)
         return
+    yield Answer(f"Of {count_of(len(claims), 'published claim')}, {counts_text(claims)}.")
+    yield CsvTable(FILE, claims_table(claims))
     yield Prose(
         text=f"Of {len(claims)} published claims: {counts_text(claims)}. A claim is tested on the "
         f"records of this {name}, also if it was made on other hardware: the verdict says "
@@ -74,9 +70,9 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         about = f"{'' if ledger.url else f'{ledger.title}. '}Made on {ledger.hardware}, "
         about += f"{ledger.date}{other}.{caveat}"
         yield Prose(text=about, link=ledger.title, url=ledger.url or "")
-        title = f"{ledger.ledger}: {counts_text(verdicts)}"
         frame = pd.DataFrame([row | {"remark": _remark(row)} for row in verdicts])
-        yield writer.table(f"claims-{ledger.ledger}", title, frame, COLUMNS, FILE)
+        title = f"{ledger.ledger}: {counts_text(verdicts)}"
+        yield Table(f"claims-{ledger.ledger}", title, frame, COLUMNS, FILE)
 
 
 def _remark(row: Row) -> str:
@@ -86,11 +82,4 @@ def _remark(row: Row) -> str:
     return "; ".join(remark.strip() for remark in remarks if remark)
 
 
-SECTION = Section(
-    "Do published claims hold?",
-    "ledger",
-    whole_run,
-    _blocks,
-    tables=lambda analysis: filled_table(FILE, claims_table(analysis.claims)),
-    answer=_answer,
-)
+SECTION = Section("Do published claims hold?", "ledger", show)

@@ -13,11 +13,10 @@ from roofcal.ops.constants import Constant, family_of_constant
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 from roofcal.report.data.provenance import outdated_commands, outdated_text
-from roofcal.report.kit.blocks import Block, Commands, Prose, absence
+from roofcal.report.kit.blocks import Commands, Prose, Table, absence
 from roofcal.report.kit.columns import code, count, fraction, named, text, wide, written_number
 from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "constants.csv"
 HEADLINE: Final = (
@@ -46,21 +45,47 @@ COLUMNS: Final = (
 DEVICE_GROUP: Final = "device"
 
 
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Constants of the device, then those of its models, and the error of the fit."""
+    calibration = analysis.run.calibration
+    if calibration is None:
+        yield absence("This run is not calibrated: it has no calibration.jsonl.")
+        return
+    constants = constants_table(calibration, analysis.spec)
+    if len(constants):
+        yield CsvTable(FILE, constants.drop(columns="headline"))
+    yield Prose(
+        text=f"Fitted on {calibration.probe_points:,} probe points alone; intervals are "
+        "95 % bootstrap intervals; those of links hold sizes that were left out, too. No constant "
+        "is taken from a datasheet."
+    )
+    if analysis.run.outdated:
+        yield Prose(text=f"In this run, {outdated_text(analysis.run)}:")
+        yield Commands(lines=outdated_commands(analysis))
+    is_headline = constants["headline"].astype(bool)
+    headline, others = map(readable_constants, (constants[is_headline], constants[~is_headline]))
+    yield Table("headline", "What the device does", headline, HEADLINE, FILE)
+    name = "Constants of the models of products and casts"
+    yield Table("constants-all", name, others, FULL, FILE)
+    name, errors = "Error on probes that were left out of the fit", probe_errors_table(calibration)
+    yield Table("probe-errors", name, errors, PROBE_ERRORS)
+
+
 def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.DataFrame:
     """One row per constant, those of the device first, then by provider and recipe.
 
     datasheet and fraction (value / datasheet) are empty for constants that the datasheet does not
     have, and without a datasheet. `choice` is what a constant of unit "code" stands for.
     """
+    ranks = constant_ranks()
     rows = [_row(name, constant, spec) for name, constant in calibration.constants.items()]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    order = constant_ranks()
-    is_of_op = table["group"] != DEVICE_GROUP
-    rank = [order.get(str(name).rpartition(".")[2], len(order)) for name in table["name"]]
-    ordered = table.assign(_is_of_op=is_of_op, _rank=rank).sort_values(
-        ["_is_of_op", "group", "_rank", "name"], kind="stable"
-    )
-    return ordered[list(COLUMNS)].reset_index(drop=True)
+
+    def place(row: dict[str, Any]) -> tuple[Any, ...]:
+        name, group = row["name"], row["group"]
+        return group != DEVICE_GROUP, group, ranks.get(name.rpartition(".")[2], len(ranks)), name
+
+    rows.sort(key=place)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any]:
@@ -68,7 +93,12 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
     head, _, last = name.rpartition(".")
     prefix, *group = head.split(".")
     text = constant_texts(prefix).get(last) or Constant(last, constant.unit, last.replace("_", " "))
-    datasheet = _datasheet(text.datasheet, group[-1] if group else "", spec)
+    datasheet = None
+    if spec is not None and text.datasheet == "peak":
+        product = GEMM_RECIPES.get(group[-1] if group else "")
+        datasheet = spec.peak_flops_per_s.get(product.math_dtype) if product else None
+    elif spec is not None and text.datasheet is not None:
+        datasheet = float(getattr(spec, text.datasheet))
     return {
         "group": " ".join(group) or DEVICE_GROUP,
         "name": name,
@@ -83,16 +113,6 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
         "evidence": constant.evidence,
         "headline": text.headline,
     }
-
-
-def _datasheet(figure: str | None, recipe: str, spec: DeviceSpec | None) -> float | None:
-    """A figure of the datasheet, in the unit of the constant."""
-    if spec is None or figure is None:
-        return None
-    if figure != "peak":
-        return float(getattr(spec, figure))
-    product = GEMM_RECIPES.get(recipe)
-    return spec.peak_flops_per_s.get(product.math_dtype) if product else None
 
 
 def readable_constants(constants: pd.DataFrame) -> pd.DataFrame:
@@ -138,39 +158,4 @@ def probe_errors_table(calibration: Calibration) -> pd.DataFrame:
     return pd.DataFrame(rows).reindex(columns=columns)
 
 
-def _contents(analysis: Analysis) -> tuple[Analysis, pd.DataFrame]:
-    """A run and the table of its constants, which is empty without a calibration."""
-    calibration = analysis.run.calibration
-    table = constants_table(calibration, analysis.spec) if calibration else pd.DataFrame()
-    return analysis, table
-
-
-def _blocks(contents: tuple[Analysis, pd.DataFrame], writer: SectionWriter) -> Iterator[Block]:
-    analysis, constants = contents
-    calibration = analysis.run.calibration
-    if calibration is None:
-        yield absence("This run is not calibrated: it has no calibration.jsonl.")
-        return
-    yield Prose(
-        text=f"Fitted on {calibration.probe_points:,} probe points alone; intervals are "
-        "95 % bootstrap intervals; those of links hold sizes that were left out, too. No constant "
-        "is taken from a datasheet."
-    )
-    if analysis.run.outdated:
-        yield Prose(text=f"In this run, {outdated_text(analysis.run)}:")
-        yield Commands(lines=outdated_commands(analysis))
-    is_headline = constants["headline"].astype(bool)
-    headline = readable_constants(constants[is_headline])
-    yield writer.table("headline", "What the device does", headline, HEADLINE, FILE)
-    others = readable_constants(constants[~is_headline])
-    name = "Constants of the models of products and casts"
-    yield from writer.filled_table("constants-all", name, others, FULL, FILE)
-    name, errors = "Error on probes that were left out of the fit", probe_errors_table(calibration)
-    yield from writer.filled_table("probe-errors", name, errors, PROBE_ERRORS)
-
-
-def _tables(contents: tuple[Analysis, pd.DataFrame]) -> Iterator[CsvTable]:
-    return filled_table(FILE, contents[1].drop(columns="headline", errors="ignore"))
-
-
-SECTION = Section("Calibrated constants", "trust", _contents, _blocks, tables=_tables)
+SECTION = Section("Calibrated constants", "trust", show)

@@ -7,12 +7,11 @@ import pandas as pd
 
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.tidy import ok_rows, shape_texts, with_protocol
-from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.data.tidy import ok_rows, row_of_largest, shape_texts, with_protocol
+from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.columns import fraction, named, number, ratio, seconds, text
 from roofcal.report.kit.numbers import count_of, percent, significant, times
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Section, filled_table
+from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "energy.csv"
 _BASELINE: Final = "bf16"
@@ -24,6 +23,7 @@ _KEPT: Final = (
     *("energy_high_j", "energy_j_per_flop", "energy_j_per_token"),
 )
 COLUMNS: Final = (*_KEPT, "counter_over_power")
+_OF_BEST: Final = ("energy_j_per_flop", "sm_clock_hz", "shape", "provider")
 _LABEL: Final = "board power by NVML, not at the wall"
 RECIPES: Final = (
     *named("op", "recipe"),
@@ -52,23 +52,30 @@ POINTS: Final = (
 )
 
 
-# points: a row per point with a power of its own; recipes: a row per op and recipe
-Energy = tuple[pd.DataFrame, pd.DataFrame]
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Recipes by their energy, and every point that has one; nothing without any."""
+    points = points_with_energy(analysis)
+    if points.empty:
+        return
+    recipes = recipes_by_energy(points)
+    yield CsvTable(FILE, points)
+    yield Prose(text=" ".join(sentences(points, recipes)))
+    yield Table("energy-recipes", "Energy by recipe, lowest first", recipes, RECIPES, FILE)
+    yield Table("energy-points", "Energy by point", points, POINTS, FILE)
 
 
-def energy_of_run(analysis: Analysis) -> Energy:
-    """(points, recipes) of all points of a run that have an energy."""
+def points_with_energy(analysis: Analysis) -> pd.DataFrame:
+    """A row per point of a run whose power is its own."""
     frames = [
-        with_protocol(ok_rows(frame)).assign(shape=shape_texts(ok_rows(frame)))
-        for frame in analysis.frames.values()
-        if "energy_j" in frame
+        with_protocol(rows).assign(shape=shape_texts(rows))
+        for rows in map(ok_rows, analysis.frames.values())
+        if "energy_j" in rows
     ]
     if not frames:
-        return pd.DataFrame(), pd.DataFrame()
+        return pd.DataFrame()
     every = pd.concat(frames, ignore_index=True)
     points = every[every["energy_j"].notna()].reindex(columns=list(_KEPT))
-    points = points.assign(counter_over_power=points["board_w"] / points["integrated_w"] - 1)
-    return points, recipes_by_energy(points)
+    return points.assign(counter_over_power=points["board_w"] / points["integrated_w"] - 1)
 
 
 def recipes_by_energy(points: pd.DataFrame) -> pd.DataFrame:
@@ -77,42 +84,28 @@ def recipes_by_energy(points: pd.DataFrame) -> pd.DataFrame:
     baseline = computing[computing["recipe"] == _BASELINE].groupby(_SAME_WORK)["energy_j"].min()
     paired = computing.join(baseline.rename("baseline_j"), on=_SAME_WORK)
     paired = paired.assign(over_bf16=paired["energy_j"] / paired["baseline_j"])
-    rows = []
-    for (op, recipe), group in paired.groupby(["op", "recipe"], sort=False):
-        best = group.sort_values("energy_j_per_flop", kind="stable").iloc[0]
-        kept = best[["energy_j_per_flop", "sm_clock_hz", "shape", "provider"]].to_dict()
-        over = group["over_bf16"].median()
-        rows.append({"op": op, "recipe": recipe, "points": len(group), "over_bf16": over} | kept)
-    frame = pd.DataFrame(rows)
-    return frame.sort_values(["op", "energy_j_per_flop"], kind="stable") if rows else frame
+    ordered = paired.sort_values("energy_j_per_flop", kind="stable")
+    keys = ["op", "recipe"]
+    groups = paired.groupby(keys)
+    counts = groups.agg(points=("recipe", "size"), over_bf16=("over_bf16", "median"))
+    best = ordered.drop_duplicates(keys)[[*keys, *_OF_BEST]]
+    return best.join(counts, on=keys).sort_values(["op", "energy_j_per_flop"], kind="stable")
 
 
-def _blocks(energy: Energy, writer: SectionWriter) -> Iterator[Block]:
-    points, recipes = energy
-    if points.empty:
-        return
-    yield Prose(text=_explanation(points, recipes))
-    yield from writer.filled_table(
-        "energy-recipes", "Energy by recipe, lowest first", recipes, RECIPES, FILE
-    )
-    yield writer.table("energy-points", "Energy by point", points, POINTS, FILE)
-
-
-def _explanation(points: pd.DataFrame, recipes: pd.DataFrame) -> str:
-    sentences = []
-    rows = recipes.to_dict("records")
-    compared = [r for r in rows if pd.notna(r["over_bf16"]) and BY_NAME[r["op"]].role == "study"]
-    if compared:
-        best = min(compared, key=lambda row: float(row["energy_j_per_flop"]))
+def sentences(points: pd.DataFrame, recipes: pd.DataFrame) -> Iterator[str]:
+    """The recipe of least energy, what power was read, and how counter and power agree."""
+    compared = recipes[recipes["over_bf16"].notna()]
+    compared = compared[[BY_NAME[op].role == "study" for op in compared["op"]]]
+    if len(compared):
+        best = row_of_largest(compared.assign(saving=-compared["energy_j_per_flop"]), "saving")
         picojoules = significant(float(best["energy_j_per_flop"]) * 1e12)
-        clock = ""
-        if pd.notna(best["sm_clock_hz"]):
-            clock = f" at {best['sm_clock_hz'] / 1e6:,.0f} MHz"
-        sentences.append(
+        clock = best["sm_clock_hz"]
+        at_clock = f" at {clock / 1e6:,.0f} MHz" if pd.notna(clock) else ""
+        yield (
             f"{best['recipe']} in {best['op']} takes the least energy: {picojoules} pJ per "
-            f"FLOP{clock}, {times(float(best['over_bf16']))} that of bf16 on the same shapes."
+            f"FLOP{at_clock}, {times(float(best['over_bf16']))} that of bf16 on the same shapes."
         )
-    sentences.append(
+    yield (
         f"Power is that of the board by NVML, not at the wall, at "
         f"{count_of(len(points), 'point')}: those that ran alone for a second, those of "
         "groups at the power limit, and those whose energy counter was read. Other readings mix "
@@ -120,19 +113,12 @@ def _explanation(points: pd.DataFrame, recipes: pd.DataFrame) -> str:
     )
     both = points["counter_over_power"].dropna()
     if len(both):
-        sentences.append(
+        yield (
             f"Counter and integrated power differ by {percent(float(both.abs().max()))} at most, "
             f"over {count_of(len(both), 'point')} with both."
         )
     else:
-        sentences.append("No point of this run has read the energy counter (study `full` does).")
-    return " ".join(sentences)
+        yield "No point of this run has read the energy counter (study `full` does)."
 
 
-SECTION = Section(
-    "Energy",
-    "recipe",
-    energy_of_run,
-    _blocks,
-    tables=lambda energy: filled_table(FILE, energy[0]),
-)
+SECTION = Section("Energy", "recipe", show)

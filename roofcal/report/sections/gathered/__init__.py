@@ -10,7 +10,7 @@ mode: graph, captured; eager, launched by the host call by call (on a CPU: by th
 """
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
 from typing import Any, Final
 
@@ -28,10 +28,10 @@ from roofcal.report.data.comparisons import SPEEDUP, ratio_of_times
 from roofcal.report.data.tidy import ok_rows, row_of_largest
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit import columns as col
-from roofcal.report.kit.blocks import Block, absence, paragraphs
+from roofcal.report.kit.blocks import Table, absence, paragraphs
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times
-from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Section, filled_table
+from roofcal.report.section import CsvTable, Item, Section
 from roofcal.report.sections.gathered import links
 
 OP: Final = spec.OP.name
@@ -98,81 +98,119 @@ _TIMES: Final = (
 )
 
 
-def timed_rows(frame: pd.DataFrame) -> pd.DataFrame:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Gathers with their product, or on a GPU how to measure them, then the links."""
+    calibration = analysis.run.calibration
+    rows = timed_rows(analysis.frames.get(OP))
+    if len(rows):
+        yield from items_of_gathers(rows, calibration)
+    elif analysis.run.environment.vendor != "cpu":
+        yield absence(NOT_MEASURED)
+    constants = links.link_constants(calibration)
+    yield links.draw_links(
+        links.link_curves(analysis.frames.get(links.OP)), constants, analysis.spec
+    )
+    name = "Links between devices: rate and latency, fitted per collective and world size"
+    yield Table("links", name, constants, links.LINK_CONSTANTS, "constants.csv")
+
+
+def items_of_gathers(rows: pd.DataFrame, calibration: Calibration | None) -> Iterator[Item]:
+    """What is shown of `timed_rows`."""
+    table = overlap_table(rows)
+    if len(table):
+        yield CsvTable(FILE, table)
+    if not table["provider"].isin(FUSED).any():
+        yield absence(NOT_FUSED)
+    yield from paragraphs(answer_sentences(table))
+    unpredicted = unpredicted_sentence(rows, calibration)
+    if unpredicted:
+        yield absence(unpredicted)
+    name = "Speed-up over NCCL and product, captured and eager"
+    yield Table("gathered-summary", name, overlap_summary(table), SUMMARY, FILE)
+    yield draw_speedup(table)
+    yield draw_hidden(table)
+    name = "All-gather and product: in sequence, fused, and what bounds both"
+    yield Table("gathered-points", name, table, OVERLAP, FILE)
+    if RANK_SPREAD in rows:
+        rows = rows[rows[RANK_SPREAD].notna()]
+        yield draw_ranks(rows)
+        groups = rows.groupby(["world_size", "provider"])[RANK_SPREAD]
+        ranks = groups.agg(points="size", median="median", worst="max").reset_index()
+        yield Table("gathered-ranks", "Slowest rank over the fastest, less 1", ranks, RANKS)
+
+
+def timed_rows(frame: pd.DataFrame | None) -> pd.DataFrame:
     """Rows with a time on normal data, and their column `mode`; of graphs those of a cold cache.
 
     Eager calls on a GPU have no prediction: no model has the host's work, which counts there.
     """
+    if frame is None or frame.empty:
+        return pd.DataFrame()
     rows = ok_rows(frame[(frame["distribution"] == "normal") & (frame["repeat"] == 0)])
     rows = rows[rows["method"].isin(list(_MODES))]
     rows = rows[(rows["method"] != "graph") | (rows["cache"] == "cold")]
     predicted = rows["predicted_s"].where(rows["method"] != "events_flush")
-    mode = [_MODES[str(method)] for method in rows["method"]]
-    return rows.assign(mode=mode, predicted_s=predicted)
+    return rows.assign(mode=rows["method"].map(_MODES), predicted_s=predicted)
 
 
-def overlap_table(frame: pd.DataFrame) -> pd.DataFrame:
+def overlap_table(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per fused time and the time in sequence that it is compared with.
 
-    A shape that nothing fused ran has one row, of the time in sequence.
+    A shape that nothing fused ran has one row, of the time in sequence. rows: of `timed_rows`.
     """
-    timed = timed_rows(frame)
-    timed = timed.assign(eager=timed["mode"] == EAGER)  # graph before eager
+    timed = rows.assign(eager=rows["mode"] == EAGER)  # graph before eager
     timed = timed.sort_values(["world_size", "recipe", "eager", "n", "k", "m"], kind="stable")
-    rows = [
+    compared = [
         row
         for keys, group in timed.groupby(_KEYS, sort=False)
         for row in _compared(dict(zip(_KEYS, keys, strict=True)), group)
     ]
-    table = pd.DataFrame(rows, columns=[column.key for column in OVERLAP])
+    table = pd.DataFrame(compared, columns=col.keys_of(OVERLAP))
     numbers = [c.key for c in OVERLAP if c.kind == "number" and c.key not in _KEYS]
     return table.astype(dict.fromkeys(numbers, "float64"))
 
 
 def _compared(keys: Mapping[str, Any], group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The fused rows of one shape beside that in sequence; no overlap if a bound has no time."""
     rows = {str(row["provider"]): row for row in group.to_dict("records")}
     sequence = next((rows[name] for name in spec.IN_SEQUENCE if name in rows), None)
     if sequence is None:
         return
-    product, gather = (rows.get(name, {}) for name in spec.BOUNDS)
-    for name in [name for name in FUSED if name in rows] or [str(sequence["provider"])]:
-        row = rows[name]
+    product, gather = (rows.get(name) for name in spec.BOUNDS)
+    for row in [rows[name] for name in FUSED if name in rows] or [sequence]:
+        ideal = hidden = predicted_hidden = None
+        if product and gather:
+            ideal = sequence["median_s"] / max(product["median_s"], gather["median_s"])
+            if row is not sequence:
+                hidden, predicted_hidden = (
+                    (sequence[time] - row[time]) / min(product[time], gather[time])
+                    for time in ("median_s", "predicted_s")
+                )
         yield {
             **keys,
-            "provider": name,
+            "provider": row["provider"],
             "median_s": row["median_s"],
             "sequence_s": sequence["median_s"],
-            "product_s": product.get("median_s"),
-            "gather_s": gather.get("median_s"),
+            "product_s": product and product["median_s"],
+            "gather_s": gather and gather["median_s"],
             **dict(zip(SPEEDUP, map(float, ratio_of_times(sequence, row)), strict=True)),
             INTERVAL_HOLDS: narrowest_hold(sequence[INTERVAL_HOLDS], row[INTERVAL_HOLDS]),
-            **_hidden(row, sequence, product, gather),
-            "over_product": row["median_s"] / product["median_s"] - 1 if product else None,
+            "ideal": ideal,
+            "hidden": hidden,
+            "over_product": product and row["median_s"] / product["median_s"] - 1,
             "rank_spread": row.get(RANK_SPREAD),
+            "predicted_s": row["predicted_s"],
+            "predicted_hidden": predicted_hidden,
         }
 
 
-def _hidden(row: Row, sequence: Row, product: Row, gather: Row) -> dict[str, Any]:
-    """Ideal and overlap efficiency, measured and predicted; nothing if a bound has no time."""
-    columns: dict[str, Any] = {"predicted_s": row["predicted_s"]}
-    if not product or not gather:
-        return columns
-    bounds = (product["median_s"], gather["median_s"])
-    columns["ideal"] = sequence["median_s"] / max(bounds)
-    if row["provider"] != sequence["provider"]:
-        columns["hidden"] = (sequence["median_s"] - row["median_s"]) / min(bounds)
-        least = min(product["predicted_s"], gather["predicted_s"])
-        columns["predicted_hidden"] = (sequence["predicted_s"] - row["predicted_s"]) / least
-    return columns
-
-
-def unpredicted_sentence(frame: pd.DataFrame, calibration: Calibration | None) -> str:
+def unpredicted_sentence(rows: pd.DataFrame, calibration: Calibration | None) -> str:
     """Which world sizes the calibration lacks; "" if it has all, and without a calibration."""
     if calibration is None:
         return ""
     names = (name for name in constants_of(calibration) if name.startswith(_GATHER_LINKS))
     calibrated = {name.split(".")[2] for name in names}
-    sizes = sorted({int(size) for size in timed_rows(frame)["world_size"]})
+    sizes = sorted({int(size) for size in rows["world_size"]})
     lacking = [str(size) for size in sizes if str(size) not in calibrated]
     if not lacking:
         return ""
@@ -208,28 +246,12 @@ def overlap_summary(table: pd.DataFrame) -> pd.DataFrame:
         ideal=("ideal", geometric_mean),
         hidden=("hidden", "median"),
         over_product=("over_product", "median"),
-    )[[column.key for column in SUMMARY]]
+    )[col.keys_of(SUMMARY)]
 
 
 def geometric_mean(ratios: "pd.Series[float]") -> float:
     """exp of the mean of logarithms; NaN of nothing."""
     return float(np.exp(np.log(ratios.astype(float)).mean()))
-
-
-def rows_with_ranks(frame: pd.DataFrame) -> pd.DataFrame:
-    """Timed rows that have the spread of their ranks."""
-    rows = timed_rows(frame)
-    return rows[rows[RANK_SPREAD].notna()] if RANK_SPREAD in rows else rows[:0]
-
-
-def ranks_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """How far the slowest rank's median lies above the fastest one's."""
-    ranks = rows_with_ranks(frame)
-    if ranks.empty:
-        return pd.DataFrame(columns=[column.key for column in RANKS])
-    groups = ranks.groupby(["world_size", "provider"], as_index=False)
-    spread = RANK_SPREAD
-    return groups.agg(points=(spread, "size"), median=(spread, "median"), worst=(spread, "max"))
 
 
 def draw_speedup(table: pd.DataFrame) -> Picture | None:
@@ -244,7 +266,13 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     sizes = sorted(set(rows["world_size"]))
     captured = points[points["mode"] == GRAPH]
     ideal = (captured if len(captured) else points).drop_duplicates(["panel", "shape"])
-    chart = charts.Chart(
+    best = row_of_largest(rows, "speedup")
+    best_ideal = float(best["ideal"])
+    beside = "" if isnan(best_ideal) else f", where the ideal is {times(best_ideal)}"
+    return Picture(
+        key="gathered_speedup",
+        op=OP,
+        source=FILE,
         x=charts.Axis(
             "speedup",
             "speed-up over NCCL and product",
@@ -288,14 +316,6 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
             charts.LegendEntry("provider", "ideal", marker="|"),
         ],
         columns=len(recipes),
-    )
-    best = row_of_largest(rows, "speedup")
-    best_ideal = float(best["ideal"])
-    beside = "" if isnan(best_ideal) else f", where the ideal is {times(best_ideal)}"
-    return Picture(
-        key="gathered_speedup",
-        chart=chart,
-        op=OP,
         alt="Speed-up of fused all-gathers and products by shape, beside the ideal.",
         facts=f"{count_of(len(rows), 'ratio')}; the highest is {times(float(best['speedup']))} by "
         f"{best['provider']} ({best['recipe']}, {best['mode']}) on {best['world_size']} GPUs at "
@@ -346,7 +366,12 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
     points = _points(rows.assign(share=rows["gather_s"] / rows["product_s"]))
     points = points.sort_values("world_size", kind="stable")
     levels = [charts.line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)]
-    chart = charts.Chart(
+    medians = rows.groupby("provider")["hidden"].median()
+    shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
+    return Picture(
+        key="gathered_hidden",
+        op=OP,
+        source=FILE,
         x=charts.Axis(
             "share",
             "time of gather / of product",
@@ -362,24 +387,23 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
         panels=charts.facets(points, "devices"),
         tips=(*_WHO, charts.Tip("hidden", "hidden", "percent"), *_TIMES),
         legend=[*_recipe_entries(rows), *_provider_entries(rows, {}), *_mode_entries(rows)],
+        alt="Share of the shorter of gather and product that is hidden.",
+        facts=f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}.",
     )
-    medians = rows.groupby("provider")["hidden"].median()
-    shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
-    facts = f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}."
-    alt = "Share of the shorter of gather and product that is hidden."
-    return Picture(key="gathered_hidden", chart=chart, op=OP, alt=alt, facts=facts)
 
 
-def draw_ranks(frame: pd.DataFrame) -> Picture | None:
-    """How far the ranks of every point lie apart, a panel per world size; None without ranks."""
-    rows = rows_with_ranks(frame)
+def draw_ranks(rows: pd.DataFrame) -> Picture | None:
+    """How far the ranks of every point lie apart, a panel per world size; None without rows."""
     if rows.empty:
         return None
     columns = [*_GROUP, "m", "n", "k", "median_s", "point_id", RANK_SPREAD]
     points = _points(rows[columns]).sort_values("world_size", kind="stable").assign(marker="o")
     present = set(rows["provider"])
     names = [name for name in dict.fromkeys(spec.OP.every_provider) if name in present]
-    chart = charts.Chart(
+    worst = row_of_largest(rows, RANK_SPREAD)
+    return Picture(
+        key="gathered_ranks",
+        op=OP,
         x=charts.Axis(RANK_SPREAD, "slowest over fastest rank, less 1", "percent"),
         y=charts.Axis("provider", "", "names", order=names),
         layers=[charts.Layer("dots", size=42)],
@@ -387,12 +411,6 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
         panels=charts.facets(points, "ranks", 150),
         tips=(*_WHO, charts.Tip(RANK_SPREAD, "ranks apart", "percent"), _TIMES[0]),
         legend=[*_recipe_entries(rows), *_mode_entries(rows)],
-    )
-    worst = row_of_largest(rows, RANK_SPREAD)
-    return Picture(
-        key="gathered_ranks",
-        chart=chart,
-        op=OP,
         alt="Slowest against fastest rank by provider and world size.",
         facts=f"{count_of(len(rows), 'point')}; ranks lie "
         f"{percent(float(rows[RANK_SPREAD].median()))} apart in the median, at most "
@@ -401,62 +419,4 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Contents:
-    """The tidy frame of the op, None without a point of it that has a time, and its table."""
-
-    analysis: Analysis
-    frame: pd.DataFrame | None
-    table: pd.DataFrame
-
-
-def _contents(analysis: Analysis) -> _Contents:
-    frame = analysis.frames.get(OP)
-    if frame is None or timed_rows(frame).empty:
-        return _Contents(analysis=analysis, frame=None, table=pd.DataFrame())
-    return _Contents(analysis=analysis, frame=frame, table=overlap_table(frame))
-
-
-def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
-    """Without such rows, a CPU shows nothing and a GPU says how to measure them."""
-    analysis = contents.analysis
-    if contents.frame is not None:
-        yield from _gathers(contents, contents.frame, writer)
-    elif analysis.run.environment.vendor != "cpu":
-        yield absence(NOT_MEASURED)
-    constants = links.link_constants(analysis.run.calibration)
-    curves = links.link_curves(analysis.frames.get(links.OP))
-    yield from writer.figures(links.draw_links(curves, constants, analysis.spec))
-    name = "Links between devices: rate and latency, fitted per collective and world size"
-    columns = links.LINK_CONSTANTS
-    yield from writer.filled_table("links", name, constants, columns, "constants.csv")
-
-
-def _gathers(contents: _Contents, frame: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
-    table = contents.table
-    if not table["provider"].isin(FUSED).any():
-        yield absence(NOT_FUSED)
-    yield from paragraphs(answer_sentences(table))
-    unpredicted = unpredicted_sentence(frame, contents.analysis.run.calibration)
-    if unpredicted:
-        yield absence(unpredicted)
-    name, rows = (
-        "Speed-up over NCCL and product, captured and eager",
-        overlap_summary(table),
-    )
-    yield from writer.filled_table("gathered-summary", name, rows, SUMMARY, FILE)
-    yield from writer.figures(draw_speedup(table), draw_hidden(table), source=FILE)
-    name = "All-gather and product: in sequence, fused, and what bounds both"
-    yield from writer.filled_table("gathered-points", name, table, OVERLAP, FILE)
-    yield from writer.figures(draw_ranks(frame))
-    name, rows = "Slowest rank over the fastest, less 1", ranks_table(frame)
-    yield from writer.filled_table("gathered-ranks", name, rows, RANKS)
-
-
-SECTION = Section(
-    "All-gather fused with the product",
-    "recipe",
-    _contents,
-    _blocks,
-    tables=lambda contents: filled_table(FILE, contents.table),
-)
+SECTION = Section("All-gather fused with the product", "recipe", show)

@@ -1,6 +1,6 @@
 """Links between devices: bandwidth by size as measured, and what was fitted to it."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,9 +15,9 @@ from roofcal.points.roofs import constants_of
 from roofcal.report.data.drawing import TIME_TIP, provider_legend, provider_marker
 from roofcal.report.data.tidy import ok_rows, row_of_largest
 from roofcal.report.kit import charts, styles
-from roofcal.report.kit.columns import named, number
+from roofcal.report.kit.charts import Picture
+from roofcal.report.kit.columns import keys_of, named, number
 from roofcal.report.kit.numbers import MICROSECONDS, binary, count_of, scaled
-from roofcal.report.kit.writer import Picture
 
 OP: Final = PROBE.name
 SYMMETRIC: Final = "symm_mem"
@@ -56,8 +56,7 @@ def link_constants(calibration: Calibration | None) -> pd.DataFrame:
         row[f"{kind}_low"], row[f"{kind}_high"] = constant.ci95_low, constant.ci95_high
     order = list(COLLECTIVES.values())
     ordered = sorted(rows, key=lambda key: (order.index(key[0]), key[1], key[2]))
-    columns = [column.key for column in LINK_CONSTANTS]
-    return pd.DataFrame([rows[key] for key in ordered], columns=columns)
+    return pd.DataFrame([rows[key] for key in ordered], columns=keys_of(LINK_CONSTANTS))
 
 
 def link_curves(frame: pd.DataFrame | None) -> pd.DataFrame:
@@ -92,10 +91,11 @@ def draw_links(
         colour=rows["world_size"].map(_COLOURS).fillna(styles.GREY),
         marker=[provider_marker(str(name)) for name in rows["provider"]],
     )
+    fitted = constants.set_index(list(_KEYS)).to_dict("index")
     fits = [
-        _fit_line(curve, fit)
-        for (recipe, provider, size), curve in rows.groupby(["recipe", "provider", "world_size"])
-        if (fit := fit_of_curve(constants, str(recipe), str(provider), int(str(size)))) is not None
+        _fit_line(curve, fitted[key])
+        for (recipe, *rest), curve in rows.groupby(["recipe", "provider", "world_size"])
+        if (key := (COLLECTIVES[str(recipe)], *rest)) in fitted
     ]
     sizes = rows.drop_duplicates("devices").sort_values("world_size")
     legend = charts.swatches("devices", dict(zip(sizes["devices"], sizes["colour"], strict=True)))
@@ -112,33 +112,31 @@ def draw_links(
     best = row_of_largest(rows, "rate")
     return Picture(
         key="links",
-        chart=charts.Chart(
-            x=charts.Axis("size_bytes", "bytes of the vector", "bytes"),
-            y=charts.Axis("rate", "bytes over a link / time", "linear", "B/s"),
-            layers=[
-                charts.Layer("level", table="levels"),
-                charts.Layer("line", table="fits", detail="series"),
-                charts.Layer("dots"),
-            ],
-            tables={
-                "points": rows[points],
-                "fits": pd.concat(fits) if fits else pd.DataFrame(columns=["series"]),
-                "levels": pd.DataFrame([level] if rate is not None else [], columns=[*level]),
-            },
-            panels=[
-                charts.Panel(title=recipe.replace("_", " "), where={"recipe": recipe}, height=230)
-                for recipe in RECIPES
-                if recipe in set(rows["recipe"])
-            ],
-            tips=(
-                *charts.text_tips(devices="on", provider="provider"),
-                charts.Tip("size_bytes", "vector", "si", "B"),
-                charts.Tip("rate", "over a link", "si", "B/s"),
-                TIME_TIP,
-            ),
-            legend=legend,
-        ),
         op=OP,
+        x=charts.Axis("size_bytes", "bytes of the vector", "bytes"),
+        y=charts.Axis("rate", "bytes over a link / time", "linear", "B/s"),
+        layers=[
+            charts.Layer("level", table="levels"),
+            charts.Layer("line", table="fits", detail="series"),
+            charts.Layer("dots"),
+        ],
+        tables={
+            "points": rows[points],
+            "fits": pd.concat(fits) if fits else pd.DataFrame(columns=["series"]),
+            "levels": pd.DataFrame([level] if rate is not None else [], columns=[*level]),
+        },
+        panels=[
+            charts.Panel(title=recipe.replace("_", " "), where={"recipe": recipe}, height=230)
+            for recipe in RECIPES
+            if recipe in set(rows["recipe"])
+        ],
+        tips=(
+            *charts.text_tips(devices="on", provider="provider"),
+            charts.Tip("size_bytes", "vector", "si", "B"),
+            charts.Tip("rate", "over a link", "si", "B/s"),
+            TIME_TIP,
+        ),
+        legend=legend,
         alt="Bandwidth of collectives against size, dots measured, lines fitted.",
         facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} on "
         f"{best['world_size']} devices at {binary(float(best['size_bytes']))}, "
@@ -146,7 +144,7 @@ def draw_links(
     )
 
 
-def _fit_line(curve: pd.DataFrame, fit: Mapping[str, float]) -> pd.DataFrame:
+def _fit_line(curve: pd.DataFrame, fit: Mapping[Hashable, Any]) -> pd.DataFrame:
     """Latency plus bytes over rate, over the sizes of a curve; dashed by symmetric memory."""
     first = curve.iloc[0]
     ends = (float(curve["size_bytes"].min()), float(curve["size_bytes"].max()))
@@ -161,15 +159,3 @@ def _fit_line(curve: pd.DataFrame, fit: Mapping[str, float]) -> pd.DataFrame:
             "rate": moved / (fit["latency"] + moved / fit["rate"]),
         }
     )
-
-
-def fit_of_curve(
-    constants: pd.DataFrame, recipe: str, provider: str, world_size: int
-) -> Mapping[str, float] | None:
-    """The row of `link_constants` behind a curve; None for a curve that was not fitted."""
-    rows = constants[
-        (constants["collective"] == COLLECTIVES[recipe])
-        & (constants["by"] == provider)
-        & (constants["world_size"] == world_size)
-    ]
-    return None if rows.empty else dict(rows.iloc[0])

@@ -20,14 +20,14 @@ from roofcal.core.visits.differences import TimeRatio, is_of_clock
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.run import Run
 from roofcal.report.data import comparisons
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import health_ops
 from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import ok_rows, with_shape
 from roofcal.report.kit import columns as col
-from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.numbers import count_of, percent
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Answer, Section, filled_table
+from roofcal.report.section import Answer, CsvTable, Item, Section
 
 _COMPARED: Final = (*comparisons.TIME_COLUMNS, "sm_clock_hz", "power_w", "throttle_reasons")
 
@@ -176,36 +176,34 @@ def _sentinels(ours: pd.DataFrame, published: pd.DataFrame) -> list[pd.DataFrame
 
 
 def summarise_kinds(points: pd.DataFrame) -> pd.DataFrame:
-    """One row per kind of shared points; empty without any."""
-    if points.empty:
-        return pd.DataFrame()
-    groups = points.groupby("kind", sort=False)
-    return pd.DataFrame([{"kind": kind} | _kind_row(rows) for kind, rows in groups])
-
-
-def _kind_row(rows: pd.DataFrame) -> dict[str, Any]:
-    """The row of a kind, with the interval of the median over its points.
+    """One row per kind of shared points, with the interval of the median over them.
 
     A study has six points or more of most kinds. `roofcal.health` has one to four, and takes the
     interval of the middle one.
     """
-    ratios = rows["ratio"].to_numpy(dtype=float)
-    middle = summarise(ratios.tolist())
-    low, high = np.quantile(ratios, [0.05, 0.95])
-    reasons = {r for text in rows["throttle_reasons"].dropna() for r in str(text).split(";")}
-    return {
-        "points": len(rows),
-        "ratio": middle.median,
-        "low": middle.ci95_low,
-        "high": middle.ci95_high,
-        "p5": float(low),
-        "p95": float(high),
-        "clock": _median_ratio(rows, "sm_clock_hz"),
-        "power": _median_ratio(rows, "power_w"),
-        "throttled": _throttled_share(rows, "throttle_reasons"),
-        "throttled_published": _throttled_share(rows, "throttle_reasons_published"),
-        "reasons": ", ".join(sorted(reasons)) or None,
-    }
+    kinds = []
+    for kind, rows in points.groupby("kind", sort=False) if len(points) else ():
+        ratios = rows["ratio"].to_numpy(dtype=float)
+        middle = summarise(ratios.tolist())
+        low, high = np.quantile(ratios, [0.05, 0.95])
+        reasons = {r for text in rows["throttle_reasons"].dropna() for r in str(text).split(";")}
+        kinds.append(
+            {
+                "kind": kind,
+                "points": len(rows),
+                "ratio": middle.median,
+                "low": middle.ci95_low,
+                "high": middle.ci95_high,
+                "p5": float(low),
+                "p95": float(high),
+                "clock": _median_ratio(rows, "sm_clock_hz"),
+                "power": _median_ratio(rows, "power_w"),
+                "throttled": _throttled_share(rows, "throttle_reasons"),
+                "throttled_published": _throttled_share(rows, "throttle_reasons_published"),
+                "reasons": ", ".join(sorted(reasons)) or None,
+            }
+        )
+    return pd.DataFrame(kinds)
 
 
 def _median_ratio(rows: pd.DataFrame, name: str) -> float | None:
@@ -300,40 +298,32 @@ POINTS: Final = (
 )
 
 
-def _blocks(health: Health, writer: SectionWriter) -> Iterator[Block]:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Whether the card is healthy, and the times behind that; needs a publication of its kind."""
+    health = health_of_run(analysis.run, analysis.frames, analysis.peers)
+    yield Answer(health.answer, is_open=health.state == "cannot be told")
     if health.against is None:
         return
-    yield Prose(text=_explanation(health))
-    if health.kinds.empty:
-        return
-    title = "Times here over times published"
-    yield writer.table("health-kinds", title, health.kinds, KINDS, FILE)
-    points = health.points.assign(
-        clock=health.points["sm_clock_hz"] / health.points["sm_clock_hz_published"]
-    ).sort_values("ratio", ascending=False, kind="stable")
-    yield writer.table("health-points", "Every shared point, slowest first", points, POINTS, FILE)
-
-
-def _explanation(health: Health) -> str:
     software = (
         "It is of the same environment."
         if health.same_environment
         else "It has another driver, torch or other settings, which may cause a difference: see "
         "What moved."
     )
-    return (
-        f"Compared with the publication ({health.against}). {software} A kind of work is slower if "
-        f"the 95 % interval of its median ratio lies above {percent(BETWEEN_CARDS, 0)}, healthy if "
-        f"it lies below; kinds of fewer than {FEWEST_SAMPLES} points do not count. Two healthy "
-        "cards of one model differ by almost as much at the power limit."
+    yield Prose(
+        text=f"Compared with the publication ({health.against}). {software} A kind of work is "
+        f"slower if the 95 % interval of its median ratio lies above {percent(BETWEEN_CARDS, 0)}, "
+        f"healthy if it lies below; kinds of fewer than {FEWEST_SAMPLES} points do not count. Two "
+        "healthy cards of one model differ by almost as much at the power limit."
     )
+    yield Table("health-kinds", "Times here over times published", health.kinds, KINDS, FILE)
+    if len(health.points):
+        yield CsvTable(FILE, health.points)
+        clock = health.points["sm_clock_hz"] / health.points["sm_clock_hz_published"]
+        points = health.points.assign(clock=clock)
+        points = points.sort_values("ratio", ascending=False, kind="stable")
+        name = "Every shared point, slowest first"
+        yield Table("health-points", name, points, POINTS, FILE)
 
 
-SECTION = Section(
-    "Against the published distribution",
-    "healthy",
-    lambda analysis: health_of_run(analysis.run, analysis.frames, analysis.peers),
-    _blocks,
-    tables=lambda health: filled_table(FILE, health.points),
-    answer=lambda health: Answer(health.answer, is_open=health.state == "cannot be told"),
-)
+SECTION = Section("Against the published distribution", "healthy", show)

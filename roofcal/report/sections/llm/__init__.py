@@ -5,15 +5,16 @@ from typing import Final
 
 import pandas as pd
 
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import STEP_TIP, recipe_colour
-from roofcal.report.data.provenance import DerivedTable
+from roofcal.report.data.provenance import derived_table
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import charts, styles
-from roofcal.report.kit.blocks import Block, absence
+from roofcal.report.kit.blocks import Table, absence
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import count, named, number, text
 from roofcal.report.kit.numbers import count_of, scaled
-from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Answer, Section, derived_contents, derived_file
+from roofcal.report.section import Answer, CsvTable, Item, Section
 
 FILE: Final = "llm.csv"
 LABELS: Final = ("model", "recipe", "fits")
@@ -46,6 +47,23 @@ COLUMNS: Final = (
 _COLOURS: Final = {"int4": styles.PURPLE}  # of a recipe that no op has
 
 
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The estimates of llm.csv: a figure, and a row per cut."""
+    derived = derived_table(analysis.run, FILE, LABELS, NUMBERS)
+    estimates, picture = derived.rows, draw_llm(derived.rows, derived.command)
+    if picture is None:
+        yield Answer("Cannot be told here: this run has no estimate of a model.", is_open=True)
+    else:
+        yield Answer(f"Estimates from calibrated parts, none was run: {picture.facts}")
+    if estimates.empty:
+        yield absence("This run has no estimates of language models.")
+        return
+    yield CsvTable(FILE, estimates)
+    yield picture
+    name = "Language models by recipe and cut: one request, and the largest batch that fits"
+    yield Table("llm-cuts", name, one_row_per_cut(estimates), COLUMNS, FILE)
+
+
 def one_row_per_cut(table: pd.DataFrame) -> pd.DataFrame:
     """One row per model, recipe and cut: times of one request, throughput of the largest batch."""
     keys = ["model", "recipe", "tensor_parallel", "pipeline_parallel"]
@@ -57,37 +75,28 @@ def one_row_per_cut(table: pd.DataFrame) -> pd.DataFrame:
     return one.merge(most, on=keys, how="left")
 
 
-def _blocks(derived: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
-    estimates = derived.rows
-    if estimates.empty:
-        yield absence("This run has no estimates of language models.")
-        return
-    yield from writer.figures(draw_llm(estimates), source=FILE, command=derived.command)
-    name = "Language models by recipe and cut: one request, and the largest batch that fits"
-    yield writer.table("llm-cuts", name, one_row_per_cut(estimates), COLUMNS, FILE)
-
-
-def draw_llm(table: pd.DataFrame) -> Picture | None:
+def draw_llm(table: pd.DataFrame, command: str) -> Picture | None:
     """Lines over the batches of llm.csv with their intervals, a panel per model.
 
     None if no model fits. Each model runs on as few GPUs as hold most of its recipes; pipelines
-    stand in the table alone.
+    stand in the table alone. `command` prints the table.
     """
-    rows = _drawn_rows(table)
-    if rows.empty:
+    flat = table[(table["pipeline_parallel"] == 1) & table["decode_step_s"].notna()]
+    if flat.empty:
         return None
+    shown = [
+        group[group["tensor_parallel"] == _degree(group)] for _, group in flat.groupby("model")
+    ]
+    rows = pd.concat(shown, ignore_index=True)
     recipes = [name for name in dict.fromkeys(table["recipe"]) if name in set(rows["recipe"])]
     colours = {recipe: _COLOURS.get(recipe) or recipe_colour(recipe) for recipe in recipes}
-    points = rows.reset_index(drop=True)
-    points = points.assign(
-        colour=points["recipe"].map(colours),
-        marker="o",
-        dashed=0,
-        gpus=points["tensor_parallel"],
-    )
-    gpus = points.groupby("model", sort=True)["tensor_parallel"].first()
+    gpus = rows.groupby("model", sort=True)["tensor_parallel"].first()
     low, high = _RATES[1:]
-    chart = charts.Chart(
+    return Picture(
+        key="llm",
+        op="llm",
+        source=FILE,
+        command=command,
         x=charts.Axis("decode_step_s", "time per token of one request", unit="s"),
         y=charts.Axis("decode_tokens_per_s", "tokens/s of all requests"),
         layers=[
@@ -95,7 +104,14 @@ def draw_llm(table: pd.DataFrame) -> Picture | None:
             charts.Layer("line", detail="recipe"),
             charts.Layer("dots", size=42),
         ],
-        tables={"points": points},
+        tables={
+            "points": rows.assign(
+                colour=rows["recipe"].map(colours),
+                marker="o",
+                dashed=0,
+                gpus=rows["tensor_parallel"],
+            )
+        },
         panels=[
             charts.Panel(
                 title=f"{model}, {count_of(int(count), 'GPU')}", where={"model": model}, height=230
@@ -112,18 +128,9 @@ def draw_llm(table: pd.DataFrame) -> Picture | None:
         ),
         legend=charts.swatches("recipe", colours),
         columns=3,
+        alt="Throughput against time per token, one panel per model.",
+        facts=_facts(rows),
     )
-    alt = "Throughput against time per token, one panel per model."
-    return Picture(key="llm", chart=chart, alt=alt, facts=_facts(rows), op="llm")
-
-
-def _drawn_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows with times of each model, at the tensor-parallel degree that the figure shows."""
-    flat = table[(table["pipeline_parallel"] == 1) & table["decode_step_s"].notna()]
-    parts = [
-        group[group["tensor_parallel"] == _degree(group)] for _, group in flat.groupby("model")
-    ]
-    return pd.concat(parts) if parts else flat
 
 
 def _degree(rows: pd.DataFrame) -> int:
@@ -152,19 +159,4 @@ def _facts(rows: pd.DataFrame) -> str:
     )
 
 
-def _answer(derived: DerivedTable) -> Answer:
-    rows = derived.rows if derived.rows.empty else _drawn_rows(derived.rows)
-    if rows.empty:
-        return Answer("Cannot be told here: this run has no estimate of a model.", is_open=True)
-    return Answer(f"Estimates from calibrated parts, none was run: {_facts(rows)}")
-
-
-SECTION = Section(
-    "Language models",
-    "models",
-    derived_contents(FILE, LABELS, NUMBERS),
-    _blocks,
-    tables=derived_file,
-    answer=_answer,
-    lead=("llm",),
-)
+SECTION = Section("Language models", "models", show, lead=("llm",))

@@ -18,13 +18,11 @@ from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import STEP_TIP
-from roofcal.report.data.provenance import DerivedTable
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import charts, styles
-from roofcal.report.kit.blocks import Block
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import count_of, scaled, significant
-from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Section, derived_file
+from roofcal.report.section import CsvTable, Item, Section
 
 _COLOURS: Final = {  # of numbers of GPUs
     1: styles.BLUE,
@@ -49,7 +47,37 @@ COLUMNS: Final = (
 _RECIPES: Final = ("fp8_axiswise", "bf16")  # the first that can be timed is swept
 
 
-def draw_map(rows: pd.DataFrame) -> Picture:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The best batch of every cut, and what no other cut and batch beats; needs a calibration."""
+    sources = Sources(calibration=analysis.run.calibration, spec=analysis.spec)
+    recipes = estimable_recipes(sources) if can_estimate(sources) else ()
+    recipe = next((name for name in _RECIPES if name in recipes), None)
+    rows = pd.DataFrame() if recipe is None else sweep_table(sources, recipe)
+    if len(rows):
+        command = (
+            f"python -m roofcal llm --sweep --device {analysis.device} "
+            f"--environment {analysis.environment_id} --recipe {recipe} --model NAME"
+        )
+        yield CsvTable(FILE, rows)
+        yield draw_map(rows, command)
+        yield draw_frontier(rows, command)
+
+
+def sweep_table(sources: Sources, recipe: str) -> pd.DataFrame:
+    """The answers of all models by cut and batch."""
+    workload = Workload(batch=1, prompt=PROMPT, output=OUTPUT)
+    rows: list[dict[str, object]] = []
+    for model in load_models(paths.MODELS).values():
+        if model.architecture is None:
+            continue
+        one = Deployment(model=model, recipe=recipe, tensor=1, pipeline=1, workload=workload)
+        with suppress(PredictError):  # too large for a host, or no link to other GPUs
+            rows += sweep(one, sources, calibrated.MODEL).rows()
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return table.assign(frontier=table["frontier"].map({True: "yes", False: "no"}))
+
+
+def draw_map(rows: pd.DataFrame, command: str) -> Picture:
     """A panel per model, stages down, tensor parallelism across: the best batch of each cut."""
     best = rows.groupby(["model", "pipeline_parallel", "tensor_parallel"])["tokens_per_s_per_gpu"]
     points = rows.loc[sorted(best.idxmax())].reset_index(drop=True)
@@ -59,7 +87,13 @@ def draw_map(rows: pd.DataFrame) -> Picture:
         label=[significant(value, 2) for value in rate],
         **charts.cell_colours(np.log2(rate / typical), charts.SLOWER_FASTER),
     )
-    chart = charts.Chart(
+    models = count_of(points["model"].nunique(), "model")
+    best_row = row_of_largest(rows, "tokens_per_s_per_gpu")
+    return Picture(
+        key="llm_map",
+        op="llm",
+        source=FILE,
+        command=command,
         x=charts.Axis("tensor_parallel", "tensor-parallel GPUs", "names"),
         y=charts.Axis("pipeline_parallel", "stages", "names"),
         layers=[charts.Layer("cells", detail="label")],
@@ -67,19 +101,12 @@ def draw_map(rows: pd.DataFrame) -> Picture:
         panels=charts.facets(points, "model", 150),
         tips=_TIPS,
         columns=3,
-    )
-    best_row = row_of_largest(rows, "tokens_per_s_per_gpu")
-    return Picture(
-        key="llm_map",
-        chart=chart,
         alt="Maps of throughput per GPU over tensor parallelism and pipeline stages, by model.",
-        facts=f"{count_of(len(chart.panels), 'model')} in {rows['recipe'].iloc[0]}. "
-        f"{_highest(best_row)}",
-        op="llm",
+        facts=f"{models} in {rows['recipe'].iloc[0]}. {_highest(best_row)}",
     )
 
 
-def draw_frontier(rows: pd.DataFrame) -> Picture:
+def draw_frontier(rows: pd.DataFrame, command: str) -> Picture:
     """A panel per model: what no other cut and batch beats, by GPUs."""
     best = rows[rows["frontier"] == "yes"]
     gpus = best["tensor_parallel"] * best["pipeline_parallel"]
@@ -89,7 +116,13 @@ def draw_frontier(rows: pd.DataFrame) -> Picture:
         gpus=[count_of(int(count), "GPU") for count in gpus],
     )
     line = points[["model", "decode_step_s", "tokens_per_s_per_gpu"]]
-    chart = charts.Chart(
+    quickest = row_of_largest(best.assign(speed=1 / best["decode_step_s"]), "speed")
+    step = scaled(float(quickest["decode_step_s"]), "s")
+    return Picture(
+        key="llm_frontier",
+        op="llm",
+        source=FILE,
+        command=command,
         x=charts.Axis("decode_step_s", "time per token of one request", unit="s"),
         y=charts.Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
         layers=[charts.Layer("line", table="line", size=1.2), charts.Layer("dots")],
@@ -102,16 +135,9 @@ def draw_frontier(rows: pd.DataFrame) -> Picture:
             "o",
         ),
         columns=3,
-    )
-    quickest = row_of_largest(best.assign(speed=1 / best["decode_step_s"]), "speed")
-    step = scaled(float(quickest["decode_step_s"]), "s")
-    return Picture(
-        key="llm_frontier",
-        chart=chart,
         alt="Throughput per GPU against time per token over all cuts, one panel per model.",
         facts=f"Least time per token: {step} ({quickest['model']}, {_cut(quickest)}). "
         f"{_highest(row_of_largest(best, 'tokens_per_s_per_gpu'))}",
-        op="llm",
     )
 
 
@@ -126,40 +152,4 @@ def _cut(row: pd.Series) -> str:
     return f"tensor {row['tensor_parallel']}, pipeline {row['pipeline_parallel']}"
 
 
-def _contents(analysis: Analysis) -> DerivedTable:
-    """The answers of all models by cut and batch, and the command that prints them."""
-    sources = Sources(calibration=analysis.run.calibration, spec=analysis.spec)
-    recipes = estimable_recipes(sources) if can_estimate(sources) else ()
-    recipe = next((name for name in _RECIPES if name in recipes), None)
-    if recipe is None:
-        return DerivedTable(name=FILE, rows=pd.DataFrame(), command="")
-    workload = Workload(batch=1, prompt=PROMPT, output=OUTPUT)
-    rows: list[dict[str, object]] = []
-    for model in load_models(paths.MODELS).values():
-        if model.architecture is None:
-            continue
-        one = Deployment(model=model, recipe=recipe, tensor=1, pipeline=1, workload=workload)
-        with suppress(PredictError):  # too large for a host, or no link to other GPUs
-            rows += sweep(one, sources, calibrated.MODEL).rows()
-    command = (
-        f"python -m roofcal llm --sweep --device {analysis.device} "
-        f"--environment {analysis.environment_id} --recipe {recipe} --model NAME"
-    )
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    table["frontier"] = table["frontier"].map({True: "yes", False: "no"})
-    return DerivedTable(name=FILE, rows=table, command=command)
-
-
-def _blocks(swept: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
-    if len(swept.rows):
-        pictures = draw_map(swept.rows), draw_frontier(swept.rows)
-        yield from writer.figures(*pictures, source=FILE, command=swept.command)
-
-
-SECTION = Section(
-    title="How to cut language models",
-    question="models",
-    contents=_contents,
-    blocks=_blocks,
-    tables=derived_file,
-)
+SECTION = Section("How to cut language models", "models", show)

@@ -11,11 +11,11 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import TIME_COLUMNS, with_ratios
 from roofcal.report.data.drawing import TIME_TIP
 from roofcal.report.kit import charts, styles
-from roofcal.report.kit.blocks import Block, absence
+from roofcal.report.kit.blocks import Table, absence
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import named, ratio, seconds
 from roofcal.report.kit.numbers import count_of, percent, times
-from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Section, filled_table
+from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "method_panel.csv"
 COLUMNS: Final = (
@@ -45,6 +45,20 @@ _ALONE: Final = "alone, cold"
 _AIMS: Final = {0.5: 0.01, 0.95: 0.04}  # quantile -> most that turns may change times
 
 
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The longest method panel of any op."""
+    frames = [frame for frame in analysis.frames.values() if not frame.empty]
+    panels = [(method_panel(frame), frame) for frame in frames]
+    panel, frame = max(panels, key=lambda pair: len(pair[0]), default=(pd.DataFrame(), None))
+    if panel.empty or frame is None:
+        yield absence("This run has no method panel.")
+        return
+    yield CsvTable(FILE, tidy.with_shape(panel))
+    yield draw_panel(panel, _burst_text(analysis, frame))
+    rows = tidy.with_shape(tidy.with_protocol(panel))
+    yield Table("panel", "The same points by every method", rows, COLUMNS, FILE)
+
+
 def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     """The panel's points by every method, and their time over that of graph replay, cold, normal.
 
@@ -68,13 +82,6 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     return rows[columns].sort_values([*axes, "recipe", *PROTOCOL]).reset_index(drop=True)
 
 
-def _contents(analysis: Analysis) -> tuple[pd.DataFrame, str]:
-    """The longest method panel of any op, and how its sessions timed bursts."""
-    frames = [frame for frame in analysis.frames.values() if not frame.empty]
-    panels = [(method_panel(frame), _burst_text(analysis, frame)) for frame in frames]
-    return max(panels, key=lambda panel: len(panel[0]), default=(pd.DataFrame(), ""))
-
-
 def _burst_text(analysis: Analysis, frame: pd.DataFrame) -> str:
     """How long bursts and the rests before them were, by the sessions that timed them."""
     timed = set(frame.loc[frame["method"] == "burst", "session_id"])
@@ -87,15 +94,6 @@ def _burst_text(analysis: Analysis, frame: pd.DataFrame) -> str:
         f"{1e3 * burst_s:g} ms after a rest of {rest_s:g} s" for burst_s, rest_s in sorted(timings)
     ]
     return f"A burst took {' or '.join(lengths)}." if lengths else ""
-
-
-def _blocks(panel: tuple[pd.DataFrame, str], writer: SectionWriter) -> Iterator[Block]:
-    if panel[0].empty:
-        yield absence("This run has no method panel.")
-        return
-    yield from writer.figures(draw_panel(*panel))
-    rows = tidy.with_shape(tidy.with_protocol(panel[0]))
-    yield writer.table("panel", "The same points by every method", rows, COLUMNS, FILE)
 
 
 def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
@@ -112,7 +110,9 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
         *(_MARKS.get(name, _SPARE_MARK) for name in rows["protocol"]), strict=True
     )
     drawn = rows.assign(colour=list(colours), marker=list(markers))[rows["point"].isin(shown)]
-    chart = charts.Chart(
+    return Picture(
+        key="method_panel",
+        op=str(rows["op"].iloc[0]),
         x=charts.Axis(
             "ratio",
             "time over that of graph replay, cold cache, normal data",
@@ -132,11 +132,6 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
             "protocol", {name: _MARKS.get(name, _SPARE_MARK) for name in _protocols(rows)}
         ),
         columns=1,
-    )
-    return Picture(
-        key="method_panel",
-        chart=chart,
-        op=str(rows["op"].iloc[0]),
         alt="The same points timed by every method, as ratios to graph replay.",
         facts=" ".join((f"{count_of(len(shown), 'point')} by every method.", *_facts(rows, burst))),
     )
@@ -155,9 +150,15 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
     spans = []
     for protocol in _protocols(others):
         chosen = others[others["protocol"] == protocol]
-        # at the power limit, turns let contenders share power; below it there is nothing to share
-        parts = _by_power_limit(rows, chosen) if protocol == _ALONE else {"": chosen}
-        for limit, part in parts.items():
+        parts = {"": chosen}
+        if protocol == _ALONE and chosen["sm_clock_hz"].notna().all():
+            # at the power limit, alone or in turns, turns let contenders share power; below it
+            # there is nothing to share
+            either = rows[rows["protocol"].isin(["graph, cold", _ALONE])]
+            names_power = either["throttle_reasons"].astype(object).fillna("").str.contains("power")
+            is_limited = chosen["point"].isin(either.loc[names_power.astype(bool), "point"])
+            parts = {" at the power limit": chosen[is_limited], " below it": chosen[~is_limited]}
+        for limit, part in ((limit, part) for limit, part in parts.items() if len(part)):
             ends = dict.fromkeys(times(float(end)) for end in part["ratio"].agg(["min", "max"]))
             spans.append(f"{protocol}{limit} {' to '.join(ends)}")
     yield f"Ratios: {'; '.join(spans)}."
@@ -175,26 +176,4 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
         )
 
 
-def _by_power_limit(rows: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Points timed alone, by whether the card named its power as a limit, alone or in turns.
-
-    All are one part where the card was not observed, as on CPUs.
-    """
-    if not alone["sm_clock_hz"].notna().all():
-        return {"": alone}
-    either = rows[rows["protocol"].isin(["graph, cold", _ALONE])]
-    names_power = either["throttle_reasons"].astype(object).fillna("").str.contains("power")
-    is_limited = alone["point"].isin(either.loc[names_power.astype(bool), "point"])
-    parts = {" at the power limit": alone[is_limited], " below it": alone[~is_limited]}
-    return {limit: part for limit, part in parts.items() if len(part)}
-
-
-SECTION = Section(
-    "Method panel",
-    "how",
-    _contents,
-    _blocks,
-    tables=lambda panel: filled_table(
-        FILE, tidy.with_shape(panel[0]) if len(panel[0]) else panel[0]
-    ),
-)
+SECTION = Section("Method panel", "how", show)

@@ -7,10 +7,9 @@ import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import axes_of, with_protocol
-from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.columns import count, named, text, wide
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, whole_run
+from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "not_ok.csv"
 REASONS: Final = (
@@ -24,6 +23,17 @@ POINTS: Final = (
     wide("reason", "reason"),
 )
 _KEYS: Final = ["op", "status", "provider", "recipe"]
+
+
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Reasons, the most frequent first, then every point that has no result."""
+    table = analysis.missing
+    yield CsvTable(FILE, table)
+    if table.empty:
+        yield Prose(text="Every planned point was measured.")
+        return
+    yield Table("reasons", "Reasons", counted_reasons(table), REASONS)
+    yield Table("missing-all", "Every point that is not ok", with_protocol(table), POINTS, FILE)
 
 
 def counted_reasons(missing: pd.DataFrame) -> pd.DataFrame:
@@ -43,20 +53,4 @@ def counted_reasons(missing: pd.DataFrame) -> pd.DataFrame:
     return ordered.drop(columns="kind").reset_index(drop=True)
 
 
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
-    table = analysis.missing
-    if table.empty:
-        yield Prose(text="Every planned point was measured.")
-        return
-    yield writer.table("reasons", "Reasons", counted_reasons(table), REASONS)
-    name = "Every point that is not ok"
-    yield writer.table("missing-all", name, with_protocol(table), POINTS, FILE)
-
-
-SECTION = Section(
-    "Points without a result",
-    "how",
-    whole_run,
-    _blocks,
-    tables=lambda analysis: [CsvTable(FILE, analysis.missing)],
-)
+SECTION = Section("Points without a result", "how", show)

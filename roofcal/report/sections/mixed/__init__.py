@@ -27,11 +27,11 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import row_of_largest, standard_rows
 from roofcal.report.kit import charts, styles
-from roofcal.report.kit.blocks import Block, Prose, absence, paragraphs
-from roofcal.report.kit.columns import count, fraction, named, ratio, seconds, text
+from roofcal.report.kit.blocks import Prose, Table, absence, paragraphs
+from roofcal.report.kit.charts import Picture
+from roofcal.report.kit.columns import count, fraction, keys_of, named, ratio, seconds, text
 from roofcal.report.kit.numbers import TIMES, count_of, percent, scaled, shape_text, times
-from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Answer, CsvTable, Section
+from roofcal.report.section import Answer, CsvTable, Item, Section
 
 OP: Final = MIXED_GEMM.name
 CHAINED: Final = "triton_chained"
@@ -101,25 +101,20 @@ def rows_with_format(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(format=[weight_format(str(recipe)) for recipe in rows["recipe"]])
 
 
-def winners_table(frame: pd.DataFrame) -> pd.DataFrame:
+def winners_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Per kind, mode and shape the fastest format, the fastest other one, and whether it is sure.
 
     Shapes with a time in one format alone are left out, and so are those without int4.
     """
-    rows = rows_with_format(frame)
+    is_chained = rows["provider"] == CHAINED
+    of_mode = {"plain": rows[~is_chained], "chained": rows[is_chained | (rows["format"] != "int4")]}
     winners = [
         {"kind": kind, "mode": mode} | winner
         for kind in KINDS
         for mode in MODES
-        for winner in _winners(_rows_of_mode(rows, mode), *_TIMES[kind])
+        for winner in _winners(of_mode[mode], *_TIMES[kind])
     ]
-    keys = [column.key for column in WINNERS]
-    return pd.DataFrame(winners, columns=[*keys, "low_s", "high_s"])
-
-
-def _rows_of_mode(rows: pd.DataFrame, mode: str) -> pd.DataFrame:
-    is_chained = rows["provider"] == CHAINED
-    return rows[~is_chained] if mode == "plain" else rows[is_chained | (rows["format"] != "int4")]
+    return pd.DataFrame(winners, columns=[*keys_of(WINNERS), "low_s", "high_s"])
 
 
 def _winners(rows: pd.DataFrame, time: str, low: str, high: str) -> Iterator[dict[str, Any]]:
@@ -166,20 +161,20 @@ def roofs_of_pair(
     return narrow_parts(calibration, provider, recipe, sizes)
 
 
-def roofs_table(frame: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:
+def roofs_table(rows: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:
     """The ranges of m in which each roof binds, by provider, recipe and shape of many m."""
-    rows = [
+    ranges = [
         {"provider": provider, "recipe": recipe, "n": n, "k": k}
         | {"m_from": int(tokens[first]), "m_to": int(tokens[last]), "bound_by": ROOFS[roof]}
         for provider, recipe in pairs_with_roofs(calibration)
         for tokens in [tokens_of_pair(provider, recipe)]
-        for n, k in weights_with_curves(rows_with_format(frame))
+        for n, k in weights_with_curves(rows)
         if calibration is not None
         for first, last, roof in runs_of_equal(
             roofs_of_pair(calibration, provider, recipe, n, k).bound_by
         )
     ]
-    return pd.DataFrame(rows, columns=[column.key for column in ROOF_COLUMNS])
+    return pd.DataFrame(ranges, columns=keys_of(ROOF_COLUMNS))
 
 
 def runs_of_equal(values: Sequence[str]) -> Iterator[tuple[int, int, str]]:
@@ -203,9 +198,9 @@ def weights_by_size(rows: pd.DataFrame) -> list[tuple[int, int]]:
     return sorted(weights, key=lambda sizes: (sizes[0] * sizes[1], sizes))
 
 
-def errors_table(frame: pd.DataFrame) -> pd.DataFrame:
+def errors_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Error of the kernel and of the format, by recipe and provider."""
-    groups = rows_with_format(frame).groupby(["recipe", "provider"], sort=False, as_index=False)
+    groups = rows.groupby(["recipe", "provider"], sort=False, as_index=False)
     table = groups.agg(
         points=("recipe", "size"),
         kernel_median=("numeric_error", "median"),
@@ -213,9 +208,8 @@ def errors_table(frame: pd.DataFrame) -> pd.DataFrame:
         quantisation_median=("quantisation_error", "median"),
         quantisation_worst=("quantisation_error", "max"),
     )
-    order = [list(RECIPES).index(recipe) for recipe in table["recipe"]]
-    ordered = table.assign(order=order).sort_values(["order", "provider"], kind="stable")
-    return ordered.drop(columns="order").reset_index(drop=True)
+    ordered = table.sort_values("provider", kind="stable")
+    return charts.in_order(ordered, recipe=list(RECIPES)).reset_index(drop=True)
 
 
 # --- the figures ---------------------------------------------------------------------------------
@@ -237,10 +231,9 @@ _TITLES: Final = {"plain": "plain launches", "chained": "int4 chained, others pl
 
 
 def draw_bandwidth(
-    frame: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
+    rows: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> Picture | None:
     """One panel per weight with many m; None without such a weight or without int4."""
-    rows = rows_with_format(frame)
     weights = weights_with_curves(rows)[:_MOST_PANELS]
     recipe = _int4_recipe(rows)
     if not weights or recipe is None:
@@ -252,7 +245,6 @@ def draw_bandwidth(
         f"{shape_text((best['n'], best['k']))}, "
         f"{scaled(float(best['achieved_bytes_per_s']), 'B/s')}."
     )
-    alt = "Achieved bandwidth against tokens by recipe and provider."
     # Lines of the rows by recipe and provider
     drawn = rows[[pair in set(weights) for pair in zip(rows["n"], rows["k"], strict=True)]]
     points = drawing.styled_points(drawn).assign(
@@ -262,8 +254,9 @@ def draw_bandwidth(
         relative_error=drawn["relative_error"],
     )
     levels, level_entries = drawing.bandwidth_levels(calibration, spec)
-    legend = [*drawing.point_legend(drawn), *level_entries]
-    chart = charts.Chart(
+    return Picture(
+        key="mixed_bandwidth",
+        op=OP,
         x=charts.Axis("m", "tokens m", "count"),
         y=charts.Axis("achieved_bytes_per_s", "B/s", "linear"),
         layers=[
@@ -281,9 +274,10 @@ def draw_bandwidth(
             drawing.TIME_TIP,
             charts.Tip("relative_error", "error of prediction", "percent"),
         ),
-        legend=legend,
+        legend=[*drawing.point_legend(drawn), *level_entries],
+        alt="Achieved bandwidth against tokens by recipe and provider.",
+        facts=facts,
     )
-    return Picture(key="mixed_bandwidth", chart=chart, op=OP, alt=alt, facts=facts)
 
 
 def _int4_recipe(rows: pd.DataFrame) -> str | None:
@@ -293,9 +287,8 @@ def _int4_recipe(rows: pd.DataFrame) -> str | None:
     return next(reversed(symmetric or recipes), None)
 
 
-def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
+def draw_roofs(rows: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
     """One panel per provider and weight; None without calibrated roofs or a weight of many m."""
-    rows = rows_with_format(frame)
     weights, pairs = weights_with_curves(rows), pairs_with_roofs(calibration)
     recipe = _int4_recipe(rows[rows["recipe"].isin([name for _, name in pairs])])
     providers = [provider for provider, name in pairs if name == recipe]
@@ -309,7 +302,10 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
     parts, strips = (pd.concat(frames) for frames in zip(*drawn, strict=True))
     own = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
     weight_texts = [shape_text(sizes) for sizes in own[["n", "k"]].to_numpy()]
-    chart = charts.Chart(
+    ours = [name for name in providers if name in OURS]
+    return Picture(
+        key="mixed_roofs",
+        op=OP,
         x=charts.Axis("m", "m", "count"),
         y=charts.Axis("median_s", "time", unit="s"),
         layers=[
@@ -328,9 +324,7 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
             "binding": strips,
         },
         panels=charts.facets(parts, "panel", 230),
-        tips=drawing.point_tips(
-            drawing.TIME_TIP,
-        ),
+        tips=drawing.point_tips(drawing.TIME_TIP),
         legend=[
             *(
                 charts.LegendEntry("part", name, colour=colour, dash=charts.DASH if dashed else ())
@@ -338,12 +332,6 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
             ),
             charts.LegendEntry("", "measured", colour=styles.INK, marker="o"),
         ],
-    )
-    ours = [name for name in providers if name in OURS]
-    return Picture(
-        key="mixed_roofs",
-        chart=chart,
-        op=OP,
         alt="Parts of the calibrated time of int4 products against tokens.",
         facts=f"{recipe}, {count_of(len(own), 'measured point')} by {', '.join(providers)}; our "
         f"kernels among them: {', '.join(ours) or 'none'}.",
@@ -376,10 +364,8 @@ def _roofs(
     return shown.assign(panel=title), pd.concat(strips).assign(panel=title, median_s=top)
 
 
-def draw_crossover(table: pd.DataFrame) -> Picture | None:
-    """One panel per mode and kind of the table of winners; None for an empty table."""
-    if table.empty:
-        return None
+def draw_crossover(table: pd.DataFrame) -> Picture:
+    """One panel per mode and kind of the table of winners, which has rows."""
     rows = charts.in_order(table, mode=MODES, kind=KINDS)
     cells = rows.assign(
         panel=rows["kind"] + ", " + rows["mode"].map(_TITLES),
@@ -389,7 +375,22 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
         ink=_NAME_COLOUR,
     )
     order = [shape_text(sizes) for sizes in weights_by_size(table)]
-    chart = charts.Chart(
+    parts = []  # how often each format wins, and how much of that is uncertain
+    for (kind, mode), own in table.groupby(["kind", "mode"], sort=False):
+        shares = [
+            f"{name} {percent(float((own['format'] == name).mean()), 0)}"
+            for name in FORMATS
+            if (own["format"] == name).any()
+        ]
+        uncertain = percent(float((own["class"] == "uncertain").mean()), 0)
+        parts.append(
+            f"{kind}, {_TITLES[str(mode)]}: {', '.join(shares)} of {count_of(len(own), 'shape')}, "
+            f"{uncertain} uncertain"
+        )
+    return Picture(
+        key="mixed_crossover",
+        op=OP,
+        source=WINNERS_FILE,
         x=charts.Axis("m", "m", "names"),
         y=charts.Axis("weight", f"n {TIMES} k", "names", order=order),
         layers=[
@@ -407,31 +408,9 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
             *charts.text_tips(**{"next_recipe": "next", "class": "certainty"}),
         ),
         legend=charts.swatches("format", _TINTS, "s"),
-    )
-    return Picture(
-        key="mixed_crossover",
-        chart=chart,
-        op=OP,
         alt="Maps of the fastest format of the weights by tokens and shape.",
-        facts=_facts(table),
+        facts=f"Fastest: {'; '.join(parts)}.",
     )
-
-
-def _facts(table: pd.DataFrame) -> str:
-    """Per kind and mode: how often each format wins, and how much of that is uncertain."""
-    parts = []
-    for (kind, mode), rows in table.groupby(["kind", "mode"], sort=False):
-        shares = [
-            f"{name} {percent(float((rows['format'] == name).mean()), 0)}"
-            for name in FORMATS
-            if (rows["format"] == name).any()
-        ]
-        uncertain = percent(float((rows["class"] == "uncertain").mean()), 0)
-        parts.append(
-            f"{kind}, {_TITLES[str(mode)]}: {', '.join(shares)} of {count_of(len(rows), 'shape')}, "
-            f"{uncertain} uncertain"
-        )
-    return f"Fastest: {'; '.join(parts)}."
 
 
 # --- the answer: bytes against time, the roof that other kernels meet, what ours do about it -----
@@ -448,60 +427,56 @@ _ROOFS_IN_WORDS: Final = ROOFS | {
 Row = Mapping[Hashable, Any]
 
 
-def answer_sentences(frame: pd.DataFrame, calibration: Calibration | None) -> list[str]:
+def answer_sentences(timed: pd.DataFrame, calibration: Calibration | None) -> list[str]:
     """Bytes against time, the roof that other kernels meet, and what ours do about it.
 
     If the records lack the points of a sentence, it says what was not measured.
     """
-    timed = rows_with_format(frame)
     at_shape = timed[(timed[list(SHAPE)] == pd.Series(SHAPE)).all(axis=1)]
     rows = at_shape.sort_values("median_s", kind="stable").to_dict("records")
+    plain = [row for row in rows if row["provider"] != CHAINED]
+    fp8 = next((row for row in plain if row["recipe"] == _FP8), None)
+    int4 = [row for row in rows if row["recipe"] == RECIPE]
+    others = [row for row in int4 if row["provider"] not in OURS]
+    beside = [*others[:1], *[row for row in plain if row["recipe"] == "bf16"][:1]]
     return [
-        _time_sentence(rows, calibration),
-        _roof_sentence(rows, calibration),
-        _own_sentence(rows, calibration),
+        _time_sentence(fp8, beside, calibration),
+        _roof_sentence(others, calibration),
+        _own_sentence([row for row in int4 if row["provider"] in OURS], fp8, calibration),
     ]
 
 
-def _fastest(rows: Sequence[Row], recipe: str, *, ours: bool | None = None) -> Row | None:
-    """The fastest plain launch of a recipe: of our kernels, of the others, or (None) of all."""
-    plain = (row for row in rows if row["recipe"] == recipe and row["provider"] != CHAINED)
-    return next((row for row in plain if ours is None or (row["provider"] in OURS) == ours), None)
-
-
-def _time_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
-    fp8 = _fastest(rows, _FP8)
-    others = {"int4": _fastest(rows, RECIPE, ours=False), "bf16": _fastest(rows, "bf16")}
+def _time_sentence(fp8: Row | None, beside: Sequence[Row], calibration: Calibration | None) -> str:
+    """beside: the fastest other int4 kernel and the fastest bf16 product, as far as measured."""
     if fp8 is None:
         return f"Not measured: {_FP8} at {_AT}, so there is nothing to compare int4 with."
     parts = [f"fp8 by {fp8['provider']} took {_time_text(fp8['median_s'])}"]
-    for name, row in others.items():
-        if row is not None:
-            ratio = times(row["median_s"] / fp8["median_s"])
-            parts.append(
-                f"{name} by {row['provider']} {_time_text(row['median_s'])} ({ratio} as long)"
-            )
-    missing = "" if others["int4"] else "; int4 by another library was not measured"
-    share = times(_least_bytes(RECIPE) / _least_bytes(_FP8))
-    copy = constants_of(calibration).get(COPY)
-    floor = (
-        f", {_time_text(_least_bytes(RECIPE) / copy.value)} at the calibrated copy bandwidth"
-        if copy
-        else ""
+    parts += [
+        f"{row['format']} by {row['provider']} {_time_text(row['median_s'])} "
+        f"({times(row['median_s'] / fp8['median_s'])} as long)"
+        for row in beside
+    ]
+    has_int4 = any(row["format"] == "int4" for row in beside)
+    missing = "" if has_int4 else "; int4 by another library was not measured"
+    int4_bytes, fp8_bytes = (MIXED_GEMM.work(name, SHAPE).dram_bytes for name in (RECIPE, _FP8))
+    floor, copy = "", constants_of(calibration).get(COPY)
+    if copy:
+        floor = f", {_time_text(int4_bytes / copy.value)} at the calibrated copy bandwidth"
+    return (
+        f"At {_AT} {', '.join(parts)}{missing}; int4 moves {times(int4_bytes / fp8_bytes)} the "
+        f"bytes of fp8{floor}."
     )
-    return f"At {_AT} {', '.join(parts)}{missing}; int4 moves {share} the bytes of fp8{floor}."
 
 
-def _roof_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
+def _roof_sentence(others: Sequence[Row], calibration: Calibration | None) -> str:
     pairs = pairs_with_roofs(calibration)
-    foreign = [provider for provider, recipe in pairs if recipe == RECIPE and provider not in OURS]
-    chosen = [row for row in rows if row["recipe"] == RECIPE and row["provider"] in foreign]
+    chosen = [str(row["provider"]) for row in others if (row["provider"], RECIPE) in pairs]
     if calibration is None or not chosen:
         return (
             "Which roof other int4 kernels meet is not known here: none was both measured at this "
             "point and calibrated on probes."
         )
-    parts = [_roofs_text(calibration, str(row["provider"])) for row in chosen]
+    parts = [_roofs_text(calibration, provider) for provider in chosen]
     return f"The calibrated roofs say what holds it there: {'; '.join(parts)}."
 
 
@@ -518,34 +493,23 @@ def _roofs_text(calibration: Calibration, provider: str, subject: str = "") -> s
     )
 
 
-def _own_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
-    fp8, plain = _fastest(rows, _FP8), _fastest(rows, RECIPE, ours=True)
-    if plain is None:
+def _own_sentence(ours: Sequence[Row], fp8: Row | None, calibration: Calibration | None) -> str:
+    gains = {}
+    for row in ours:
+        gain = f" ({times(fp8['median_s'] / row['median_s'])} as fast as fp8)" if fp8 else ""
+        gains[row["provider"]] = f"{_time_text(row['median_s'])}{gain}"
+    if "triton" not in gains:
         return f"Not measured: kernels.int4_gemm at {_AT}."
-    chained = next((r for r in rows if r["recipe"] == RECIPE and r["provider"] == CHAINED), None)
     chaining = (
-        "and was not measured by chained launches"
-        if chained is None
-        else f"and, apart from that, {_gain_text(chained, fp8)} by chained ones, which start under "
-        "the end of the kernel before"
+        f"and, apart from that, {gains[CHAINED]} by chained ones, which start under the end of the "
+        "kernel before"
+        if CHAINED in gains
+        else "and was not measured by chained launches"
     )
     bound = ""
     if calibration is not None and ("triton", RECIPE) in pairs_with_roofs(calibration):
         bound = f"; {_roofs_text(calibration, 'triton', 'it')}"
-    return (
-        f"Our kernels.int4_gemm took {_gain_text(plain, fp8)} by a plain launch {chaining}{bound}."
-    )
-
-
-def _gain_text(row: Row, fp8: Row | None) -> str:
-    if fp8 is None:
-        return _time_text(row["median_s"])
-    ratio = times(fp8["median_s"] / row["median_s"])
-    return f"{_time_text(row['median_s'])} ({ratio} as fast as fp8)"
-
-
-def _least_bytes(recipe: str) -> float:
-    return MIXED_GEMM.work(recipe, SHAPE).dram_bytes
+    return f"Our kernels.int4_gemm took {gains['triton']} by a plain launch {chaining}{bound}."
 
 
 def _time_text(seconds: float) -> str:
@@ -554,69 +518,52 @@ def _time_text(seconds: float) -> str:
 
 # --- the section ---------------------------------------------------------------------------------
 
-# The run, and the frames of its op: all points, the fastest formats, roofs by tokens, errors
-_Contents = tuple[Analysis, pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]
+_NO_ANSWER: Final = Answer(
+    "Cannot be told here: no shape has a time in int4 and in another format.", is_open=True
+)
 
 
-def _contents(analysis: Analysis) -> _Contents | None:
-    """None where no product with narrow weights was planned."""
-    frame = analysis.frames.get(OP)
-    if frame is None or frame.empty:
-        return None
-    roofs = roofs_table(frame, analysis.run.calibration)
-    return analysis, frame, winners_table(frame), roofs, errors_table(frame)
-
-
-def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block]:
-    if contents is None:
-        return
-    analysis, frame, winners, roofs, errors = contents
-    calibration = analysis.run.calibration
-    yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
-    yield from paragraphs(answer_sentences(frame, calibration))
-    if winners.empty:
-        yield absence("No shape has a time in int4 and in another format: no crossover map.")
-    yield from writer.figures(draw_crossover(winners), source=WINNERS_FILE)
-    name = "Fastest format of the weights, and the fastest other one"
-    yield from writer.filled_table("mixed-winners", name, winners, WINNERS, WINNERS_FILE)
-    yield from writer.figures(draw_bandwidth(frame, calibration, analysis.spec))
-    if roofs.empty:
-        yield absence("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
-    yield from writer.figures(draw_roofs(frame, calibration))
-    name = "Which roof binds, by tokens"
-    yield from writer.filled_table("mixed-roofs", name, roofs, ROOF_COLUMNS, ROOFS_FILE)
-    name = "Error of the kernel and of the format, kept apart"
-    yield writer.table("mixed-errors", name, errors, ERRORS, ERRORS_FILE)
-
-
-def _tables(contents: _Contents | None) -> Iterator[CsvTable]:
-    if contents is not None:
-        yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), contents[2:])
-
-
-def _answer(contents: _Contents | None) -> Answer:
+def answer(winners: pd.DataFrame) -> Answer:
     """At how many measured shapes each format of the weights is the fastest."""
-    winners = pd.DataFrame(columns=["kind", "mode"]) if contents is None else contents[2]
     rows = winners[(winners["kind"] == "measured") & (winners["mode"] == "plain")]
-    if rows.empty:
-        missing = "Cannot be told here: no shape has a time in int4 and in another format."
-        return Answer(missing, is_open=True)
     parts = []
     for name in FORMATS[::-1]:
         own = rows[rows["format"] == name]
         if len(own):
             tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
             parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
+    if not parts:
+        return _NO_ANSWER
     shapes = count_of(len(rows), "measured shape")
     return Answer(f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}.")
 
 
-SECTION = Section(
-    "Mixed precision: int4 weights",
-    "weights",
-    _contents,
-    _blocks,
-    tables=_tables,
-    answer=_answer,
-    lead=("mixed_bandwidth",),
-)
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The answer in sentences, maps of the fastest format, bandwidth, roofs and errors."""
+    frame, calibration = analysis.frames.get(OP), analysis.run.calibration
+    if frame is None or frame.empty:
+        yield _NO_ANSWER
+        return
+    rows = rows_with_format(frame)
+    winners = winners_table(rows)
+    yield answer(winners)
+    roofs, errors = roofs_table(rows, calibration), errors_table(rows)
+    yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), (winners, roofs, errors))
+    yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
+    yield from paragraphs(answer_sentences(rows, calibration))
+    if winners.empty:
+        yield absence("No shape has a time in int4 and in another format: no crossover map.")
+    else:
+        yield draw_crossover(winners)
+    name = "Fastest format of the weights, and the fastest other one"
+    yield Table("mixed-winners", name, winners, WINNERS, WINNERS_FILE)
+    yield draw_bandwidth(rows, calibration, analysis.spec)
+    if roofs.empty:
+        yield absence("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
+    yield draw_roofs(rows, calibration)
+    yield Table("mixed-roofs", "Which roof binds, by tokens", roofs, ROOF_COLUMNS, ROOFS_FILE)
+    name = "Error of the kernel and of the format, kept apart"
+    yield Table("mixed-errors", name, errors, ERRORS, ERRORS_FILE)
+
+
+SECTION = Section("Mixed precision: int4 weights", "weights", show, lead=("mixed_bandwidth",))

@@ -8,12 +8,12 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.points.run import Run
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import ReportError, is_outdated
-from roofcal.report.kit.blocks import Block, Column, Commands, paragraphs
+from roofcal.report.kit.blocks import Column, Commands, Table, paragraphs
 from roofcal.report.kit.columns import code, count, fraction, named, seconds, text, wide
 from roofcal.report.kit.numbers import count_of, shape_text
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Answer, Section
+from roofcal.report.section import Answer, Item, Section
 
 FILE: Final = "moved.json"
 _KEYS: Final = ("a", "b", "threshold", "shifts", "counts", "points", "kernels", "winners")
@@ -68,6 +68,21 @@ _BREAKEVEN: Final = (
 Comparison = Mapping[str, Any]
 
 
+def show(analysis: Analysis) -> Iterator[Item]:
+    """What changed in sentences, and every list of the comparison; nothing without one."""
+    comparison = comparison_of_run(analysis.run)
+    if comparison is None:
+        reason = "this is the only or the first environment of the device."
+        yield Answer(f"Nothing to compare with: {reason}", is_open=True)
+        return
+    yield answer(comparison)
+    yield from paragraphs(summary_sentences(comparison))
+    for name, title, frame, columns in comparison_tables(comparison):
+        yield Table(f"moved-{name}", title, frame, columns)
+    folders = f"{comparison['a']['folder']} {comparison['b']['folder']}"
+    yield Commands(lines=[f"python -m roofcal compare {folders}"])
+
+
 def read_comparison(derived: Path) -> Comparison | None:
     """moved.json of a run; None without the file. Raises ReportError for another content."""
     path = derived / FILE
@@ -83,7 +98,7 @@ def read_comparison(derived: Path) -> Comparison | None:
     return comparison
 
 
-def _comparison_of_run(run: Run) -> Comparison | None:
+def comparison_of_run(run: Run) -> Comparison | None:
     """moved.json of a run, without constants of outdated ops and what follows from them."""
     comparison = read_comparison(run.derived)
     if comparison is None or not run.outdated:
@@ -145,18 +160,17 @@ def comparison_tables(
 
 
 def _with_point(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame([dict(row) | {"point": _point_text(row)} for row in rows])
+    """Rows, and in words the op, provider, recipe and shape of each as `point`."""
+    points = [
+        " ".join([*(row[key] for key in ("op", "provider", "recipe") if key in row), shape])
+        for row in rows
+        for shape in [shape_text(row["shape"].values())]
+    ]
+    return pd.DataFrame(rows).assign(point=points)
 
 
-def _point_text(row: Mapping[str, Any]) -> str:
-    words = [row[key] for key in ("op", "provider", "recipe") if key in row]
-    return " ".join([*words, shape_text(row["shape"].values())])
-
-
-def _answer(comparison: Comparison | None) -> Answer:
-    if comparison is None:
-        reason = "this is the only or the first environment of the device."
-        return Answer(f"Nothing to compare with: {reason}", is_open=True)
+def answer(comparison: Comparison) -> Answer:
+    """How many points became slower or faster, and which are lost."""
     counted, lost = comparison["counts"], comparison.get("lost", {})
     compared = sum(counted.values())
     moved = (
@@ -166,26 +180,9 @@ def _answer(comparison: Comparison | None) -> Answer:
         else "No point has times both here and in the environment before."
     )
     broken = ", ".join(f"{count:,} {status}" for status, count in lost.items())
-    broken = (
-        f"Points that were ok in the environment before are not here: {broken}. " if lost else ""
-    )
-    return Answer(f"{broken}{moved}", is_open=not compared and not lost)
+    if broken:
+        moved = f"Points that were ok in the environment before are not here: {broken}. {moved}"
+    return Answer(moved, is_open=not compared and not lost)
 
 
-def _blocks(comparison: Comparison | None, writer: SectionWriter) -> Iterator[Block]:
-    if comparison is None:
-        return
-    yield from paragraphs(summary_sentences(comparison))
-    for name, title, frame, columns in comparison_tables(comparison):
-        yield from writer.filled_table(f"moved-{name}", title, frame, columns)
-    folders = f"{comparison['a']['folder']} {comparison['b']['folder']}"
-    yield Commands(lines=[f"python -m roofcal compare {folders}"])
-
-
-SECTION = Section(
-    "What moved",
-    "changed",
-    lambda analysis: _comparison_of_run(analysis.run),
-    _blocks,
-    answer=_answer,
-)
+SECTION = Section("What moved", "changed", show)

@@ -11,31 +11,29 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import half_width, readable_states
 from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
 from roofcal.report.kit import columns as col
-from roofcal.report.kit.blocks import Block, Column, absence
+from roofcal.report.kit.blocks import Column, Table, absence
 from roofcal.report.kit.numbers import MICROSECONDS
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, whole_run
+from roofcal.report.section import CsvTable, Item, Section, tidy_file
 
 _UNITS: Final = {"s": (MICROSECONDS, 1e6, 4), "B": ("GB", 1e-9, 3), "Hz": ("MHz", 1e-6, 4)}
 
 
-def _column_of(quantity: Quantity) -> Column:
-    """A column of the page, for a quantity that has a label."""
-    key, label, about = quantity.name, quantity.label, quantity.note
-    if quantity.kind == "text":
-        return col.text(key, label, about)
-    if quantity.kind == "count":
-        return col.count(key, label, about)
-    if quantity.unit == "relative":
-        return Column(key=key, label=label, kind="number", show=_relative_text, about=about)
-    if quantity.unit == "fraction":
-        return col.fraction(key, label, about=about)
-    unit, factor, digits = _UNITS.get(quantity.unit, (quantity.unit, 1.0, 3))
-    return col.number(key, label, unit, factor, digits, about)
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The table of each op, and its tidy frame as a file."""
+    for op, frame in analysis.frames.items():
+        yield CsvTable(tidy_file(analysis, op), frame, labels_last=True)
+        if frame.empty:
+            yield absence(f"The plan of {op} is empty.")
+            continue
+        several = ["world_size"] if (frame["world_size"] > 1).any() else []
+        columns = point_columns([*axes_of(frame), *several], sqnr_columns(frame))
+        name, file = f"Points of {op}", tidy_file(analysis, op)
+        yield Table(f"points-{op}", name, readable_points(frame), columns, file)
 
 
-def _relative_text(value: float) -> str:
-    return f"{value:.1e}"
+def readable_points(frame: pd.DataFrame) -> pd.DataFrame:
+    """A tidy frame and three columns for people: `protocol`, `half_width` and `states`."""
+    return with_protocol(frame).assign(half_width=half_width(frame), states=readable_states(frame))
 
 
 def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Column]:
@@ -46,7 +44,6 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         outputs: columns of signal to quantisation noise, see tidy.sqnr_columns.
     """
     half_interval = "half the 95 % interval of the median"
-    labelled = [quantity for quantity in (*RARE, *COLUMNS) if quantity.label]
     return [
         *col.named("recipe"),
         *col.counts(*axes),
@@ -59,7 +56,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         col.text("bound_by", "bound by", about="largest part of the calibrated model's time"),
         col.seconds("burst_median_s", "burst", about="median of the first turn, before settling"),
         *col.named("sm_clock_hz", "power_w"),
-        *map(_column_of, labelled),
+        *(_column_of(quantity) for quantity in (*RARE, *COLUMNS) if quantity.label),
         *(col.decibels(name) for name in outputs),
         col.count("samples", "samples"),
         col.count(VISITS, "visits"),
@@ -68,26 +65,19 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
     ]
 
 
-def readable_points(frame: pd.DataFrame) -> pd.DataFrame:
-    """A tidy frame and three columns for people: `protocol`, `half_width` and `states`."""
-    return with_protocol(frame).assign(half_width=half_width(frame), states=readable_states(frame))
+def _column_of(quantity: Quantity) -> Column:
+    """A column of the page, for a quantity that has a label."""
+    key, label, about = quantity.name, quantity.label, quantity.note
+    if quantity.kind == "text":
+        return col.text(key, label, about)
+    if quantity.kind == "count":
+        return col.count(key, label, about)
+    if quantity.unit == "relative":
+        return Column(key=key, label=label, kind="number", show="{:.1e}".format, about=about)
+    if quantity.unit == "fraction":
+        return col.fraction(key, label, about=about)
+    unit, factor, digits = _UNITS.get(quantity.unit, (quantity.unit, 1.0, 3))
+    return col.number(key, label, unit, factor, digits, about)
 
 
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
-    for op, frame in analysis.frames.items():
-        if frame.empty:
-            yield absence(f"The plan of {op} is empty.")
-            continue
-        several = ["world_size"] if (frame["world_size"] > 1).any() else []
-        columns = point_columns([*axes_of(frame), *several], sqnr_columns(frame))
-        name = f"Points of {op}"
-        points = readable_points(frame)
-        yield writer.table(f"points-{op}", name, points, columns, writer.csv(op))
-
-
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    for op, frame in analysis.frames.items():
-        yield CsvTable(f"{analysis.device}_{op}.csv", frame, labels_last=True)
-
-
-SECTION = Section("All points", "how", whole_run, _blocks, tables=_tables)
+SECTION = Section("All points", "how", show)

@@ -1,7 +1,7 @@
 """Sessions, sources of the datasheet, and the commands that make the numbers again."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pandas as pd
@@ -9,47 +9,26 @@ import pandas as pd
 from roofcal.core.records import Session
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
-from roofcal.report.kit.blocks import Block, Commands, Prose
-from roofcal.report.kit.columns import code, named, text, wide
-from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Section, whole_run
+from roofcal.report.kit.blocks import Column, Commands, Prose, Table
+from roofcal.report.kit.columns import code, text, wide
+from roofcal.report.section import Item, Section
 
-SESSIONS: Final = (
-    *named("op"),
-    text("started_utc", "started, UTC"),
-    text("finished_utc", "finished, UTC"),
-    *named("host"),
-    code("commit", "commit"),
-    text("dirty", "uncommitted"),
-    code("code", "code", about="first digits of the measuring code's hash"),
-    code("session_id", "session"),
-    code("device_uuid", "device"),
-    code("command", "command"),
-    code("timing", "timing"),
-)
-SOURCES: Final = (text("figure", "figure"), wide("source", "source"))
 _DIRTY: Final = {True: "yes", False: "no", None: "unknown"}
-
-
-def sessions_table(sessions: Sequence[Session]) -> pd.DataFrame:
-    """One row per session: when, where, of which code, by which command."""
-    rows = [
-        {
-            "op": session.op,
-            "started_utc": _readable_time(session.started_utc),
-            "finished_utc": _readable_time(session.finished_utc),
-            "host": session.host,
-            "commit": session.git_commit[:12] if session.git_commit else None,
-            "dirty": _DIRTY[session.git_dirty],
-            "code": session.code_hash[:12],
-            "session_id": session.session_id,
-            "device_uuid": session.device_uuid,
-            "command": session.command,
-            "timing": json.dumps(dict(session.timing), sort_keys=True),
-        }
-        for session in sessions
-    ]
-    return pd.DataFrame(rows)
+# Each column of the table of sessions, and its value
+SESSION: Final[dict[Column, Callable[[Session], str | None]]] = {
+    text("op", "op"): lambda s: s.op,
+    text("started_utc", "started, UTC"): lambda s: _readable_time(s.started_utc),
+    text("finished_utc", "finished, UTC"): lambda s: _readable_time(s.finished_utc),
+    text("host", "host"): lambda s: s.host,
+    code("commit", "commit"): lambda s: s.git_commit[:12] if s.git_commit else None,
+    text("dirty", "uncommitted"): lambda s: _DIRTY[s.git_dirty],
+    code("code", "code", "first digits of the measuring code's hash"): lambda s: s.code_hash[:12],
+    code("session_id", "session"): lambda s: s.session_id,
+    code("device_uuid", "device"): lambda s: s.device_uuid,
+    code("command", "command"): lambda s: s.command,
+    code("timing", "timing"): lambda s: json.dumps(dict(s.timing), sort_keys=True),
+}
+SOURCES: Final = (text("figure", "figure"), wide("source", "source"))
 
 
 def _readable_time(utc: str | None) -> str | None:
@@ -57,16 +36,19 @@ def _readable_time(utc: str | None) -> str | None:
     return utc.replace("T", " ").removesuffix("+00:00") if utc else None
 
 
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
-    sessions = analysis.all_sessions
-    if sessions:
-        name = "Sessions: when, where, of which code, by which command"
-        yield writer.table("sessions", name, sessions_table(sessions), SESSIONS)
-    if analysis.spec is not None and analysis.spec.sources:
-        sources = pd.DataFrame(sorted(analysis.spec.sources.items()), columns=["figure", "source"])
-        yield writer.table("sources", "Sources of the datasheet", sources, SOURCES)
+def show(analysis: Analysis) -> Iterator[Item]:
+    """When, where and of which code each session ran, what the datasheet says, and commands."""
+    sessions = pd.DataFrame(
+        {column.key: value(session) for column, value in SESSION.items()}
+        for session in analysis.all_sessions
+    )
+    title = "Sessions: when, where, of which code, by which command"
+    yield Table("sessions", title, sessions, list(SESSION))
+    sources = sorted(analysis.spec.sources.items()) if analysis.spec else []
+    figures = pd.DataFrame(sources, columns=["figure", "source"])
+    yield Table("sources", "Sources of the datasheet", figures, SOURCES)
     yield Prose(text="From the records to this chapter again, in a checkout of roofcal:")
     yield Commands(lines=commands(analysis))
 
 
-SECTION = Section("Provenance", "how", whole_run, _blocks)
+SECTION = Section("Provenance", "how", show)

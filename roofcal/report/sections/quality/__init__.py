@@ -1,8 +1,9 @@
 """How well each op was measured: pace, intervals, drift, and what settling does to a time."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from roofcal.core.records import Session
@@ -25,11 +26,11 @@ from roofcal.report.data.quality import (
 from roofcal.report.data.tidy import ok_rows, with_protocol
 from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
-from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
 from roofcal.report.kit.styles import MUTED
-from roofcal.report.kit.writer import Picture, SectionWriter, thinned, thinning_note
-from roofcal.report.section import Answer, CsvTable, Section, filled_table, whole_run
+from roofcal.report.section import Answer, CsvTable, Item, Section
 
 _MOST_READINGS: Final = 150  # per op and panel
 _READINGS: Final = (  # column, name, its unit, unit of the figure, factor
@@ -38,7 +39,7 @@ _READINGS: Final = (  # column, name, its unit, unit of the figure, factor
     ("temperature_c", "temperature", "\N{DEGREE SIGN}C", "\N{DEGREE SIGN}C", 1.0),
 )
 _SENTINEL: Final = "sentinel, % from its median"
-_DRAWN: Final = ("op", "panel", "minute", "value", "series")
+_DRAWN: Final = ["op", "panel", "minute", "value", "series"]
 FILE: Final = "quality.csv"
 PANEL_FILE: Final = "panel.csv"
 PANEL: Final = (
@@ -84,172 +85,55 @@ WAITING: Final = (
 )
 
 
-def draw_session(
-    frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
-) -> Picture | None:
-    """Sentinel, clock, power and temperature over the time of a run; None without any of them.
-
-    frames, sessions: by op.
-    """
-    all_sessions = [session for of_op in sessions.values() for session in of_op]
-    timed = {
-        op: rows.assign(minute=minutes_since_start(rows, all_sessions))
-        for op, rows in ((op, ok_rows(frame)) for op, frame in frames.items())
-    }
-    drift = {
-        op: rows.assign(minute=minutes_since_start(rows, all_sessions))
-        for op, rows in ((op, sentinel_drift(frame)) for op, frame in frames.items())
-        if len(rows) > 1
-    }
-    readings = [r for r in _READINGS if any(rows[r[0]].notna().any() for rows in timed.values())]
-    rows = [
-        *(
-            repetitions.assign(
-                op=op, panel=_SENTINEL, value=100 * (repetitions["ratio"] - 1), series=f"{op} {n}"
-            )
-            for op, of_op in drift.items()
-            for n, (_, repetitions) in enumerate(by_sentinel(of_op))
-        ),
-        *(
-            shown.assign(op=op, panel=f"{name}, {shown_unit}", value=factor * shown[column])
-            for column, name, _, shown_unit, factor in readings
-            for op, of_op in timed.items()
-            for shown in [thinned(of_op[of_op[column].notna()], _MOST_READINGS)]
-        ),
-    ]
-    if not rows:
-        return None
-    drawn = pd.concat([one[[c for c in _DRAWN if c in one]] for one in rows], ignore_index=True)
-    points = drawn.assign(colour=drawn["op"].map(drawing.op_colour), marker="o")
-    chart = charts.Chart(
-        x=charts.Axis("minute", "minutes since the first session began", "plain"),
-        y=charts.Axis("value", "", "plain"),
-        layers=[
-            charts.Layer("line", table="sentinels", detail="series", size=1),
-            charts.Layer("dots", size=14),
-        ],
-        tables={"points": points, "sentinels": points[points["panel"] == _SENTINEL]},
-        panels=charts.facets(points, "panel", 110),
-        tips=(
-            *charts.text_tips(op="op", panel="of"),
-            charts.Tip("value", "value", "si"),
-            charts.Tip("minute", "minute", "si"),
-        ),
-        legend=charts.swatches(
-            "op", {op: drawing.op_colour(op) for op in dict.fromkeys(points["op"])}
-        ),
-        columns=1,
-    )
-    facts = []
-    for op, of_op in drift.items():
-        counts = by_sentinel(of_op).size()
-        who = f"{len(counts)} sentinels of {op} were"
-        facts.append(
-            f"{who if len(counts) > 1 else f'The sentinel of {op} was'} measured "
-            f"{count_of(int(counts.max()), 'time')} and spread over "
-            f"{percent(drift_fraction(of_op) or 0.0)}."
-        )
-    for column, name, unit, *_ in _READINGS:
-        parts = [rows[column].dropna() for rows in timed.values()]
-        values = pd.concat(parts) if parts else pd.Series(dtype=float)
-        if len(values):
-            low, high = scaled(float(values.min()), unit), scaled(float(values.max()), unit)
-            facts.append(f"{name[0].upper()}{name[1:]} from {low} to {high}.")
-    return Picture(
-        key="session",
-        chart=chart,
-        op=max(timed, key=lambda op: len(timed[op])),
-        alt="State of the device over the session.",
-        facts=" ".join(facts),
-    )
-
-
-def draw_burst(frame: pd.DataFrame) -> Picture | None:
-    """Settled time over that of the first turn, against time; None without any warm-up."""
-    rows = ok_rows(frame)
-    has_burst = rows["burst_median_s"].notna() & (rows["repeat"] == 0) & (rows["method"] == "graph")
-    rows = rows[has_burst]
-    if rows.empty:
-        return None
-    rows = rows.assign(slower=rows["median_s"] / rows["burst_median_s"] - 1)
-    op = str(rows["op"].iloc[0])
-    drawn = thinned(rows, charts.MOST_ROWS)
-    burst = drawn[["slower", "burst_median_s"]]
-    facts = f"Median change {percent(float(rows['slower'].median()), signed=True)}."
-    long = rows[rows["median_s"] >= LONG_S]
-    if len(long):
-        middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
-        facts = (
-            f"Of {count_of(len(long), 'point')} of 100 {MICROSECONDS} and more, the median is "
-            f"{percent(middle)} slower once settled, the 95th percentile {percent(high)}."
-        )
-    return Picture(
-        key="burst_against_settled",
-        chart=charts.Chart(
-            x=charts.Axis("median_s", "settled time", unit="s"),
-            y=charts.Axis("slower", "settled over burst", "percent"),
-            layers=[charts.Layer("level", table="equal"), charts.Layer("dots", size=36)],
-            tables={
-                "points": drawing.styled_points(drawn).join(burst),
-                "equal": charts.line_at(0.0, "slower", MUTED),
-            },
-            panels=[charts.Panel()],
-            tips=drawing.point_tips(
-                drawing.TIME_TIP,
-                charts.Tip("burst_median_s", "first turn", "si", "s"),
-                charts.Tip("slower", "settled over burst", "percent"),
-            ),
-            legend=drawing.point_legend(drawn),
-            columns=1,
-        ),
-        op=op,
-        alt="How much slower a settled device is than a burst.",
-        facts=facts + thinning_note(len(drawn), len(rows)),
-    )
-
-
-def _answer(analysis: Analysis) -> Answer:
-    quality = analysis.quality
-    widths = quality["half_width_fraction"].astype(float) if len(quality) else pd.Series()
-    widths = widths.dropna()
-    spread = (
-        f"; half the 95 % interval of a median is {percent(float(widths.median()), 2)} (middle op)"
-        if len(widths)
-        else ""
-    )
-    if spread and set(times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
-        spread += ", and covers only the one visit of each point"
-    if len(analysis.points_with_states):
-        count = count_of(len(analysis.points_with_states), "point has", "points have")
-        spread += f"; {count} several states"
-    sessions = count_of(len(analysis.all_sessions), "session")
-    points = count_of(analysis.timed, "point")
-    return Answer(f"{points} timed by {sessions}, every sample kept{spread}.")
-
-
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
-    name = "How each op was measured"
-    yield writer.table("quality-ops", name, analysis.quality, COLUMNS, FILE)
-    yield from _blocks_of_states(analysis, writer)
+def show(analysis: Analysis) -> Iterator[Item]:
+    """How each op was measured, what the device waited for, its sessions and how it settled."""
+    yield answer(analysis)
+    yield CsvTable(FILE, analysis.quality)
+    yield Table("quality-ops", "How each op was measured", analysis.quality, COLUMNS, FILE)
+    yield from items_of_states(analysis.points_with_states)
+    if len(analysis.waiting):
+        yield CsvTable(WAITING_FILE, analysis.waiting)
     name = "What the device waited for, in the order of measuring"
-    yield from writer.filled_table("quality-waiting", name, analysis.waiting, WAITING, WAITING_FILE)
+    yield Table("quality-waiting", name, analysis.waiting, WAITING, WAITING_FILE)
     yield Prose(text=panel_sentence(analysis))
-    factors, title = analysis.panel_factors, "Sessions and cards by their sentinels"
-    yield from writer.filled_table("quality-panel", title, factors, PANEL, PANEL_FILE)
+    factors = analysis.panel_factors
+    if len(factors):
+        yield CsvTable(PANEL_FILE, factors)
+    title = "Sessions and cards by their sentinels"
+    yield Table("quality-panel", title, factors, PANEL, PANEL_FILE)
     picture = draw_session(analysis.frames, analysis.sessions)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
     if picture is not None and covered < _MOSTLY_EMPTY:
         text = f"Sessions cover {percent(covered, 0)} of the time from the first to the last one."
         yield Prose(text=f"{picture.facts} {text}")
     else:
-        yield from writer.figures(picture)
+        yield picture
     for op in analysis.studies:
-        yield from writer.figures(draw_burst(analysis.frames[op]))
+        yield draw_burst(analysis.frames[op])
 
 
-def _blocks_of_states(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
-    """The points whose visits disagree most, and how their one time is made."""
-    table = analysis.points_with_states
+def answer(analysis: Analysis) -> Answer:
+    """How many points were timed, and how well their medians are known."""
+    quality, states = analysis.quality, len(analysis.points_with_states)
+    widths = quality["half_width_fraction"].astype(float).dropna() if len(quality) else ()
+    spread = ""
+    if len(widths):
+        width = percent(float(np.median(widths)), 2)
+        spread = f"; half the 95 % interval of a median is {width} (middle op)"
+        if set(times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
+            spread += ", and covers only the one visit of each point"
+    if states:
+        spread += f"; {count_of(states, 'point has', 'points have')} several states"
+    sessions = count_of(len(analysis.all_sessions), "session")
+    points = count_of(analysis.timed, "point")
+    return Answer(f"{points} timed by {sessions}, every sample kept{spread}.")
+
+
+def items_of_states(table: pd.DataFrame) -> Iterator[Item]:
+    """The points whose visits disagree most, and how their one time is made; nothing without any.
+
+    table: points_with_states of an analysis.
+    """
     if table.empty:
         return
     yield Prose(
@@ -263,13 +147,13 @@ def _blocks_of_states(analysis: Analysis, writer: SectionWriter) -> Iterator[Blo
     title = f"{STATES_TITLE}, widest first"
     if rest:
         title += f"; {rest:,} more are in the tables of ops, column {STATES}"
-    yield writer.table(STATES_TABLE, title, shown, POINTS_WITH_STATES)
+    yield Table(STATES_TABLE, title, shown, POINTS_WITH_STATES)
 
 
 def panel_sentence(analysis: Analysis) -> str:
     """What the panel of sentinels says of sessions and cards."""
-    cards = {card for session in analysis.all_sessions for card in session.cards}
     if analysis.panel_factors.empty:
+        cards = {card for session in analysis.all_sessions for card in session.cards}
         return (
             "No two sessions share a sentinel, so how sessions and cards of this run differ is "
             f"unknown ({count_of(len(analysis.all_sessions), 'session')}, "
@@ -288,20 +172,112 @@ def panel_sentence(analysis: Analysis) -> str:
     )
 
 
-def _tables(analysis: Analysis) -> Iterable[CsvTable]:
-    return [
-        CsvTable(FILE, analysis.quality),
-        *filled_table(PANEL_FILE, analysis.panel_factors),
-        *filled_table(WAITING_FILE, analysis.waiting),
-    ]
+def draw_session(
+    frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
+) -> Picture | None:
+    """Sentinel, clock, power and temperature over the time of a run; None without any of them.
+
+    frames, sessions: by op.
+    """
+    all_sessions = [session for of_op in sessions.values() for session in of_op]
+    facts, rows = [], []
+    for op, frame in frames.items():
+        drift = sentinel_drift(frame)
+        if len(drift) > 1:
+            for number, (_, repetitions) in enumerate(by_sentinel(drift)):
+                value, series = 100 * (repetitions["ratio"] - 1), f"{op} {number}"
+                rows.append(repetitions.assign(op=op, panel=_SENTINEL, value=value, series=series))
+            counts = by_sentinel(drift).size()
+            who = f"{len(counts)} sentinels of {op} were"
+            facts.append(
+                f"{who if len(counts) > 1 else f'The sentinel of {op} was'} measured "
+                f"{count_of(int(counts.max()), 'time')} and spread over "
+                f"{percent(drift_fraction(drift) or 0.0)}."
+            )
+    timed = {op: ok_rows(frame) for op, frame in frames.items()}
+    for column, name, unit, shown_unit, factor in _READINGS:
+        read = {op: of_op[of_op[column].notna()] for op, of_op in timed.items()}
+        values = [value for of_op in read.values() for value in of_op[column]]
+        if values:
+            low, high = scaled(min(values), unit), scaled(max(values), unit)
+            facts.append(f"{name[0].upper()}{name[1:]} from {low} to {high}.")
+        for op, of_op in read.items() if values else ():
+            shown = charts.thinned(of_op, _MOST_READINGS)
+            panel = f"{name}, {shown_unit}"
+            rows.append(shown.assign(op=op, panel=panel, value=factor * shown[column]))
+    if not rows:
+        return None
+    points = pd.concat(
+        [
+            part.assign(minute=minutes_since_start(part, all_sessions)).filter(_DRAWN)
+            for part in rows
+        ],
+        ignore_index=True,
+    )
+    points = points.assign(colour=points["op"].map(drawing.op_colour), marker="o")
+    return Picture(
+        key="session",
+        op=max(timed, key=lambda op: len(timed[op])),
+        x=charts.Axis("minute", "minutes since the first session began", "plain"),
+        y=charts.Axis("value", "", "plain"),
+        layers=[
+            charts.Layer("line", table="sentinels", detail="series", size=1),
+            charts.Layer("dots", size=14),
+        ],
+        tables={"points": points, "sentinels": points[points["panel"] == _SENTINEL]},
+        panels=charts.facets(points, "panel", 110),
+        tips=(
+            *charts.text_tips(op="op", panel="of"),
+            charts.Tip("value", "value", "si"),
+            charts.Tip("minute", "minute", "si"),
+        ),
+        legend=charts.swatches(
+            "op", {op: drawing.op_colour(op) for op in dict.fromkeys(points["op"])}
+        ),
+        columns=1,
+        alt="State of the device over the session.",
+        facts=" ".join(facts),
+    )
 
 
-SECTION = Section(
-    "Quality of the measurement",
-    "how",
-    whole_run,
-    _blocks,
-    tables=_tables,
-    answer=_answer,
-    lead=("burst_against_settled",),
-)
+def draw_burst(frame: pd.DataFrame) -> Picture | None:
+    """Settled time over that of the first turn, against time; None without any warm-up."""
+    rows = ok_rows(frame)
+    has_burst = rows["burst_median_s"].notna() & (rows["repeat"] == 0) & (rows["method"] == "graph")
+    rows = rows[has_burst]
+    if rows.empty:
+        return None
+    rows = rows.assign(slower=rows["median_s"] / rows["burst_median_s"] - 1)
+    drawn = charts.thinned(rows)
+    facts = f"Median change {percent(float(rows['slower'].median()), signed=True)}."
+    long = rows[rows["median_s"] >= LONG_S]
+    if len(long):
+        middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
+        facts = (
+            f"Of {count_of(len(long), 'point')} of 100 {MICROSECONDS} and more, the median is "
+            f"{percent(middle)} slower once settled, the 95th percentile {percent(high)}."
+        )
+    return Picture(
+        key="burst_against_settled",
+        op=str(rows["op"].iloc[0]),
+        x=charts.Axis("median_s", "settled time", unit="s"),
+        y=charts.Axis("slower", "settled over burst", "percent"),
+        layers=[charts.Layer("level", table="equal"), charts.Layer("dots", size=36)],
+        tables={
+            "points": drawing.styled_points(drawn).join(drawn[["slower", "burst_median_s"]]),
+            "equal": charts.line_at(0.0, "slower", MUTED),
+        },
+        panels=[charts.Panel()],
+        tips=drawing.point_tips(
+            drawing.TIME_TIP,
+            charts.Tip("burst_median_s", "first turn", "si", "s"),
+            charts.Tip("slower", "settled over burst", "percent"),
+        ),
+        legend=drawing.point_legend(drawn),
+        columns=1,
+        alt="How much slower a settled device is than a burst.",
+        facts=facts + charts.thinning_note(len(rows)),
+    )
+
+
+SECTION = Section("Quality of the measurement", "how", show, lead=("burst_against_settled",))

@@ -15,12 +15,19 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import FastestProduct
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
-from roofcal.report.kit.blocks import Block
-from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.charts import (
+    DASH,
+    Axis,
+    Layer,
+    LegendEntry,
+    Panel,
+    Picture,
+    Tip,
+    thinning_note,
+)
 from roofcal.report.kit.numbers import count_of, percent, scaled, shape_text, times
 from roofcal.report.kit.styles import MUTED
-from roofcal.report.kit.writer import Picture, SectionWriter, thinning_note
-from roofcal.report.section import Answer, Section, whole_run
+from roofcal.report.section import Answer, Item, Section
 
 BURST_RECIPE: Final = "bf16"
 _CLEARLY_FASTER: Final = 1.02
@@ -50,8 +57,15 @@ def settled_sentences(analysis: Analysis) -> Iterator[str]:
             f"{scaled(rate.value, 'flop/s')} ({ends}) in {product.recipe} by {product.provider} at "
             f"{product.shape}{_datasheet_text(rate.value / peak if peak else None)}"
         )
+    baseline = analysis.fastest.get(BURST_RECIPE)
+    burst, more = first_turn(baseline), ""
+    if baseline and burst is not None:
+        more = (
+            f" A benchmark of a few milliseconds prints more: {BURST_RECIPE} began with "
+            f"{scaled(burst, 'flop/s')} at {baseline.burst_shape}."
+        )
     if parts:
-        yield f"Its fastest products, settled: {'; '.join(parts)}.{_burst_text(analysis)}"
+        yield f"Its fastest products, settled: {'; '.join(parts)}.{more}"
     if analysis.run.calibration is None:
         yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
         return
@@ -71,25 +85,19 @@ def first_turn(product: FastestProduct | None) -> float | None:
     return product.burst if product.burst >= _CLEARLY_FASTER * product.rate.value else None
 
 
-def _burst_text(analysis: Analysis) -> str:
-    product = analysis.fastest.get(BURST_RECIPE)
-    burst = first_turn(product)
-    if product is None or burst is None:
-        return ""
-    return (
-        f" A benchmark of a few milliseconds prints more: {BURST_RECIPE} began with "
-        f"{scaled(burst, 'flop/s')} at {product.burst_shape}."
-    )
-
-
 def _datasheet_text(share: float | None) -> str:
     return "" if share is None else f" ({percent(share, 0)} of the datasheet)"
 
 
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The roofline of each op, and the fastest products as the answer."""
     calibration, spec = analysis.run.calibration, analysis.spec
+    if calibration is None:
+        yield Answer("Cannot be told here: the run is not calibrated.", is_open=True)
+    else:
+        yield Answer(" ".join(settled_sentences(analysis)))
     for op in analysis.studies:
-        yield from writer.figures(draw_roofline(analysis.frames[op], calibration, spec))
+        yield draw_roofline(analysis.frames[op], calibration, spec)
 
 
 def draw_roofline(
@@ -101,10 +109,19 @@ def draw_roofline(
     if rows.empty:
         return None
     op = str(rows["op"].iloc[0])
-    rows = rows.assign(math_dtype=_math_dtypes(rows), intensity=rows["flops"] / rows["dram_bytes"])
+    axes = axes_of(rows)
+    # the dtype whose datasheet rate each row runs at
+    dtypes = {
+        row["recipe"]: BY_NAME[op].work(row["recipe"], {a: int(row[a]) for a in axes}).math_dtype
+        for row in rows.drop_duplicates("recipe").to_dict("records")
+    }
+    rows = rows.assign(
+        math_dtype=[dtypes[recipe] or "" for recipe in rows["recipe"]],
+        intensity=rows["flops"] / rows["dram_bytes"],
+    )
     best = row_of_largest(rows, "achieved_flops_per_s")
     rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
-    shape = shape_text(best[axis] for axis in axes_of(rows))
+    shape = shape_text(best[axis] for axis in axes)
     factor = factors_above_roof(rows, calibration)
     above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
     columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
@@ -119,43 +136,25 @@ def draw_roofline(
         legend.append(LegendEntry("recipe", _DATASHEET, colour=MUTED, dash=DASH))
     return Picture(
         key="roofline",
-        chart=Chart(
-            x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
-            y=Axis("achieved_flops_per_s", "FLOP/s"),
-            layers=[
-                Layer("line", table="roofs", detail="recipe"),
-                Layer("dots"),
-            ],
-            tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
-            panels=[
-                Panel(title=title, where={"math_dtype": dtype}) for dtype, title in titles.items()
-            ],
-            tips=drawing.point_tips(
-                drawing.TIME_TIP,
-                drawing.FLOPS_TIP,
-                drawing.BYTES_TIP,
-                Tip("above", "above its roof"),
-            ),
-            legend=legend,
-            is_shared=True,
-        ),
         op=op,
+        x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
+        y=Axis("achieved_flops_per_s", "FLOP/s"),
+        layers=[Layer("line", table="roofs", detail="recipe"), Layer("dots")],
+        tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
+        panels=[Panel(title=title, where={"math_dtype": dtype}) for dtype, title in titles.items()],
+        tips=drawing.point_tips(
+            drawing.TIME_TIP,
+            drawing.FLOPS_TIP,
+            drawing.BYTES_TIP,
+            Tip("above", "above its roof"),
+        ),
+        legend=legend,
+        is_shared=True,
         alt=f"Roofline plot of {op}, one panel per number format.",
         facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
         f"({shape}).{above_roof_text(rows, calibration)}"
-        f"{thinning_note(min(MOST_ROWS, len(rows)), len(rows))}",
+        f"{thinning_note(len(rows))}",
     )
-
-
-def _math_dtypes(rows: pd.DataFrame) -> list[str]:
-    """The dtype whose datasheet rate each row runs at."""
-    op, axes = BY_NAME[str(rows["op"].iloc[0])], axes_of(rows)
-    first = rows.drop_duplicates("recipe").set_index("recipe")
-    dtypes = {
-        str(recipe): op.work(str(recipe), {axis: int(row[axis]) for axis in axes}).math_dtype
-        for recipe, row in first.iterrows()
-    }
-    return [dtypes[recipe] or "" for recipe in rows["recipe"]]
 
 
 def _roofs(
@@ -210,10 +209,4 @@ def above_roof_text(rows: pd.DataFrame, calibration: Calibration | None) -> str:
     return f" {lie} above the calibrated roof, by up to {times(float(factor.max()))}: {reason}."
 
 
-def _answer(analysis: Analysis) -> Answer:
-    if analysis.run.calibration is None:
-        return Answer("Cannot be told here: the run is not calibrated.", is_open=True)
-    return Answer(" ".join(settled_sentences(analysis)))
-
-
-SECTION = Section("Roofline", "roofs", whole_run, _blocks, answer=_answer, lead=("roofline",))
+SECTION = Section("Roofline", "roofs", show, lead=("roofline",))

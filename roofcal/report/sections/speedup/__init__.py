@@ -1,7 +1,7 @@
 """Speed-up of every recipe against the baseline of its op."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,11 @@ from roofcal.report.data.comparisons import best_by_regime, best_text, products_
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.tidy import row_of_largest, standard_rows
 from roofcal.report.kit import charts
-from roofcal.report.kit.blocks import Block, Column, absence
+from roofcal.report.kit.blocks import Column, Table, absence
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import counts, named, ratio, seconds
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
-from roofcal.report.kit.writer import Picture, SectionWriter
-from roofcal.report.section import Answer, CsvTable, Section, whole_run
+from roofcal.report.section import Answer, CsvTable, Item, Section
 
 _SIZES: Final = ["m", "n", "k"]
 _KEYS: Final = ["provider", "recipe", *_SIZES]
@@ -38,6 +38,58 @@ _TIPS: Final = drawing.point_tips(
 FILE: Final = "speedups.csv"
 
 
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Maps and table of each op with a baseline, and the fastest recipes as the answer."""
+    yield answer(analysis)
+    for op, table in analysis.speedups.items():
+        yield CsvTable(FILE, table)
+        baseline = str(BY_NAME[op].baseline_recipe)
+        yield from draw_speedups(table, baseline, analysis.frames[op])
+        if len(table):
+            name = f"Speed-up of {op} against {baseline}"
+            yield Table(f"speedups-{op}", name, table, columns_of(BY_NAME[op]), FILE)
+        elif BY_NAME[op].role == "study":
+            yield absence(f"No shape of {op} has a time in both {baseline} and another recipe.")
+
+
+def answer(analysis: Analysis) -> Answer:
+    """The fastest recipe by regime of the op that the first page is about."""
+    op = headline_op()
+    speedups, baseline = analysis.speedups.get(op), str(BY_NAME[op].baseline_recipe)
+    best, alone = best_by_regime(speedups, op), products_alone_text(speedups, op)
+    if not best.empty:
+        text = f"It depends on the shape: {best_text(best, baseline)} (medians, casts not counted)."
+    elif alone:
+        text = f"{baseline}: no narrow recipe that serves a linear was measured beside it."
+    else:
+        reason = f"no narrow recipe of {op} was measured beside its baseline."
+        return Answer(f"Cannot be told here: {reason}", is_open=True)
+    return Answer(f"{text} {alone}".rstrip())
+
+
+def columns_of(op: OpSpec) -> list[Column]:
+    """The columns of the speed-ups of an op; the page leaves out those without a value."""
+    return [
+        *named("recipe", "provider", "world_size"),
+        *counts(*op.axes),
+        *named("regime"),
+        seconds("baseline_s", "baseline"),
+        seconds("median_s", "median"),
+        *named("speedup", "speedup_low", "speedup_high", "interval_holds"),
+        ratio("memory_ratio", "memory", "peak memory over that of the baseline"),
+    ]
+
+
+class _Grid(NamedTuple):
+    """The axes, cells and panels of a map, and what it leaves out."""
+
+    x: charts.Axis
+    y: charts.Axis
+    cells: pd.DataFrame
+    panels: Sequence[charts.Panel]
+    note: str = ""
+
+
 def draw_speedups(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> list[Picture]:
     """Maps of `comparisons.speedups` of products, up to four.
 
@@ -54,72 +106,64 @@ def draw_speedups(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> li
     few_m = rest[~has_many_m]
     weights = few_m.assign(weight=_weight_texts(few_m)).groupby("m")["weight"]
     in_layers = weights.transform("nunique") >= _GRID_FROM
-    pictures = [
-        _cubes(table[is_cube], baseline, frame),
-        _grid(rest[has_many_m], baseline, "speedup_by_tokens", frame),
-        _grid(few_m[in_layers], baseline, "speedup_by_layer", frame),
-        _shapes(few_m[~in_layers], baseline, frame),
+    maps = (
+        (_grid_of_cubes, "speedup_cubes", table[is_cube]),
+        (_grid_of_weights, "speedup_by_tokens", rest[has_many_m]),
+        (_grid_of_weights, "speedup_by_layer", few_m[in_layers]),
+        (_grid_of_shapes, "speedup_by_shape", few_m[~in_layers]),
+    )
+    return [
+        _picture(key, rows, grid(rows, frame), baseline) for grid, key, rows in maps if len(rows)
     ]
-    return [picture for picture in pictures if picture is not None]
 
 
-def _cubes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture | None:
+def _grid_of_cubes(table: pd.DataFrame, frame: pd.DataFrame) -> _Grid:
     """Recipes down, m across."""
-    if table.empty:
-        return None
     recipes = _recipes(table)
     x, y = charts.Axis("m", "m = n = k", "names"), charts.Axis("recipe", "", "names", order=recipes)
     width = _LABELS_PX + _CELL_PX * table["m"].nunique()
     panel = charts.Panel(height=_ROW_PX * (len(recipes) + 2), width=width)
-    chart = _map(x, y, _cells_of(table, frame), [panel])
-    return _picture("speedup_cubes", chart, table, baseline)
+    return _Grid(x, y, _cells_of(table, frame), [panel])
 
 
-def _grid(table: pd.DataFrame, baseline: str, key: str, frame: pd.DataFrame) -> Picture | None:
+def _grid_of_weights(table: pd.DataFrame, frame: pd.DataFrame) -> _Grid:
     """A map per recipe, weights (n x k) down, m across; with few m one per m, recipes across."""
-    if table.empty:
-        return None
     recipes = _recipes(table)
     counts = table["m"].value_counts(sort=False).sort_index()
     tokens = sorted(counts.sort_values(ascending=False, kind="stable").index[:_MOST_COLUMNS])
     named = table.assign(weight=_weight_texts(table))
     named = named[named["m"].isin(tokens)]
-    weights = _weights(named)
-    kept = _thinned(weights)
+    kept = _thinned(_weights(named))
     cells = _cells_of(named, frame).join(named["weight"])
     cells = cells[cells["weight"].isin(kept)]
     sizes = sorted(set(cells["m"]))
-    by_size = len(sizes) <= _FEW_SIZES
-    x = (
-        charts.Axis("recipe", "", "names", order=recipes)
-        if by_size
-        else charts.Axis("m", "m", "names")
-    )
-    tab, tabs, cell_px = ("m", sizes, _RECIPE_PX) if by_size else ("recipe", recipes, _CELL_PX)
+    if len(sizes) <= _FEW_SIZES:
+        x = charts.Axis("recipe", "", "names", order=recipes)
+        tabs = {f"m = {size:,}": ("m", size) for size in sizes}
+        cell_px = _RECIPE_PX
+    else:
+        x = charts.Axis("m", "m", "names")
+        tabs = {recipe: ("recipe", recipe) for recipe in recipes}
+        cell_px = _CELL_PX
     panels = [
         charts.Panel(
-            choice=f"m = {value:,}" if by_size else str(value),
-            where={tab: value},
-            height=_ROW_PX * (cells.loc[cells[tab] == value, "weight"].nunique() + 2),
+            choice=choice,
+            where={column: value},
+            height=_ROW_PX * (cells.loc[cells[column] == value, "weight"].nunique() + 2),
             width=_LABELS_PX + cell_px * cells[x.key].nunique(),
         )
-        for value in tabs
+        for choice, (column, value) in tabs.items()
     ]
-    chart = _map(x, charts.Axis("weight", f"n {TIMES} k", "names", order=kept), cells, panels)
-    weight_count, token_count = len(_weights(table)), table["m"].nunique()
-    note = ""
-    if (len(kept), len(tokens)) != (weight_count, token_count):
-        note = (
-            f" {len(kept)} of {weight_count} weights and {len(tokens)} of {token_count} sizes m "
-            "are drawn."
-        )
-    return _picture(key, chart, table, baseline, note)
+    weights, all_tokens = len(_weights(table)), table["m"].nunique()
+    is_whole = (len(kept), len(tokens)) == (weights, all_tokens)
+    left_out = f" {len(kept)} of {weights} weights and {len(tokens)} of {all_tokens} sizes m"
+    y = charts.Axis("weight", f"n {TIMES} k", "names", order=kept)
+    note = "" if is_whole else f"{left_out} are drawn."
+    return _Grid(x, y, cells, panels, note)
 
 
-def _shapes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture | None:
+def _grid_of_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> _Grid:
     """Shapes down, recipes across."""
-    if table.empty:
-        return None
     recipes, ordered = _recipes(table), table.sort_values(_SIZES)
     shapes = list(dict.fromkeys(shape_text(sizes) for sizes in ordered[_SIZES].to_numpy()))
     kept = _thinned(shapes)
@@ -128,22 +172,8 @@ def _shapes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture 
     y = charts.Axis("shape", f"m {TIMES} n {TIMES} k", "names", order=kept)
     height, width = _ROW_PX * (len(kept) + 2), _LABELS_PX + _RECIPE_PX * len(recipes)
     panel = charts.Panel(height=height, width=width)
-    chart = _map(x, y, cells[cells["shape"].isin(kept)], [panel])
     note = "" if len(kept) == len(shapes) else f" {len(kept)} of {len(shapes)} shapes are drawn."
-    return _picture("speedup_by_shape", chart, table, baseline, note)
-
-
-def _map(
-    x: charts.Axis, y: charts.Axis, cells: pd.DataFrame, panels: Sequence[charts.Panel]
-) -> charts.Chart:
-    return charts.Chart(
-        x=x,
-        y=y,
-        layers=[charts.Layer("cells", detail="label")],
-        tables={"points": cells},
-        panels=panels,
-        tips=_TIPS,
-    )
+    return _Grid(x, y, cells[cells["shape"].isin(kept)], [panel], note)
 
 
 def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
@@ -162,20 +192,24 @@ def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _picture(
-    key: str, chart: charts.Chart, table: pd.DataFrame, baseline: str, note: str = ""
-) -> Picture:
+def _picture(key: str, table: pd.DataFrame, grid: _Grid, baseline: str) -> Picture:
+    """A map, and what all ratios of the table say."""
     best = row_of_largest(table, "speedup")
     slower = int((table["speedup_high"] < 1).sum())
     return Picture(
         key=key,
-        chart=chart,
         op=str(table["op"].iloc[0]),
+        x=grid.x,
+        y=grid.y,
+        layers=[charts.Layer("cells", detail="label")],
+        tables={"points": grid.cells},
+        panels=grid.panels,
+        tips=_TIPS,
         alt=f"Heat map of the speed-up against {baseline}.",
         facts=f"{count_of(len(table), 'ratio')} to {baseline}; median "
         f"{times(float(table['speedup'].median()))}, highest {times(float(best['speedup']))} "
         f"({best['recipe']} at {axis_text(best)}); {slower} slower than {baseline} beyond their "
-        f"interval.{note}",
+        f"interval.{grid.note}",
     )
 
 
@@ -198,50 +232,9 @@ def _thinned(names: Sequence[str]) -> list[str]:
     return list(names[:: -(-len(names) // _MOST_ROWS)])
 
 
-def columns_of(op: OpSpec) -> list[Column]:
-    """The columns of the speed-ups of an op; the page leaves out those without a value."""
-    return [
-        *named("recipe", "provider", "world_size"),
-        *counts(*op.axes),
-        *named("regime"),
-        seconds("baseline_s", "baseline"),
-        seconds("median_s", "median"),
-        *named("speedup", "speedup_low", "speedup_high", "interval_holds"),
-        ratio("memory_ratio", "memory", "peak memory over that of the baseline"),
-    ]
-
-
-def _answer(analysis: Analysis) -> Answer:
-    op = headline_op()
-    speedups, baseline = analysis.speedups.get(op), str(BY_NAME[op].baseline_recipe)
-    best, alone = best_by_regime(speedups, op), products_alone_text(speedups, op)
-    if not best.empty:
-        text = f"It depends on the shape: {best_text(best, baseline)} (medians, casts not counted)."
-    elif alone:
-        text = f"{baseline}: no narrow recipe that serves a linear was measured beside it."
-    else:
-        reason = f"no narrow recipe of {op} was measured beside its baseline."
-        return Answer(f"Cannot be told here: {reason}", is_open=True)
-    return Answer(f"{text} {alone}".rstrip())
-
-
-def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
-    for op, table in analysis.speedups.items():
-        baseline = str(BY_NAME[op].baseline_recipe)
-        yield from writer.figures(*draw_speedups(table, baseline, analysis.frames[op]))
-        if len(table):
-            name = f"Speed-up of {op} against {baseline}"
-            yield writer.table(f"speedups-{op}", name, table, columns_of(BY_NAME[op]), FILE)
-        elif BY_NAME[op].role == "study":
-            yield absence(f"No shape of {op} has a time in both {baseline} and another recipe.")
-
-
 SECTION = Section(
     "Speed-up against the baseline",
     "recipe",
-    whole_run,
-    _blocks,
-    tables=lambda analysis: [CsvTable(FILE, table) for table in analysis.speedups.values()],
-    answer=_answer,
+    show,
     lead=("speedup_by_tokens", "speedup_cubes", "speedup_by_layer", "speedup_by_shape"),
 )

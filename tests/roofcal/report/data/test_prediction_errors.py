@@ -188,7 +188,7 @@ def test_people_read_what_differs(moved: Analysis) -> None:
     row = error_of(moved.errors, TORCH, op="gemm")
     assert row is not None
     assert (row["mape"], row["coverage"]) == pytest.approx((0.02, 1.0))
-    (table,) = [t for t in regime_tables(moved, "x") if t.id == "x-error-gemm"]
+    (table,) = [t for t in regime_tables(moved) if t.id == "error-gemm"]
     assert all(label in table.body for label in LABELS.values())
     assert "calibrated@" not in table.body
 

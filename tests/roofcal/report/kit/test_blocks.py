@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from roofcal.report.kit import columns
-from roofcal.report.kit.blocks import MOST_ROWS, PAGED_FROM, Column, make_table
+from roofcal.report.kit.blocks import MOST_ROWS, PAGED_FROM, Column, Table
 from roofcal.report.kit.columns import count, fraction, seconds
 from tests.roofcal.report.pages import unpack
 
@@ -18,7 +18,7 @@ NAME = Column(key="name", label="name")
 
 
 def body_of(frame: pd.DataFrame, *columns: Column) -> str:
-    return make_table(frame, columns, id="x", caption="c").body
+    return Table("x", "c", frame, columns).body
 
 
 def test_a_number_keeps_its_si_value_for_sorting() -> None:
@@ -43,11 +43,9 @@ def test_missing_values_are_a_dash_without_a_value_to_sort_by() -> None:
 
 
 def test_columns_without_any_value_are_left_out() -> None:
-    table = make_table(
-        pd.DataFrame({"t": [np.nan], "name": ["a"]}), (SECONDS, NAME), id="x", caption="c"
-    )
+    table = Table("x", "c", pd.DataFrame({"t": [np.nan], "name": ["a"]}), (SECONDS, NAME))
     assert list(table.columns) == [NAME]
-    empty = make_table(pd.DataFrame({"t": [], "name": []}), (SECONDS, NAME), id="x", caption="c")
+    empty = Table("x", "c", pd.DataFrame({"t": [], "name": []}), (SECONDS, NAME))
     assert (len(empty.columns), empty.body, empty.total) == (2, "", 0)
 
 
@@ -59,9 +57,9 @@ def test_a_text_can_be_sorted_by_the_number_behind_it() -> None:
 
 def test_long_tables_are_paged_and_very_long_ones_cut_with_their_total_kept() -> None:
     def of(rows: int) -> tuple[bool, int, int]:
-        table = make_table(pd.DataFrame({"name": ["a"] * rows}), (NAME,), id="x", caption="c")
-        texts = json.loads(unpack(table.packed))["texts"][0] if table.packed else []
-        assert len(re.findall("<tr>", table.body)) + len(texts) == table.shown
+        table = Table("x", "c", pd.DataFrame({"name": ["a"] * rows}), (NAME,))
+        texts = json.loads(unpack(table.packed))["texts"][0]
+        assert len(re.findall("<tr>", table.body)) == len(texts) == table.shown
         return table.paged, table.shown, table.total
 
     assert of(PAGED_FROM - 1) == (False, PAGED_FROM - 1, PAGED_FROM - 1)
@@ -72,9 +70,7 @@ def test_long_tables_are_paged_and_very_long_ones_cut_with_their_total_kept() ->
 def test_a_long_table_is_packed_with_what_is_shown_and_what_it_is_sorted_by() -> None:
     frame = pd.DataFrame({"t": [np.nan, *[1e-6] * 30], "shown": ["4 TB/s"] * 31, "si": [4e12] * 31})
     columns = (SECONDS, Column(key="shown", label="x", kind="number", sort_key="si"))
-    table = make_table(frame, columns, id="x", caption="c")
-    assert table.body == ""
-    held = json.loads(unpack(table.packed))
+    held = json.loads(unpack(Table("x", "c", frame, columns).packed))
     assert held["columns"][0] == {"key": "t", "label": "time", "kind": "number", "unit": "us"}
     assert held["texts"][0] == [None, *["1.0"] * 30]
     assert held["numbers"] == {"1": [4e12] * 31}
@@ -83,7 +79,7 @@ def test_a_long_table_is_packed_with_what_is_shown_and_what_it_is_sorted_by() ->
 def test_a_column_whose_texts_are_rounded_keeps_its_values_in_the_shown_unit() -> None:
     frame = pd.DataFrame({"s": [1.23456e-6] * 31, "n": [4096] * 31, "p": [0.01234] * 31})
     columns = (seconds("s", "time"), count("n", "n"), fraction("p", "error"))
-    held = json.loads(unpack(make_table(frame, columns, id="x", caption="c").packed))
+    held = json.loads(unpack(Table("x", "c", frame, columns).packed))
     assert [own[0] for own in held["texts"]] == ["1.235", "4,096", "1.2\u00a0%"]
     assert {place: own[0] for place, own in held["values"].items()} == {"0": 1.23456, "2": 1.234}
 

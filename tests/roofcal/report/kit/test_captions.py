@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.report.data.op_pages import caption_files, caption_words
-from roofcal.report.kit.writer import CaptionError, read_caption
+from roofcal.report.kit.templates import CaptionError, read_caption
 
 CAPTIONS = caption_files()
 WORDS = caption_words("gemm")

@@ -2,9 +2,10 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args, get_type_hints
 from xml.etree import ElementTree
 
+import altair as alt
 import pandas as pd
 import pytest
 
@@ -17,10 +18,12 @@ from roofcal.report.kit.charts import (
     Panel,
     Tip,
     cell_colours,
+    thinned,
+    thinning_note,
     ticks_around,
 )
 from roofcal.report.kit.styles import BLUE
-from roofcal.report.kit.vega import chart_svg, page_charts
+from roofcal.report.kit.vega import chart_svg, page_charts, vega_lite
 from tests.roofcal.report.pages import unpack
 
 HOSTILE = "</script><img src=x onerror=alert(1)> {expr: datum} =1+1"
@@ -53,6 +56,33 @@ def page(*charts: tuple[str, str, Chart]) -> dict[str, Any]:
         unpack(page_charts((name, points, "t", one) for name, points, one in charts)[1])
     )
     return document
+
+
+@pytest.mark.parametrize(
+    ("mark", "scale"),
+    [("dots", scale) for scale in get_args(get_type_hints(Axis)["scale"])]
+    + [(mark, "log") for mark in get_args(get_type_hints(Layer)["mark"])],
+)
+def test_specifications_are_valid_vega_lite(mark: Any, scale: Any) -> None:
+    """Drawing does not hold them against the schema, because that takes too long."""
+    is_named = scale in ("names", "rows")
+    axis = Axis("x", "time", scale=scale, ticks=(0.5, 2.0), offset="y" if is_named else "")
+    names = Axis("recipe", "recipe", scale="names")
+    drawn = replace(
+        chart(),
+        x=names if mark == "hatched" else axis,
+        y=names if mark == "hatched" else Axis("y", "time", unit="s"),
+        layers=[Layer(mark, detail="recipe", low="x", high="y", size=2)],
+    )
+    for one in (drawn, replace(drawn, legend=())):
+        alt.LayerChart.from_dict(vega_lite(one))
+
+
+def test_a_specification_that_is_no_vega_lite_is_found() -> None:
+    wrong = vega_lite(chart())
+    wrong["layer"][0]["encoding"]["x"]["type"] = "temporary"
+    with pytest.raises(Exception, match="'temporary' is not one of"):
+        alt.LayerChart.from_dict(wrong)
 
 
 def test_numbers_have_four_digits_and_texts_are_said_once() -> None:
@@ -163,3 +193,11 @@ def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell() -> N
 def test_ticks_reach_around_the_values_that_they_are_for() -> None:
     assert ticks_around([0.9, 2.5], (0.5, 1, 2, 3, 5)) == [0.5, 1, 2, 3]
     assert ticks_around([0.1, 99], (0.5, 1, 2)) == [0.5, 1, 2]
+
+
+def test_many_points_are_thinned_evenly_and_a_sentence_says_so() -> None:
+    rows = pd.DataFrame({"a": range(1000)})
+    assert thinned(rows, 1000) is rows
+    assert thinning_note(1000, 1000) == ""
+    assert list(thinned(rows, 4)["a"]) == [0, 250, 500, 750]
+    assert thinning_note(1000, 4) == " 4 of 1,000 points are drawn, evenly chosen."

@@ -3,12 +3,12 @@
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.bandwidth import draw_casts, draw_streams
-from tests.roofcal.report.drawn import charted
+from tests.roofcal.report.drawn import drawn
 
 
 def test_cold_and_hot_stand_beside_each_other(analysis: Analysis, h200: DeviceSpec) -> None:
     frame, calibration = analysis.frames["probe_copy"], analysis.run.calibration
-    chart = charted(draw_streams(frame, calibration, h200, 60 << 20))
+    chart = drawn(draw_streams(frame, calibration, h200, 60 << 20))
 
     assert [panel.title.split(":")[0] for panel in chart.panels] == ["cold", "hot"]
     words = {entry.label for entry in chart.legend if entry.label}
@@ -26,7 +26,7 @@ def test_lines_go_through_the_measured_points(analysis: Analysis) -> None:
     picture = draw_streams(frame, None, None, None)
 
     assert picture is not None
-    chart = charted(picture)
+    chart = drawn(picture)
     assert [layer.mark for layer in chart.layers if layer.table == "points"] == ["line", "dots"]
     heights = chart.rows_of("points", chart.panels[0])["achieved_bytes_per_s"]
     cold = frame[frame["cache"] == "cold"]["achieved_bytes_per_s"]
@@ -35,7 +35,7 @@ def test_lines_go_through_the_measured_points(analysis: Analysis) -> None:
 
 
 def test_casts_have_a_panel_per_provider(analysis: Analysis) -> None:
-    chart = charted(draw_casts(analysis.frames["cast"], None, None))
+    chart = drawn(draw_casts(analysis.frames["cast"], None, None))
     assert [panel.title for panel in chart.panels] == ["torch_compile", "torch_eager"]
     assert [layer.mark for layer in chart.layers] == ["level", "dots"]
 

@@ -8,14 +8,13 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
-from roofcal.report.kit.blocks import Prose
 from roofcal.report.sections.breakeven import (
     COLUMNS,
     draw_breakeven,
     smallest_m,
 )
-from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
-from tests.roofcal.report.drawn import charted, drawn, plain
+from tests.roofcal.report.chapters import analysis_with, csv_tables, figure_and_table
+from tests.roofcal.report.drawn import drawn, plain
 
 
 def made_up_map() -> pd.DataFrame:
@@ -58,32 +57,26 @@ def test_each_weight_has_one_answer() -> None:
     assert [column.key for column in COLUMNS] == list(smallest.columns)
 
 
-def test_the_section_has_figure_table_and_command(mapped: Analysis) -> None:
+def test_the_section_has_figure_table_and_command(mapped: Analysis, analysis: Analysis) -> None:
     figure, table = figure_and_table(mapped, "breakeven", "breakeven.csv")
     assert "python -m roofcal breakeven --run results/nvidia-h200/" in figure.command
     assert table.total == 16
     assert len(dict(csv_tables(mapped))["breakeven.csv"]) == len(made_up_map())
     assert any("roofcal breakeven" in line for line in commands(mapped))
-
-
-def test_a_run_without_a_map_says_so(analysis: Analysis) -> None:
-    blocks = blocks_of(analysis, "breakeven")
-    assert blocks == [Prose(text="This run has no break-even map of linears.", quiet=True)]
-    assert not any("roofcal breakeven" in line for line in commands(analysis))
+    assert not any("roofcal breakeven" in line for line in commands(analysis)), "without one"
 
 
 def test_facts_count_the_classes_with_casts_or_without() -> None:
     table = made_up_map()
-    facts = plain(drawn(draw_breakeven(table)).facts)
+    facts = plain(drawn(draw_breakeven(table, "")).facts)
     assert "33 % faster, 33 % uncertain, 33 % slower" in facts
     assert "24 linears with casts by torch_compile" in facts
     assert "highest 1.60" in facts
-    assert "without casts" in drawn(draw_breakeven(table[table["casts"] == "none"])).facts
-    assert draw_breakeven(table.iloc[:0]) is None
+    assert "without casts" in drawn(draw_breakeven(table[table["casts"] == "none"], "")).facts
 
 
 def test_each_recipe_and_pass_has_a_panel_of_speedups_and_doubt_is_hatched() -> None:
-    chart = charted(draw_breakeven(made_up_map()))
+    chart = drawn(draw_breakeven(made_up_map(), ""))
     passes = ("forward", "forward + backward")
     recipes = ("fp8_tensorwise", "fp8_axiswise")
     assert [p.title for p in chart.panels] == [f"{r}, {p}" for r in recipes for p in passes]

@@ -28,8 +28,7 @@ def judged(run: Run, h200: DeviceSpec) -> Analysis:
     return analyse(run, h200, claims=load_claims(CLAIMS))
 
 
-def test_the_counts_stand_on_top(judged: Analysis, analysis: Analysis) -> None:
-    assert blocks_of(analysis, "claims") == [], "of a report without a ledger"
+def test_the_counts_stand_on_top(judged: Analysis) -> None:
     assert any(" published claims " in sentence for sentence in summary_sentences(judged))
     first = blocks_of(judged, "claims")[0]
     assert isinstance(first, Prose)

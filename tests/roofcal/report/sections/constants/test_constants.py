@@ -1,13 +1,8 @@
 """The constants beside the datasheet."""
 
-from pathlib import Path
-
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.points.run import load_run
-from roofcal.report.data.analysis import analyse
-from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.numbers import is_missing
 from roofcal.report.sections.constants import (
     COLUMNS,
@@ -15,7 +10,6 @@ from roofcal.report.sections.constants import (
     probe_errors_table,
     readable_constants,
 )
-from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.synthetic import COPY, MadeUpRun, add_constants
 
 
@@ -102,10 +96,3 @@ def test_errors_of_the_fit_are_listed_by_recipe(made_up: MadeUpRun) -> None:
     (row,) = probe_errors_table(made_up.calibration()).to_dict("records")
     named = {"op": "gemm", "provider": "cublaslt", "recipe": "bf16"}
     assert row == named | {"count": 64.0, "mape": 0.05, "median": 0.04, "p95": 0.12}
-
-
-def test_a_run_that_is_not_calibrated_says_so(bare: Path) -> None:
-    (only,) = blocks_of(analyse(load_run(bare), None), "constants")
-    assert only == Prose(
-        text="This run is not calibrated: it has no calibration.jsonl.", quiet=True
-    )

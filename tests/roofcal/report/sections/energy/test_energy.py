@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.sections.energy import _explanation, energy_of_run, recipes_by_energy
+from roofcal.report.sections.energy import points_with_energy, recipes_by_energy, sentences
 from tests.roofcal.ask.published_run import PUBLISHED
 from tests.roofcal.report.narrow import narrow_run
 
@@ -34,19 +34,18 @@ def test_recipes_stand_by_their_energy_and_over_bf16_of_equal_shapes() -> None:
     assert recipes["recipe"].tolist() == ["fp8_axiswise", "bf16"]
     assert recipes["over_bf16"].tolist() == pytest.approx([0.65, 1.0])
     assert recipes["energy_j_per_flop"].iloc[0] == 1.0 / 1024
-    text = _explanation(points, recipes)
+    text = " ".join(sentences(points, recipes))
     assert text.startswith("fp8_axiswise in gemm takes the least energy")
     assert "not at the wall" in text
 
 
 def test_counter_and_integrated_power_are_compared() -> None:
     points = pd.DataFrame([point("bf16", 2.0, counter_over_power=-0.02)])
-    text = _explanation(points, recipes_by_energy(points))
-    assert "differ by 2.0" in text
+    assert "differ by 2.0" in list(sentences(points, recipes_by_energy(points)))[-1]
 
 
 def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(tmp_path: Path) -> None:
-    points, _ = energy_of_run(narrow_run().analysed(tmp_path))
+    points = points_with_energy(narrow_run().analysed(tmp_path))
     assert set(points["energy_by"]) == {"power limit"}
     expected = points["board_w"] * points["median_s"]
     assert points["energy_j"].tolist() == pytest.approx(expected.tolist())
@@ -56,7 +55,8 @@ def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(tmp_path:
 @pytest.mark.slow
 def test_published_products_at_the_power_limit_have_energy() -> None:
     run = load_run(PUBLISHED.folder)
-    points, recipes = energy_of_run(analyse(run, None))
+    points = points_with_energy(analyse(run, None))
+    recipes = recipes_by_energy(points)
     products = points[points["op"] == "gemm"]
     assert len(products) > 70
     # The others share their group's long turns and run at the full clock.

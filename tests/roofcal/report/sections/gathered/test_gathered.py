@@ -7,23 +7,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.core.devices import DeviceSpec
 from roofcal.ops.all_gather_matmul.spec import BOUNDS
-from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter
-from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.kit.charts import Picture
 from roofcal.report.sections import gathered as section
 from roofcal.report.summary import fastest_recipes
-from tests.roofcal.report.chapters import blocks_of, csv_tables
-from tests.roofcal.report.drawn import charted, drawn
+from tests.roofcal.report.chapters import blocks_of
+from tests.roofcal.report.drawn import drawn
 from tests.roofcal.report.gathers import (
     APART,
     NINE,
     WORLD_SIZES,
     gather_s,
     gathered,
-    gathered_run,
     gloo_run,
     product_s,
     true_time,
@@ -34,14 +32,13 @@ FEW = NINE[0]
 
 
 @pytest.fixture(scope="module")
-def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
-    """The made-up run of gathers."""
-    return gathered_run().analysed(tmp_path_factory.mktemp("gathers"), h200)
+def rows(gathers: Analysis) -> pd.DataFrame:
+    return section.timed_rows(gathers.frames[section.OP])
 
 
 @pytest.fixture(scope="module")
-def table(gathers: Analysis) -> pd.DataFrame:
-    return section.overlap_table(gathers.frames[section.OP])
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    return section.overlap_table(rows)
 
 
 def row_of(
@@ -70,7 +67,6 @@ def test_a_fused_row_has_speedup_ideal_and_what_is_hidden(table: pd.DataFrame) -
 
 
 def test_every_key_has_its_rows_graphs_first(table: pd.DataFrame) -> None:
-    assert [column.key for column in section.OVERLAP] == list(table.columns)
     assert len(table) == len(WORLD_SIZES) * 3 * len(NINE) * len(section.FUSED)
     assert list(dict.fromkeys(table["world_size"])) == list(WORLD_SIZES)
     bf16 = table[table["recipe"] == "bf16"]
@@ -85,29 +81,25 @@ def test_eager_calls_compare_with_eager_calls_and_have_no_prediction(table: pd.D
     assert pd.isna(row["predicted_s"])
 
 
-def test_without_bounds_there_is_a_speedup_and_no_ideal(gathers: Analysis) -> None:
-    frame = gathers.frames[section.OP]
-    bare = section.overlap_table(frame[~frame["provider"].isin(BOUNDS)])
+def test_without_bounds_there_is_a_speedup_and_no_ideal(rows: pd.DataFrame) -> None:
+    bare = section.overlap_table(rows[~rows["provider"].isin(BOUNDS)])
     assert bare["speedup"].notna().all()
     assert bare[["ideal", "hidden", "over_product"]].isna().all(axis=None)
     assert "perfect" not in " ".join(section.answer_sentences(bare))
 
 
-def test_where_nothing_is_fused_the_row_is_that_in_sequence(gathers: Analysis) -> None:
-    frame = gathers.frames[section.OP]
-    plain = section.overlap_table(frame[~frame["provider"].isin(section.FUSED)])
+def test_where_nothing_is_fused_the_row_is_that_in_sequence(rows: pd.DataFrame) -> None:
+    plain = section.overlap_table(rows[~rows["provider"].isin(section.FUSED)])
     assert set(plain["provider"]) == {"nccl_then_gemm"}
     assert set(plain["speedup"]) == {1.0}
     assert plain["hidden"].isna().all()
     assert section.overlap_summary(plain).empty
     assert list(section.answer_sentences(plain)) == []
-    assert section.overlap_table(frame[frame["provider"] != "nccl_then_gemm"]).empty
-    assert section.overlap_table(frame[:0]).empty
+    assert section.overlap_table(rows[rows["provider"] != "nccl_then_gemm"]).empty
 
 
 def test_each_world_size_has_a_sentence_with_its_geometric_mean(table: pd.DataFrame) -> None:
     summed = section.overlap_summary(table)
-    assert [column.key for column in section.SUMMARY] == list(summed.columns)
     eight = summed[(summed["world_size"] == 8) & (summed["provider"] == "symm_mem_fused")]
     row = eight[(eight["mode"] == "graph") & (eight["recipe"] == "bf16")].iloc[0]
     times = [
@@ -122,39 +114,36 @@ def test_each_world_size_has_a_sentence_with_its_geometric_mean(table: pd.DataFr
     assert "perfect overlap would be" in sentences[-1]
 
 
-def test_ranks_are_kept_apart_by_world_size_and_provider(gathers: Analysis) -> None:
-    apart = section.ranks_table(gathers.frames[section.OP])
-    assert [column.key for column in section.RANKS] == list(apart.columns)
-    assert len(apart) == len(WORLD_SIZES) * 5
-    assert apart["worst"].tolist() == pytest.approx([APART] * len(apart))
-    without = gathers.frames[section.OP].drop(columns="rank_spread")
-    assert section.ranks_table(without).empty
-
-
-def test_world_sizes_without_link_constants_are_named(gathers: Analysis, tmp_path: Path) -> None:
-    frame, calibration = gathers.frames[section.OP], gathers.run.calibration
-    assert section.unpredicted_sentence(frame, calibration) == ""
-    assert section.unpredicted_sentence(frame, None) == ""
+def test_world_sizes_without_link_constants_are_named(
+    gathers: Analysis, rows: pd.DataFrame
+) -> None:
+    assert section.unpredicted_sentence(rows, gathers.run.calibration) == ""
+    assert section.unpredicted_sentence(rows, None) == ""
     calibrated_on_two = MadeUpRun(GPU)
     calibrated_on_two.constant("link.all_gather.2.bytes_per_s", 1e9, "B/s")
-    sentence = section.unpredicted_sentence(frame, calibrated_on_two.calibration())
+    sentence = section.unpredicted_sentence(rows, calibrated_on_two.calibration())
     assert sentence.startswith("Not predicted on 4 and 8 devices")
 
 
-def test_the_words_beside_figures_name_the_extremes(gathers: Analysis, table: pd.DataFrame) -> None:
-    frame = gathers.frames[section.OP]
-    wide = frame.assign(rank_spread=frame["rank_spread"] * frame["world_size"])
+def test_the_words_beside_figures_name_the_extremes(
+    rows: pd.DataFrame, table: pd.DataFrame
+) -> None:
+    wide = rows.assign(rank_spread=rows["rank_spread"] * rows["world_size"])
     assert "the highest is 2.0" in drawn(section.draw_speedup(table)).facts
     assert "the ideal is" not in drawn(section.draw_speedup(table.assign(ideal=np.nan))).facts
     assert "symm_mem_fused" in drawn(section.draw_hidden(table)).facts
     assert "at most 16.0" in drawn(section.draw_ranks(wide)).facts
 
 
-def test_nothing_is_drawn_of_what_is_not_there(gathers: Analysis, table: pd.DataFrame) -> None:
+def test_nothing_is_drawn_of_what_is_not_there(rows: pd.DataFrame, table: pd.DataFrame) -> None:
     none_fused = table[~table["provider"].isin(section.FUSED)]
     assert section.draw_speedup(none_fused) is None
     assert section.draw_hidden(table.assign(hidden=np.nan)) is None
-    assert section.draw_ranks(gathers.frames[section.OP].drop(columns="rank_spread")) is None
+    assert section.draw_ranks(rows[:0]) is None
+    without = rows.drop(columns="rank_spread")
+    names = [getattr(item, "id", "") for item in section.items_of_gathers(without, None)]
+    assert "gathered-points" in names
+    assert "gathered-ranks" not in names
 
 
 def blocks(analysis: Analysis) -> list[Any]:
@@ -164,14 +153,14 @@ def blocks(analysis: Analysis) -> list[Any]:
 def test_a_gpu_has_every_figure_and_table(gathers: Analysis) -> None:
     shown = blocks(gathers)
     assert not [b.text for b in shown if isinstance(b, Prose) and b.quiet]
-    figures = [b.id.removeprefix("x-figure-") for b in shown if isinstance(b, FigureBlock)]
+    figures = [b.id.removeprefix("x-figure-") for b in shown if isinstance(b, Picture)]
     names = ("gathered_speedup", "gathered_hidden", "gathered_ranks")
     assert figures == [*(f"{n}-all_gather_matmul" for n in names), "links-probe_link"]
     tables = [b.id.removeprefix("x-") for b in shown if isinstance(b, Table)]
     assert tables == ["gathered-summary", "gathered-points", "gathered-ranks", "links"]
-    files = set(dict(csv_tables(gathers)))
-    sources = {b.source for b in shown if isinstance(b, FigureBlock | Table) and b.source}
-    assert sources <= files
+    ranks = next(b.frame for b in shown if isinstance(b, Table) and b.id == "x-gathered-ranks")
+    assert len(ranks) == len(WORLD_SIZES) * 5, "kept apart by world size and provider"
+    assert ranks["worst"].tolist() == pytest.approx([APART] * len(ranks))
 
 
 def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
@@ -180,18 +169,10 @@ def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
     for name in ("points-all_gather_matmul", "speedups-all_gather_matmul"):
         assert "world_size" in [column.key for column in tables[f"x-{name}"].columns]
     assert "world_size" not in [column.key for column in tables["x-points-gemm"].columns]
-    figures = [b.id for s in chapter.sections for b in s.blocks if isinstance(b, FigureBlock)]
+    figures = [b.id for s in chapter.sections for b in s.blocks if isinstance(b, Picture)]
     assert not [name for name in figures if "speedup_by" in name]
     assert not gathers.speedups[section.OP].empty
     assert section.OP not in set(fastest_recipes(gathers)["op"]), "devices share a product"
-
-
-def test_a_gpu_without_rows_says_what_to_run(analysis: Analysis, bare: Path) -> None:
-    assert blocks(analyse(load_run(bare), None)) == [], "a CPU"
-    (only,) = blocks(analysis)
-    assert isinstance(only, Prose)
-    assert (only.quiet, only.text) == (True, section.NOT_MEASURED)
-    assert "'ops=[all_gather_matmul]'" in only.text
 
 
 def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> None:
@@ -207,7 +188,7 @@ def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> Non
 
 
 def test_a_panel_has_every_ratio_and_the_ideal(table: pd.DataFrame) -> None:
-    chart = charted(section.draw_speedup(table))
+    chart = drawn(section.draw_speedup(table))
     recipes = ("bf16", "fp8_axiswise")
     assert [p.title for p in chart.panels] == [
         f"{n} GPUs, {r}" for n in WORLD_SIZES for r in recipes

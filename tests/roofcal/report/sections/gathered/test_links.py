@@ -3,24 +3,16 @@
 import pandas as pd
 import pytest
 
-from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.gathered import links as section
-from tests.roofcal.report.drawn import charted, drawn
-from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES, gathered_run, gloo_run
+from tests.roofcal.report.drawn import drawn
+from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES, gloo_run
 
 
-@pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
-    """The made-up run of gathers and links."""
-    return gathered_run().analysed(tmp_path_factory.mktemp("links"), h200)
-
-
-def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(linked: Analysis) -> None:
-    table = section.link_constants(linked.run.calibration)
-    assert [column.key for column in section.LINK_CONSTANTS] == list(table.columns)
+def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(gathers: Analysis) -> None:
+    table = section.link_constants(gathers.run.calibration)
     assert len(table) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1)
     on_four = table[(table["collective"] == "all_gather") & (table["world_size"] == 4)]
     assert on_four["by"].tolist() == ["nccl", "symm_mem"]
@@ -36,8 +28,8 @@ def test_gloo_is_recognised_by_its_evidence_and_no_calibration_gives_no_rows() -
     assert section.link_constants(None).empty
 
 
-def test_curves_are_bytes_over_a_link(linked: Analysis) -> None:
-    rows = section.link_curves(linked.frames[section.OP])
+def test_curves_are_bytes_over_a_link(gathers: Analysis) -> None:
+    rows = section.link_curves(gathers.frames[section.OP])
     assert len(rows) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1) * len(SIZES)
     reduced = rows[(rows["recipe"] == "all_reduce") & (rows["provider"] == "nccl")]
     row = reduced[(reduced["world_size"] == 8) & (reduced["size_bytes"] == SIZES[-1])].iloc[0]
@@ -46,8 +38,8 @@ def test_curves_are_bytes_over_a_link(linked: Analysis) -> None:
     assert row["rate"] == pytest.approx(moved / (NCCL[0] + moved / NCCL[1]))
 
 
-def test_one_method_makes_the_curves_graph_before_the_clock(linked: Analysis) -> None:
-    frame = linked.frames[section.OP]
+def test_one_method_makes_the_curves_graph_before_the_clock(gathers: Analysis) -> None:
+    frame = gathers.frames[section.OP]
     twice = pd.concat([frame, frame.assign(method="wall")])
     assert len(section.link_curves(twice)) == len(frame)
     assert len(section.link_curves(frame.assign(method="wall"))) == len(frame)
@@ -55,28 +47,21 @@ def test_one_method_makes_the_curves_graph_before_the_clock(linked: Analysis) ->
     assert section.link_curves(None).empty
 
 
-def test_a_fit_belongs_to_collective_provider_and_world_size(linked: Analysis) -> None:
-    table = section.link_constants(linked.run.calibration)
-    fit = section.fit_of_curve(table, "copy_engine_peer", "symm_mem", 2)
-    assert fit is not None
-    assert fit["rate"] == DIRECT[1]
-    assert section.fit_of_curve(table, "all_gather", "nccl", 16) is None
-    assert section.fit_of_curve(table, "copy_engine_peer", "nccl", 2) is None
-
-
-def test_a_panel_per_collective_has_dots_on_the_fitted_lines(linked: Analysis) -> None:
+def test_a_panel_per_collective_has_dots_on_the_fitted_lines(gathers: Analysis) -> None:
     rows, fitted = (
-        section.link_curves(linked.frames[section.OP]),
-        section.link_constants(linked.run.calibration),
+        section.link_curves(gathers.frames[section.OP]),
+        section.link_constants(gathers.run.calibration),
     )
-    picture = section.draw_links(rows, fitted, linked.spec)
-    chart = charted(picture)
+    picture = section.draw_links(rows, fitted, gathers.spec)
+    chart = drawn(picture)
     titles = [panel.title for panel in chart.panels]
     assert titles == [recipe.replace("_", " ") for recipe in RECIPES]
     first = chart.panels[0]
     assert len(chart.rows_of("points", first)) == len(WORLD_SIZES) * len(SIZES)
     fits = dict(list(chart.rows_of("fits", first).groupby("series")))
-    assert len(fits) == len(WORLD_SIZES)
+    assert len(fits) == len(WORLD_SIZES), "by symmetric memory alone, as it was measured"
+    both = chart.rows_of("fits", chart.panels[-1]).groupby(["provider", "devices"])
+    assert len(both) == 2 * len(WORLD_SIZES)
     assert next(iter(fits.values()))["rate"].iloc[-1] == pytest.approx(
         SIZES[-1] / (DIRECT[0] + SIZES[-1] / DIRECT[1])
     )
@@ -85,21 +70,21 @@ def test_a_panel_per_collective_has_dots_on_the_fitted_lines(linked: Analysis) -
     assert list(chart.tables["levels"]["rate"]) == [450e9]
 
 
-def test_dots_stand_alone_where_nothing_was_fitted(linked: Analysis) -> None:
-    rows = section.link_curves(linked.frames[section.OP])
+def test_dots_stand_alone_where_nothing_was_fitted(gathers: Analysis) -> None:
+    rows = section.link_curves(gathers.frames[section.OP])
     picture = section.draw_links(
         rows[rows["recipe"] != "copy_engine_peer"], section.link_constants(None), None
     )
-    chart = charted(picture)
+    chart = drawn(picture)
     assert len(chart.panels) == 3
     assert chart.tables["fits"].empty
     assert chart.tables["levels"].empty
 
 
-def test_without_probes_nothing_is_drawn(linked: Analysis) -> None:
+def test_without_probes_nothing_is_drawn(gathers: Analysis) -> None:
     assert (
         section.draw_links(
-            section.link_curves(None), section.link_constants(linked.run.calibration), None
+            section.link_curves(None), section.link_constants(gathers.run.calibration), None
         )
         is None
     )

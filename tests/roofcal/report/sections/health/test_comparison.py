@@ -150,10 +150,6 @@ def test_the_publication_of_the_same_environment_is_chosen(tmp_path: Path) -> No
     assert publication_for(load_run(bare.write(tmp_path / "cpu")), [same, later]) is None
 
 
-def test_a_run_without_a_publication_has_no_section(tmp_path: Path) -> None:
-    assert blocks_of(analyse(measured_run(tmp_path), None), "health") == []
-
-
 @pytest.mark.parametrize(
     ("environment", "says"),
     [({}, "of the same environment"), ({"torch": "2.10.0"}, "which may cause a difference")],

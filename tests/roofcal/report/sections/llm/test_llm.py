@@ -9,11 +9,10 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
-from roofcal.report.kit.blocks import Prose
-from roofcal.report.kit.writer import Picture
+from roofcal.report.kit.charts import Picture
 from roofcal.report.sections.llm import COLUMNS, draw_llm, one_row_per_cut
-from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
-from tests.roofcal.report.drawn import charted, drawn, plain
+from tests.roofcal.report.chapters import analysis_with, csv_tables, figure_and_table
+from tests.roofcal.report.drawn import drawn, plain
 
 
 def made_up_estimates() -> pd.DataFrame:
@@ -71,30 +70,24 @@ def test_each_cut_is_one_row_with_its_largest_batch() -> None:
     assert {column.key for column in COLUMNS} <= set(cuts.columns)
 
 
-def test_the_section_has_figure_table_and_command(estimated: Analysis) -> None:
+def test_the_section_has_figure_table_and_command(estimated: Analysis, analysis: Analysis) -> None:
     figure, table = figure_and_table(estimated, "llm", "llm.csv")
     assert "python -m roofcal llm --run results/nvidia-h200/" in figure.command
     assert table.total == 7
     assert len(dict(csv_tables(estimated))["llm.csv"]) == len(made_up_estimates())
     assert any("roofcal llm" in line and "--out" in line for line in commands(estimated))
-
-
-def test_a_run_without_estimates_says_so(analysis: Analysis) -> None:
-    blocks = blocks_of(analysis, "llm")
-    quiet = Prose(text="This run has no estimates of language models.", quiet=True)
-    assert blocks == [quiet]
-    assert not any("roofcal llm" in line for line in commands(analysis))
+    assert not any("roofcal llm" in line for line in commands(analysis)), "without one"
 
 
 @pytest.fixture(scope="module")
 def picture() -> Picture:
-    return drawn(draw_llm(made_up_estimates()))
+    return drawn(draw_llm(made_up_estimates(), ""))
 
 
 def test_a_line_goes_through_its_batches_on_as_few_gpus_as_hold_its_recipes(
     picture: Picture,
 ) -> None:
-    chart = charted(picture)
+    chart = drawn(picture)
     assert [p.title for p in chart.panels] == ["large, 2 GPUs", "small, 1 GPU"]
     assert [entry.value for entry in chart.legend] == ["bf16", "int4"]
     assert [layer.mark for layer in chart.layers] == ["area", "line", "dots"]
@@ -119,11 +112,11 @@ def test_rates_on_different_numbers_of_gpus_are_compared_per_gpu() -> None:
     table = made_up_estimates()
     wide = table["model"] == "large"
     table.loc[wide, "decode_tokens_per_s"] = 1.5 * table["decode_tokens_per_s"].max()
-    facts = drawn(draw_llm(table)).facts.replace("\N{NO-BREAK SPACE}", " ")
+    facts = drawn(draw_llm(table, "")).facts.replace("\N{NO-BREAK SPACE}", " ")
     assert "Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)" in facts
 
 
 def test_where_nothing_fits_nothing_is_drawn() -> None:
     table = made_up_estimates()
-    assert draw_llm(table[table["fits"] == "no"]) is None
-    assert draw_llm(table.iloc[:0]) is None
+    assert draw_llm(table[table["fits"] == "no"], "") is None
+    assert draw_llm(table.iloc[:0], "") is None

@@ -9,12 +9,11 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.provenance import DerivedTable
-from roofcal.report.kit.blocks import FigureBlock
-from roofcal.report.sections.llm_sweep import FILE, SECTION, draw_frontier, draw_map
+from roofcal.report.kit.charts import Picture
+from roofcal.report.sections.llm_sweep import FILE
 from tests.paths import ROOT
-from tests.roofcal.report.chapters import blocks_of
-from tests.roofcal.report.drawn import charted, plain
+from tests.roofcal.report.chapters import blocks_of, csv_tables
+from tests.roofcal.report.drawn import plain
 
 
 @pytest.fixture(scope="module")
@@ -24,46 +23,46 @@ def published(h200: DeviceSpec) -> Analysis:
 
 
 @pytest.fixture(scope="module")
-def swept(published: Analysis) -> DerivedTable:
-    contents: DerivedTable = SECTION.contents(published)
-    return contents
+def figures(published: Analysis) -> list[Picture]:
+    return blocks_of(published, "llm-sweep")
 
 
-def test_every_model_has_its_cuts_of_one_host(swept: DerivedTable) -> None:
+@pytest.fixture(scope="module")
+def rows(published: Analysis) -> pd.DataFrame:
+    return dict(csv_tables(published))[FILE]
+
+
+def test_every_model_has_its_cuts_of_one_host(rows: pd.DataFrame) -> None:
     models = {path.stem for path in (ROOT / "config/models").glob("*.yaml")}
-    assert set(swept.rows["model"]) == models
-    gpus = swept.rows["tensor_parallel"] * swept.rows["pipeline_parallel"]
-    assert gpus.max() == 8
-    small = swept.rows[swept.rows["model"] == "llama3-8b"]
+    assert set(rows["model"]) == models
+    assert (rows["tensor_parallel"] * rows["pipeline_parallel"]).max() == 8
+    small = rows[rows["model"] == "llama3-8b"]
     assert len(small.groupby(["tensor_parallel", "pipeline_parallel"])) == 10
 
 
-def test_rows_on_the_frontier_rise_in_both(swept: DerivedTable) -> None:
-    for _, rows in swept.rows[swept.rows["frontier"] == "yes"].groupby("model"):
-        ordered = rows.sort_values("decode_step_s")
+def test_rows_on_the_frontier_rise_in_both(rows: pd.DataFrame) -> None:
+    for _, of_model in rows[rows["frontier"] == "yes"].groupby("model"):
+        ordered = of_model.sort_values("decode_step_s")
         assert ordered["tokens_per_s_per_gpu"].is_monotonic_increasing
 
 
-def test_the_map_shows_the_best_batch_of_every_cut(swept: DerivedTable) -> None:
-    picture = draw_map(swept.rows)
-    cells = charted(picture).tables["points"]
+def test_the_map_shows_the_best_batch_of_every_cut(
+    figures: list[Picture], rows: pd.DataFrame
+) -> None:
+    cells = figures[0].tables["points"]
     small = cells[cells["model"] == "llama3-8b"]
     assert len(small) == 10
-    rows = swept.rows[swept.rows["model"] == "llama3-8b"]
-    assert small["tokens_per_s_per_gpu"].max() == rows["tokens_per_s_per_gpu"].max()
-    assert "7 models" in plain(picture.facts)
+    rates = rows.loc[rows["model"] == "llama3-8b", "tokens_per_s_per_gpu"]
+    assert small["tokens_per_s_per_gpu"].max() == rates.max()
+    assert "7 models" in plain(figures[0].facts)
 
 
-def test_the_curve_draws_the_frontier_alone(swept: DerivedTable) -> None:
-    chart = charted(draw_frontier(swept.rows))
-    drawn = sum(len(chart.rows_of("points", panel)) for panel in chart.panels)
-    assert drawn == (swept.rows["frontier"] == "yes").sum()
+def test_the_curve_draws_the_frontier_alone(figures: list[Picture], rows: pd.DataFrame) -> None:
+    shown = sum(len(figures[1].rows_of("points", panel)) for panel in figures[1].panels)
+    assert shown == (rows["frontier"] == "yes").sum()
 
 
-def test_figures_have_their_table_and_command(published: Analysis) -> None:
-    figures = [
-        block for block in blocks_of(published, "llm-sweep") if isinstance(block, FigureBlock)
-    ]
+def test_figures_have_their_table_and_command(figures: list[Picture]) -> None:
     assert [figure.key for figure in figures] == ["llm_map", "llm_frontier"]
     assert {figure.source for figure in figures} == {FILE}
     assert all("roofcal llm --sweep --device nvidia-h200" in f.command for f in figures)
@@ -75,4 +74,3 @@ def test_a_run_that_cannot_be_timed_has_no_section(published: Analysis) -> None:
     bare = replace(published, run=replace(published.run, calibration=None))
     assert blocks_of(bare, "llm-sweep") == []
     assert blocks_of(replace(published, spec=None), "llm-sweep") == []
-    assert isinstance(SECTION.contents(bare).rows, pd.DataFrame)

@@ -5,18 +5,16 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.records import Method, Protocol, Telemetry
-from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import protocol_name
-from roofcal.report.kit.blocks import Prose
-from roofcal.report.sections.method_panel import SECTION, draw_panel, method_panel
+from roofcal.report.sections.method_panel import draw_panel, method_panel
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.drawn import drawn, plain
 from tests.roofcal.report.synthetic import MadeUpRun, product, telemetry
 
 
 def test_the_panel_holds_each_method_against_graph_replay(analysis: Analysis) -> None:
-    panel, _ = SECTION.contents(analysis)
+    panel = method_panel(analysis.frames["gemm"])
     ratios = {protocol_name(row): row["ratio"] for row in panel.to_dict("records")}
 
     expected = {"graph, cold": 1.0, "graph, hot": 1.0, "graph, cold, zeros": 0.9}
@@ -35,14 +33,8 @@ def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) ->
     assert panel["ratio"].isna().all()
 
 
-def test_a_run_without_a_panel_says_so(bare: Path) -> None:
-    blocks = blocks_of(analyse(load_run(bare), None), "method-panel")
-    assert blocks == [Prose(text="This run has no method panel.", quiet=True)]
-    assert SECTION.contents(analyse(load_run(bare), None))[0].empty
-
-
 def test_one_method_is_no_panel(analysis: Analysis) -> None:
-    rows, _ = SECTION.contents(analysis)
+    rows = method_panel(analysis.frames["gemm"])
     assert "wall, cold 3.00" in drawn(draw_panel(rows)).facts
     assert draw_panel(rows[rows["method"] == "wall"]) is None
     assert draw_panel(rows.assign(ratio=float("nan"))) is None
@@ -57,8 +49,8 @@ def facts_of_turns(folder: Path, full_clock: Telemetry, at_limit: Telemetry) -> 
         for method, factor in factors.items():
             point = product(*(size,) * 3, protocol=Protocol(method=method), sweeps=("panel_turns",))
             run.measure(point, seconds=1e-4 * factor, telemetry=readings)
-    picture = draw_panel(*SECTION.contents(run.analysed(folder)))
-    return plain(drawn(picture).facts)
+    picture, _ = blocks_of(run.analysed(folder), "method-panel")
+    return plain(picture.facts)
 
 
 def test_time_alone_is_told_apart_at_the_power_limit_and_below_it(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from roofcal.points.run import load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import not_ok
 from roofcal.report.data.tidy import with_shape
-from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.kit.blocks import Table
 from roofcal.report.sections.missing import counted_reasons
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.synthetic import MadeUpRun, product
@@ -17,11 +16,6 @@ def test_points_without_a_time_are_listed_with_their_reason(analysis: Analysis) 
     assert every.total == 4
     assert "the worker died (signal SIGSEGV) at &lt;0x0&gt;" in every.body
     assert counted.total == 4
-
-
-def test_a_run_without_such_points_says_so(bare: Path) -> None:
-    blocks = blocks_of(analyse(load_run(bare), None), "missing")
-    assert blocks == [Prose(text="Every planned point was measured.")]
 
 
 def test_reasons_that_differ_in_numbers_alone_are_counted_together(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import scaled
 from roofcal.report.sections import mixed as section
 from roofcal.report.sections.mixed import (
@@ -17,26 +18,25 @@ from roofcal.report.sections.mixed import (
     draw_crossover,
     draw_roofs,
 )
-from tests.roofcal.report.chapters import blocks_of, csv_tables
-from tests.roofcal.report.drawn import charted, drawn
+from tests.roofcal.report.chapters import blocks_of
+from tests.roofcal.report.drawn import drawn
 from tests.roofcal.report.narrow import G64, G128, SIZES, TOKENS, narrow, narrow_run, true_time
 
 
 @pytest.fixture(scope="module")
-def narrowed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
-    """The made-up run with narrow weights."""
-    return narrow_run().analysed(tmp_path_factory.mktemp("narrow"), h200)
+def rows(narrowed: Analysis) -> pd.DataFrame:
+    return section.rows_with_format(narrowed.frames["mixed_gemm"])
+
+
+@pytest.fixture(scope="module")
+def winners(rows: pd.DataFrame) -> pd.DataFrame:
+    return section.winners_table(rows)
 
 
 def test_each_shape_has_its_fastest_format_and_uncertain_ones_are_marked(
-    narrowed: Analysis,
+    winners: pd.DataFrame,
 ) -> None:
-    table = section.winners_table(narrowed.frames["mixed_gemm"])
-    assert [column.key for column in section.WINNERS] == [
-        c for c in table if c not in ("low_s", "high_s")
-    ]
-    assert all(column.label.strip() for column in section.WINNERS), "a button sorts by it"
-    measured = table[(table["kind"] == "measured") & (table["n"] == 3584)]
+    measured = winners[(winners["kind"] == "measured") & (winners["n"] == 3584)]
     plain = measured[measured["mode"] == "plain"].set_index("m")
     assert plain["format"].to_dict() == {1: "int4", 16: "int4", 64: "fp8", 256: "fp8"}
     assert plain["class"].to_dict() == {1: "sure", 16: "sure", 64: "uncertain", 256: "sure"}
@@ -45,19 +45,17 @@ def test_each_shape_has_its_fastest_format_and_uncertain_ones_are_marked(
     assert plain.loc[1, "ratio"] == pytest.approx(3 / 1.8)
 
 
-def test_chained_launches_are_a_mode_of_their_own(narrowed: Analysis) -> None:
-    table = section.winners_table(narrowed.frames["mixed_gemm"])
-    assert "triton_chained" not in set(table.loc[table["mode"] == "plain", "provider"])
-    chained = table[(table["mode"] == "chained") & (table["kind"] == "measured")]
+def test_chained_launches_are_a_mode_of_their_own(winners: pd.DataFrame) -> None:
+    assert "triton_chained" not in set(winners.loc[winners["mode"] == "plain", "provider"])
+    chained = winners[(winners["mode"] == "chained") & (winners["kind"] == "measured")]
     assert len(chained) == len(SIZES) * len(TOKENS)
     int4 = chained[chained["format"] == "int4"]
     assert set(int4["provider"]) == {"triton_chained"}
     assert set(int4["m"]) == {1, 16, 64}
 
 
-def test_overlapping_predictions_are_uncertain(narrowed: Analysis) -> None:
-    table = section.winners_table(narrowed.frames["mixed_gemm"])
-    plain = table[(table["kind"] == "predicted") & (table["mode"] == "plain")]
+def test_overlapping_predictions_are_uncertain(winners: pd.DataFrame) -> None:
+    plain = winners[(winners["kind"] == "predicted") & (winners["mode"] == "plain")]
     assert set(plain.loc[plain["m"] == 64, "class"]) == {"uncertain"}
     assert set(plain.loc[plain["m"] == 1, "class"]) == {"sure"}
     assert plain.loc[plain["m"] == 1, "seconds"].iloc[0] == pytest.approx(
@@ -65,11 +63,10 @@ def test_overlapping_predictions_are_uncertain(narrowed: Analysis) -> None:
     )
 
 
-def test_each_roof_has_its_range_of_tokens(narrowed: Analysis) -> None:
+def test_each_roof_has_its_range_of_tokens(narrowed: Analysis, rows: pd.DataFrame) -> None:
     calibration = narrowed.run.calibration
     assert section.pairs_with_roofs(calibration) == [("triton", G64), ("tinygemm", G64)]
-    table = section.roofs_table(narrowed.frames["mixed_gemm"], calibration)
-    assert [column.key for column in section.ROOF_COLUMNS] == list(table.columns)
+    table = section.roofs_table(rows, calibration)
     large = table[table["n"] == 28672]
     ours, theirs = (large[large["provider"] == name] for name in ("triton", "tinygemm"))
     assert ours["bound_by"].iloc[0] == "memory"
@@ -81,9 +78,8 @@ def test_each_roof_has_its_range_of_tokens(narrowed: Analysis) -> None:
         assert list(spans["m_from"])[1:] == [m + 1 for m in spans["m_to"]][:-1]
 
 
-def test_kernel_and_format_have_errors_of_their_own(narrowed: Analysis) -> None:
-    table = section.errors_table(narrowed.frames["mixed_gemm"])
-    assert [column.key for column in section.ERRORS] == list(table.columns)
+def test_kernel_and_format_have_errors_of_their_own(rows: pd.DataFrame) -> None:
+    table = section.errors_table(rows)
     assert list(table["recipe"].drop_duplicates()) == ["bf16", "fp8_tensorwise", G64, G128]
     row = table[(table["recipe"] == G64) & (table["provider"] == "triton")].iloc[0]
     assert (row["points"], row["kernel_worst"]) == (8, 0.256)
@@ -96,12 +92,11 @@ def test_the_section_has_answer_figures_and_tables(narrowed: Analysis) -> None:
     prose = [block for block in blocks if isinstance(block, Prose)]
     assert len(prose) == 4
     assert not any(block.quiet for block in prose)
-    figures = [block.id for block in blocks if isinstance(block, FigureBlock)]
+    figures = [block.id for block in blocks if isinstance(block, Picture)]
     names = ("crossover", "bandwidth", "roofs")
     assert figures == [f"x-figure-mixed_{name}-mixed_gemm" for name in names]
     tables = [block.source for block in blocks if isinstance(block, Table)]
     assert tables == ["mixed_winners.csv", "mixed_roofs.csv", "mixed_errors.csv"]
-    assert set(tables) <= set(dict(csv_tables(narrowed)))
 
 
 def test_what_was_not_measured_is_said(tmp_path: Path, h200: DeviceSpec) -> None:
@@ -114,14 +109,9 @@ def test_what_was_not_measured_is_said(tmp_path: Path, h200: DeviceSpec) -> None
     ]
 
 
-def test_a_run_without_narrow_weights_has_no_such_section(analysis: Analysis) -> None:
-    assert blocks_of(analysis, "mixed") == []
-    assert not any(name.startswith("mixed") for name, _ in csv_tables(analysis))
-
-
 def test_points_without_a_time_win_nothing(narrowed: Analysis) -> None:
     frame = narrowed.frames["mixed_gemm"]
-    hot = frame.assign(cache="hot")
+    hot = section.rows_with_format(frame.assign(cache="hot"))
     assert section.winners_table(hot).empty
     assert section.errors_table(hot).empty
     assert isinstance(section.roofs_table(hot, None), pd.DataFrame)
@@ -134,45 +124,38 @@ def test_roofs_begin_with_the_tokens_that_a_provider_takes() -> None:
     assert section.tokens_of_pair("triton_specialised", recipe)[-1] == 256
 
 
-def test_the_words_beside_a_map_count_the_winners(narrowed: Analysis) -> None:
-    table = section.winners_table(narrowed.frames["mixed_gemm"])
-    picture = drawn(draw_crossover(table))
-    assert "measured, plain launches: fp8 50" in picture.facts
-    assert "of 8 shapes, 25" in picture.facts
-    assert draw_crossover(table[:0]) is None
-
-
 SMALL = "3,584 \N{MULTIPLICATION SIGN} 8,192"
 
 
-def test_a_line_per_recipe_and_provider_is_bytes_over_time(narrowed: Analysis) -> None:
-    frame = narrowed.frames["mixed_gemm"]
-    picture = draw_bandwidth(frame, narrowed.run.calibration, narrowed.spec)
-    assert picture is not None
-    chart = charted(picture)
+def test_a_line_per_recipe_and_provider_is_bytes_over_time(
+    narrowed: Analysis, rows: pd.DataFrame
+) -> None:
+    chart = drawn(draw_bandwidth(rows, narrowed.run.calibration, narrowed.spec))
     (panel,) = [one for one in chart.panels if one.title == f"weights {SMALL}"]
     curves = dict(list(chart.rows_of("points", panel).groupby("series")))
     assert len(curves) == 3  # bf16, fp8 and the int4 of the largest groups
     assert all(list(curve["m"]) == list(TOKENS) for curve in curves.values())
     point = narrow(1, 3584, 8192, G128)
-    moved = float(frame.loc[frame["point_id"] == point.point_id, "dram_bytes"].iloc[0])
+    moved = float(rows.loc[rows["point_id"] == point.point_id, "dram_bytes"].iloc[0])
     firsts = [float(curve["achieved_bytes_per_s"].iloc[0]) for curve in curves.values()]
     assert moved / true_time(point) in [pytest.approx(first) for first in firsts]
-    assert G128 in picture.facts
+    assert G128 in chart.facts
 
 
-def test_roofs_and_bandwidth_are_drawn_only_of_what_is_there(narrowed: Analysis) -> None:
-    frame = narrowed.frames["mixed_gemm"]
-    assert G64 in drawn(draw_roofs(frame, narrowed.run.calibration)).facts
-    assert draw_roofs(frame, None) is None
-    assert draw_roofs(frame[frame["m"] < 64], narrowed.run.calibration) is None
-    assert draw_bandwidth(frame[frame["recipe"] == "bf16"], None, None) is None
-    assert draw_bandwidth(frame[:0], None, None) is None
+def test_roofs_and_bandwidth_are_drawn_only_of_what_is_there(
+    narrowed: Analysis, rows: pd.DataFrame
+) -> None:
+    assert G64 in drawn(draw_roofs(rows, narrowed.run.calibration)).facts
+    assert draw_roofs(rows, None) is None
+    assert draw_roofs(rows[rows["m"] < 64], narrowed.run.calibration) is None
+    assert draw_bandwidth(rows[rows["recipe"] == "bf16"], None, None) is None
+    assert draw_bandwidth(rows[:0], None, None) is None
 
 
 def answered(folder: Path, spec: DeviceSpec, *without: str, roofs: bool = True) -> list[str]:
     analysis: Analysis = narrow_run(without, roofs=roofs).analysed(folder, spec)
-    return answer_sentences(analysis.frames["mixed_gemm"], analysis.run.calibration)
+    rows = section.rows_with_format(analysis.frames["mixed_gemm"])
+    return answer_sentences(rows, analysis.run.calibration)
 
 
 def shown(recipe: str, provider: str) -> str:
@@ -220,8 +203,10 @@ def test_without_roofs_no_cause_is_given(tmp_path: Path, h200: DeviceSpec) -> No
     assert "bound by" not in third
 
 
-def test_a_cell_says_its_format_in_words_and_marks_doubt_twice(narrowed: Analysis) -> None:
-    chart = charted(draw_crossover(section.winners_table(narrowed.frames["mixed_gemm"])))
+def test_a_cell_says_its_format_in_words_and_marks_doubt_twice(winners: pd.DataFrame) -> None:
+    chart = draw_crossover(winners)
+    assert "measured, plain launches: fp8 50" in chart.facts
+    assert "of 8 shapes, 25" in chart.facts
     launches = ("plain launches", "int4 chained, others plain")
     titles = {f"{kind}, {how}" for kind in ("measured", "predicted") for how in launches}
     assert {panel.title for panel in chart.panels} == titles

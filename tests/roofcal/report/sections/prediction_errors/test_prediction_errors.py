@@ -14,7 +14,7 @@ from roofcal.report.sections.prediction_errors import (
     models_by_error,
 )
 from tests.roofcal.report.chapters import blocks_of
-from tests.roofcal.report.drawn import charted, drawn, plain
+from tests.roofcal.report.drawn import drawn, plain
 from tests.roofcal.report.transferred import OTHER_TORCH, transferred_run
 
 
@@ -39,13 +39,13 @@ def test_the_least_accurate_model_comes_first(analysis: Analysis) -> None:
 
 def test_a_tab_per_model_with_its_error(analysis: Analysis) -> None:
     picture = drawn(draw_measured_against_predicted(analysis.frames["gemm"]))
-    tabs = [plain(panel.choice) for panel in charted(picture).panels]
+    tabs = [plain(panel.choice) for panel in drawn(picture).panels]
     assert tabs[1] == "torchao: 30.0 %"
     assert plain(picture.facts).startswith("Within 10 % of the measured time: datasheet ")
 
 
 def test_every_judged_point_of_a_model_stands_at_its_error(analysis: Analysis) -> None:
-    chart = charted(draw_measured_against_predicted(analysis.frames["gemm"]))
+    chart = drawn(draw_measured_against_predicted(analysis.frames["gemm"]))
     points = chart.rows_of("points", chart.panels[1])
     assert np.isclose(points[chart.y.key], 0.7).sum() == 48  # torchao: 30 % too fast everywhere
 
@@ -63,7 +63,7 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
 
 def test_other_calibrations_are_drawn_under_their_labels(moved: Analysis) -> None:
     picture = drawn(draw_measured_against_predicted(moved.frames["gemm"], moved.labels))
-    tabs = {plain(panel.choice) for panel in charted(picture).panels}
+    tabs = {plain(panel.choice) for panel in drawn(picture).panels}
     assert {"calibrated of torch2.0.1: 2.0 %", "calibrated of driver123.45: 40.0 %"} <= tabs
     assert "calibrated@" not in picture.facts
 
@@ -87,5 +87,5 @@ def test_without_predictions_there_is_no_figure(analysis: Analysis, op: str) -> 
 
 
 def test_dots_of_a_model_stand_at_its_error(analysis: Analysis) -> None:
-    by_regime = charted(draw_error_by_regime(analysis.frames["gemm"]))
+    by_regime = drawn(draw_error_by_regime(analysis.frames["gemm"]))
     assert np.isclose(by_regime.tables["points"][by_regime.y.key], 0.7).sum() == 48

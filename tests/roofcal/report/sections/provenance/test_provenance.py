@@ -1,7 +1,9 @@
 """Where numbers come from, and the commands that make them again."""
 
+from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from roofcal.core.paths import RunFolder
 from roofcal.report.data.analysis import Analysis
@@ -14,10 +16,9 @@ from roofcal.report.data.provenance import (
     table_command,
 )
 from roofcal.report.kit.blocks import Commands, Table
-from roofcal.report.sections.provenance import sessions_table
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.drawn import plain
-from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun
+from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product
 
 RUN = f"nvidia-h200/{GPU.environment_id}"
 
@@ -75,16 +76,24 @@ def test_the_command_of_a_table(analysis: Analysis) -> None:
     )
 
 
-def test_sessions_say_when_where_and_by_which_command() -> None:
-    (row,) = sessions_table([MadeUpRun().session("gemm")]).to_dict("records")
-
+def test_sessions_say_when_where_and_by_which_command(tmp_path: Path) -> None:
+    run = MadeUpRun()
+    run.measure(product(64, 64, 64))
+    row = sessions_of(run.analysed(tmp_path / "git"))
     assert row["started_utc"] == "2026-11-21 04:00:00"
     assert (row["commit"], row["code"], row["dirty"]) == ("0123456789ab", "fedcba987654", "no")
     assert row["command"] == "python -m roofcal measure --plan plan/gemm.jsonl"
     assert row["timing"] == '{"budget_s": 0.4}'
-    without_git = replace(MadeUpRun().session("gemm"), git_commit=None, git_dirty=None)
-    (row,) = sessions_table([without_git]).to_dict("records")
+    run.sessions["gemm"] = {"git_commit": None, "git_dirty": None}
+    row = sessions_of(run.analysed(tmp_path / "no_git"))
     assert (row["commit"], row["dirty"]) == (None, "unknown")
+
+
+def sessions_of(analysis: Analysis) -> dict[Hashable, Any]:
+    """The only row of the table of sessions."""
+    table = blocks_of(analysis, "provenance")[0]
+    (row,) = table.frame.to_dict("records")
+    return {str(key): value for key, value in row.items()}
 
 
 def test_the_section_has_sessions_sources_and_commands(analysis: Analysis) -> None:

@@ -17,15 +17,14 @@ from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.points import readable_points
 from roofcal.report.sections.quality import (
     PANEL,
-    SECTION,
     draw_burst,
     draw_session,
     panel_sentence,
 )
 from roofcal.report.write import write_report
-from tests.roofcal.report.chapters import ANCHOR, blocks_of
+from tests.roofcal.report.chapters import ANCHOR, answer_of, blocks_of, csv_tables
 from tests.roofcal.report.conftest import DEVICES
-from tests.roofcal.report.drawn import charted, drawn, plain
+from tests.roofcal.report.drawn import drawn, plain
 from tests.roofcal.report.synthetic import MadeUpRun, cast, product
 
 
@@ -36,15 +35,14 @@ def test_sentinel_clock_power_and_temperature_share_the_time(analysis: Analysis)
     assert "Power from 690 W to 690 W." in facts
 
 
-def test_without_sensors_sentinel_and_warm_up_there_is_no_figure(bare: Path) -> None:
-    silent = analyse(load_run(bare), None)
-    assert draw_session(silent.frames, silent.sessions) is None
-    assert draw_burst(silent.frames["gemm"]) is None
+def test_without_sensors_sentinel_and_warm_up_there_is_no_figure(bare_analysis: Analysis) -> None:
+    assert draw_session(bare_analysis.frames, bare_analysis.sessions) is None
+    assert draw_burst(bare_analysis.frames["gemm"]) is None
 
 
 def test_the_facts_state_how_much_settling_costs_the_made_up_run(analysis: Analysis) -> None:
     picture = drawn(draw_burst(analysis.frames["gemm"]))
-    chart = charted(picture)
+    chart = drawn(picture)
     heights = chart.tables["points"][chart.y.key].to_numpy()
     assert heights == pytest.approx(np.full(len(heights), 1 / 0.9 - 1))
     assert "11.1" in picture.facts
@@ -61,15 +59,6 @@ def two_cards(analysis: Analysis) -> Analysis:
     return replace(analysis, panel=panel_fits(pd.DataFrame(panel, columns=list(READINGS))))
 
 
-def answer_of(analysis: Analysis) -> str:
-    assert SECTION.answer is not None
-    return SECTION.answer(analysis).text
-
-
-def files_of(analysis: Analysis) -> list[str]:
-    return [table.name for table in SECTION.tables(analysis)]
-
-
 def test_the_page_has_a_row_for_each_session_and_card_and_says_the_spread(
     two_cards: Analysis,
 ) -> None:
@@ -79,7 +68,7 @@ def test_the_page_has_a_row_for_each_session_and_card_and_says_the_spread(
     assert "Standard deviation between cards: 2.8" in panel_sentence(two_cards)
     assert "memory, 2 cards" in panel_sentence(two_cards)
 
-    assert "panel.csv" in files_of(two_cards)
+    assert "panel.csv" in dict(csv_tables(two_cards))
     assert list(two_cards.panel_factors) == [column.key for column in PANEL]
     factors = two_cards.panel_factors.set_index("card")["factor"]
     assert set((factors["GPU-2"] / factors["GPU-1"].to_numpy()).round(6)) == {1.04}
@@ -89,7 +78,7 @@ def test_a_run_whose_sessions_share_nothing_says_that_nothing_is_known(analysis:
     assert analysis.panel_factors.empty
     prose = [block.text for block in blocks_of(analysis, "quality") if isinstance(block, Prose)]
     assert any(text.startswith("No two sessions share a sentinel") for text in prose)
-    assert "panel.csv" not in files_of(analysis)
+    assert "panel.csv" not in dict(csv_tables(analysis))
 
 
 def test_the_page_says_that_intervals_of_one_visit_hold_no_other(analysis: Analysis) -> None:
@@ -97,11 +86,13 @@ def test_the_page_says_that_intervals_of_one_visit_hold_no_other(analysis: Analy
     assert any(
         "have an interval that covers the samples of one visit only" in text for text in texts
     )
-    assert answer_of(analysis).endswith("(middle op), and covers only the one visit of each point.")
+    assert answer_of(analysis, "quality").text.endswith(
+        "(middle op), and covers only the one visit of each point."
+    )
 
     frames = {op: frame.copy() for op, frame in analysis.frames.items()}
     frames["gemm"].loc[frames["gemm"][INTERVAL_HOLDS].notna(), INTERVAL_HOLDS] = "this session"
-    assert answer_of(replace(analysis, frames=frames)).endswith("(middle op).")
+    assert answer_of(replace(analysis, frames=frames), "quality").text.endswith("(middle op).")
 
 
 COUNT = 23  # products with two states; the m-th is 6 + m % apart
@@ -152,7 +143,7 @@ def test_the_section_shows_the_twenty_widest_and_counts_the_rest(states: Analysi
     assert "; 4 more are in the tables of ops, column states_s" in table.caption
     assert "100.0 (1); 129.0 (1)" in table.body
     assert "100.0 (1); 107.0 (1)" not in table.body
-    assert answer_of(states).endswith("; 24 points have several states.")
+    assert answer_of(states, "quality").text.endswith("; 24 points have several states.")
 
 
 def test_a_check_counts_the_points_by_op_and_leads_to_the_table(states: Analysis) -> None:

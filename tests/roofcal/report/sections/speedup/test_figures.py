@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.writer import Picture
+from roofcal.report.kit.charts import Picture
 from roofcal.report.sections.speedup import draw_speedups
-from tests.roofcal.report.drawn import charted
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +32,11 @@ def test_every_ratio_is_in_one_cell(pictures: dict[str, Picture], analysis: Anal
         "speedup_by_layer",
         "speedup_by_shape",
     }
-    charts = map(charted, pictures.values())
-    shown = [c.rows_of("points", panel)["label"] for c in charts for panel in c.panels]
+    shown = [
+        picture.rows_of("points", panel)["label"]
+        for picture in pictures.values()
+        for panel in picture.panels
+    ]
     ratios = analysis.speedups["gemm"]["speedup"]
     assert sorted(pd.concat(shown)) == sorted(f"{value:.2f}" for value in ratios)
 
@@ -42,7 +44,7 @@ def test_every_ratio_is_in_one_cell(pictures: dict[str, Picture], analysis: Anal
 def test_the_grid_of_tokens_has_weights_down_and_tokens_across(
     pictures: dict[str, Picture],
 ) -> None:
-    chart = charted(pictures["speedup_by_tokens"])
+    chart = pictures["speedup_by_tokens"]
     assert (chart.x.key, chart.y.order) == ("m", ["3,584 \N{MULTIPLICATION SIGN} 8,192"])
     assert sorted(set(chart.tables["points"]["m"])) == [1, 16, 64, 256]
 
@@ -69,6 +71,6 @@ def test_the_sizes_that_most_shapes_have_are_drawn(analysis: Analysis) -> None:
     common = [(7, 64 * n, 64) for n in (1, 2, 3)]
     rare = [(100 + m, n, 64) for n in (64, 128) for m in range(40)]
     (picture, *_) = maps_of(analysis, *common, *rare)
-    sizes = sorted(set(charted(picture).tables["points"]["m"]))
+    sizes = sorted(set(picture.tables["points"]["m"]))
     assert (sizes[0], len(sizes)) == (7, 16)
     assert "16 of 41 sizes m" in picture.facts

@@ -1,0 +1,79 @@
+"""What holds of every section on every made-up run, and what a section says that has nothing."""
+
+import pytest
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.kit.charts import Picture
+from roofcal.report.page import SECTIONS
+from roofcal.report.section import CsvTable
+from roofcal.report.sections import gathered, linear_accuracy
+from tests.roofcal.report.chapters import ANCHOR, blocks_of, csv_tables, shown_by
+
+# of ops on several devices, and of points that know their memory
+OPTIONAL = {"world_size", "memory_ratio", "peak_bytes"}
+
+
+@pytest.fixture(params=["analysis", "bare_analysis", "gathers", "linears", "narrowed"])
+def any_run(request: pytest.FixtureRequest) -> Analysis:
+    run: Analysis = request.getfixturevalue(request.param)
+    return run
+
+
+def test_tables_have_their_columns_and_name_their_files(any_run: Analysis) -> None:
+    files, ids = set(dict(csv_tables(any_run))), [f"{ANCHOR}-{s.key}" for s in SECTIONS]
+    for section in SECTIONS:
+        for block in blocks_of(any_run, section.key):
+            if isinstance(block, Table):
+                keys = {column.key for column in block.declared}
+                assert keys - set(block.frame.columns) <= OPTIONAL, block.id
+                assert all(column.label.strip() for column in block.declared), (
+                    "a button sorts by it"
+                )
+            if isinstance(block, Picture | Table):
+                assert not block.source or block.source in files
+                ids.append(block.id)
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("of", "key", "text"),
+    [
+        ("analysis", "breakeven", "This run has no break-even map of linears."),
+        ("analysis", "claims", None),
+        ("analysis", "gathered", gathered.NOT_MEASURED),
+        ("analysis", "health", None),
+        ("analysis", "linear-accuracy", linear_accuracy.NOT_MEASURED),
+        ("analysis", "llm", "This run has no estimates of language models."),
+        ("analysis", "mixed", None),
+        ("analysis", "moved", None),
+        ("bare_analysis", "audit", "There is none."),
+        ("bare_analysis", "bandwidth", "The memory probe was not measured."),
+        ("bare_analysis", "constants", "This run is not calibrated: it has no calibration.jsonl."),
+        ("bare_analysis", "energy", None),
+        ("bare_analysis", "gathered", None),
+        ("bare_analysis", "llm-sweep", None),
+        ("bare_analysis", "method-panel", "This run has no method panel."),
+        ("bare_analysis", "missing", "Every planned point was measured."),
+        ("bare_analysis", "points", "The plan of cast is empty."),
+        ("bare_analysis", "prediction-errors", "Nothing was predicted in this run."),
+    ],
+)
+def test_a_section_with_nothing_to_show_says_so_or_is_left_out(
+    request: pytest.FixtureRequest, of: str, key: str, text: str | None
+) -> None:
+    analysis: Analysis = request.getfixturevalue(of)
+    blocks = blocks_of(analysis, key)
+    if key == "points":  # of its one op with points
+        blocks = [block for block in blocks if not isinstance(block, Table)]
+    assert all(isinstance(block, Prose) for block in blocks)
+    told = [(block.text, block.quiet) for block in blocks]
+    assert told[-1:] == ([(text, key not in ("audit", "missing"))] if text else [])
+    if key != "points":
+        files = [item for item in shown_by(analysis, key) if isinstance(item, CsvTable)]
+        assert all(file.frame.empty for file in files)
+
+
+def test_what_takes_other_machines_names_the_command() -> None:
+    assert "'ops=[all_gather_matmul]'" in gathered.NOT_MEASURED
+    assert "--config study=standard 'ops=[linear]'" in linear_accuracy.NOT_MEASURED
