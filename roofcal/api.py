@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from roofcal.ask.advice_text import Recommendation, recommend
-from roofcal.ask.advise import Adviser, LinearQuestion
+from roofcal.ask.advise import Adviser
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.devices import device_choice, device_ids, device_sources
@@ -154,11 +154,10 @@ def advise(
     device = _device(device)
     sources, run = _sources(device, environment, model)
     weights = _checked_weights(passes, weights)
-    sizes = _sizes("gemm", {"m": m, "n": n, "k": k})
-    question = LinearQuestion(**sizes, passes=passes, weights=weights)
-    adviser = Adviser(model_named(model), sources, measured_by_key(run))
+    shape = checked_sizes(m=m, n=n, k=k)
+    adviser = Adviser(model_named(model), sources, passes, weights, measured_by_key(run))
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
-    return recommend(adviser, question, device, prices)
+    return recommend(adviser, shape, device, prices)
 
 
 def breakeven(

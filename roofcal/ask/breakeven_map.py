@@ -26,7 +26,7 @@ from roofcal.ask.breakeven import (
     comparable_recipes,
     linear_speedups,
 )
-from roofcal.core.times import Times
+from roofcal.ask.linear_options import LinearTimes
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.registry import MODELS
 from roofcal.ops.linear.model import (
@@ -68,14 +68,12 @@ def run_map(run: Path, calibration: Path) -> str:
 
 def map_csv(model: Model, sources: Sources) -> str:
     """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
-    part_times: dict[tuple[Any, ...], Times] = {}  # linears share most of their products and casts
+    times = LinearTimes(model, sources)  # linears share most of their products and casts
     rows = (
         row
         for linear in mapped_linears(model, sources)
         for side in SIDES
-        for row in _rows_by_tokens(
-            linear, side, linear_speedups(model, sources, linear, side, side, part_times)
-        )
+        for row in _rows_by_tokens(linear, side, linear_speedups(times, linear, side, side))
     )
     return csv_text(COLUMNS, rows)
 

@@ -206,7 +206,7 @@ def predict_point(
             name for name in allowed for one in predicted(name) if one.total_s == prediction.total_s
         )
         provider = next(same, "")
-    beyond = beyond_probes(calibration, replace(point, provider=provider))
+    doublings, unprobed = beyond_probes(calibration, replace(point, provider=provider))
     work = op.work(point.recipe, point.shape)
     key = point_key(op.name, provider or ANY_PROVIDER, point.recipe, point.shape)
     return PredictedTime(
@@ -224,8 +224,8 @@ def predict_point(
         bound_by=prediction.bound_by,
         flops_per_s=work.flops / prediction.total_s,
         bytes_per_s=work.dram_bytes / prediction.total_s,
-        extrapolated_doublings=beyond.doublings,
-        unprobed=beyond.unprobed,
+        extrapolated_doublings=doublings,
+        unprobed=unprobed,
         slower=tuple(slower),
         fastest_probability=probability_of_first([answers[name] for name in order]),
         refused={  # a kernel for large shapes is no choice for a small one: not worth a line

@@ -52,9 +52,9 @@ def many_linears(
 
     sources, folder = device_sources(device, environment, model)
     measured = measured_by_key(RunFolder.at(folder) if sources.calibration else None)
-    adviser = Adviser(model_named(model), sources, measured)
-    answer = advise_csv(shapes, adviser, passes, weights or usual_weights(passes))
-    show(answer, as_json=json, out=out)
+    weights = weights or usual_weights(passes)
+    adviser = Adviser(model_named(model), sources, passes, weights, measured)
+    show(advise_csv(shapes, adviser), as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.ask.advise import Adviser, LinearQuestion
+from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.breakeven import (
     GRID,
@@ -22,6 +22,7 @@ from roofcal.ask.breakeven import (
     sentences,
     speedup_ratio,
 )
+from roofcal.ask.linear_options import LinearTimes
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named
@@ -41,6 +42,7 @@ from tests.roofcal.models.stand_in import Seconds, StandIn
 
 NO_TIME = Sources()
 CALIBRATED = model_named("calibrated")
+PUBLISHED_TIMES = LinearTimes(CALIBRATED, published_sources())
 ALONE = Linear(recipe="fp8_axiswise", casts="none")
 GAP = 1.2  # factor between a speed-up and the ends of its interval
 FACTOR = GAP ** (1 / math.sqrt(2))  # of each time: sqrt(2) ln(FACTOR) = ln(GAP)
@@ -157,7 +159,7 @@ def test_the_grid_has_few_tokens_multiples_of_16_and_small_steps() -> None:
 
 def test_many_shapes_and_one_agree() -> None:
     model = crossing(1000, FACTOR)
-    together = linear_speedups(model, NO_TIME, ALONE, 4096, 4096)
+    together = linear_speedups(LinearTimes(model, NO_TIME), ALONE, 4096, 4096)
     m, side = GRID[70:71], np.array([4096.0])
     bf16 = Linear(recipe="bf16", casts="none")
     alone = speedup_ratio(
@@ -235,7 +237,7 @@ def test_weights_that_no_provider_runs_are_refused_with_the_reason(
     linear = Linear(recipe="fp8_blockwise_128x128", passes=passes, casts=FASTEST, weights="cast")
     with pytest.raises(PredictError, match=says):
         breakeven(CALIBRATED, published_sources(), linear, n, k)
-    speedups = linear_speedups(CALIBRATED, published_sources(), linear, n, k)
+    speedups = linear_speedups(PUBLISHED_TIMES, linear, n, k)
     with pytest.raises(ValueError, match="at any M"):
         _ = speedups.best
 
@@ -256,16 +258,12 @@ def test_products_that_are_not_fp8_take_any_size_and_without_bf16_nothing_is_com
 def test_advise_and_break_even_predict_one_speedup(n: int, k: int, passes: Passes) -> None:
     weights = usual_weights(passes)
     places = [*range(0, len(GRID), 16), int(GRID.searchsorted(1024))]
-    advice = Adviser(CALIBRATED, published_sources()).advise(
-        [
-            LinearQuestion(m=int(GRID[place]), n=n, k=k, passes=passes, weights=weights)
-            for place in places
-        ]
-    )
+    adviser = Adviser(CALIBRATED, published_sources(), passes, weights)
+    advice = adviser.advise([{"m": int(GRID[place]), "n": n, "k": k} for place in places])
     compared = 0
     for recipe in ("fp8_axiswise", "fp8_tensorwise", "fp8_blockwise_128x128"):
         linear = Linear(recipe=recipe, passes=passes, casts=FASTEST, weights=weights)
-        speedups = linear_speedups(CALIBRATED, published_sources(), linear, n, k)
+        speedups = linear_speedups(PUBLISHED_TIMES, linear, n, k)
         for place, answer in zip(places, advice, strict=True):
             best = answer.best_by_recipe
             if recipe not in best:
