@@ -51,9 +51,9 @@ def unprobed_kind(
     if name not in calibration.probe_errors:
         return ""
     model, group = load_part(BY_NAME[op], "model"), "all"
-    if hasattr(model, "groups_of"):
+    if groups_of := getattr(model, "groups_of", None):
         sizes = [np.array([float(shape[axis])]) for axis in BY_NAME[op].axes]
-        (group,) = model.groups_of(recipe, sizes)
+        (group,) = groups_of(recipe, sizes)
     if has_probes(calibration, name, group):
         return ""
     nearest = []  # N and K whose rows start on 16 bytes

@@ -86,7 +86,7 @@ def table_of_run(*, run: Path, calibration: Path | None = None, out: Path | None
         out: with --run: write here
     """
     from roofcal.ask.devices import datasheet
-    from roofcal.ask.llm.csv_table import run_table
+    from roofcal.ask.llm.sweep import run_table
     from roofcal.core.language_models import load_models
 
     fitted = calibration or RunFolder.at(run).calibration_file

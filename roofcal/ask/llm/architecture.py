@@ -83,37 +83,35 @@ def check_parallel(model: LanguageModel, tensor: int, pipeline: int) -> None:
 
     Key/value heads may be fewer than the GPUs: engines then give several GPUs the same head.
     """
-    architecture = architecture_of(model)
-    kv_heads, undivided = architecture.kv_heads, list[str]()
-    if architecture.heads % tensor:
-        undivided.append(f"{architecture.heads} heads")
-    if architecture.latent is None and kv_heads % tensor and tensor % kv_heads:
-        undivided.append(f"{kv_heads} key/value heads")
-    for name, matrix in model.matrices.items():
-        size = {"n": matrix.n, "k": matrix.k, "none": tensor}[matrix.shard]
-        if name != "qkv" and size % tensor:
-            undivided.append(f"{matrix.shard}={size} of {name}")
-    if undivided:
+    if undivided := _undivided(model, tensor):
         degrees = ", ".join(map(str, tensor_degrees(model, MOST_TENSOR)))
         raise PredictError(
-            f"--tp {tensor} does not divide the {undivided[0]} of {model.model}; "
+            f"--tp {tensor} does not divide the {undivided} of {model.model}; "
             f"degrees that do: {degrees}"
         )
-    if pipeline > architecture.layers:
-        raise PredictError(f"--pp {pipeline}: {model.model} has {architecture.layers} layers only")
+    layers = architecture_of(model).layers
+    if pipeline > layers:
+        raise PredictError(f"--pp {pipeline}: {model.model} has {layers} layers only")
 
 
 def tensor_degrees(model: LanguageModel, most: int) -> list[int]:
     """Tensor-parallel degrees up to `most` that divide the model."""
+    return [tensor for tensor in range(1, most + 1) if not _undivided(model, tensor)]
+
+
+def _undivided(model: LanguageModel, tensor: int) -> str:
+    """The first size of a model that a tensor-parallel degree does not divide; "" for none."""
     architecture = architecture_of(model)
-    sizes = [m.n if m.shard == "n" else m.k for m in model.matrices.values() if m.shard != "none"]
-    if "qkv" in model.matrices:
-        sizes.remove(model.matrices["qkv"].n)
-    shared = math.gcd(architecture.heads, *sizes)
-    degrees = [t for t in range(1, most + 1) if shared % t == 0]
-    if architecture.latent:
-        return degrees
-    return [t for t in degrees if architecture.kv_heads % t == 0 or t % architecture.kv_heads == 0]
+    kv_heads = architecture.kv_heads
+    if architecture.heads % tensor:
+        return f"{architecture.heads} heads"
+    if architecture.latent is None and kv_heads % tensor and tensor % kv_heads:
+        return f"{kv_heads} key/value heads"
+    for name, matrix in model.matrices.items():
+        size = {"n": matrix.n, "k": matrix.k, "none": tensor}[matrix.shard]
+        if name != "qkv" and size % tensor:
+            return f"{matrix.shard}={size} of {name}"
+    return ""
 
 
 def local_matrices(model: LanguageModel, tensor: int) -> dict[str, LocalMatrix]:

@@ -1,6 +1,6 @@
 """Times of the operators of a language model on one GPU: what every model of time answers.
 
-CalibratedOperators (roofcal.ask.llm.calibrated_operators) answers by the constants of a device.
+CalibratedOperators (roofcal.ask.llm.operator_models) answers by the constants of a device.
 Here are those that read its file in config/devices alone, and state no interval.
 
 Roofs, by a datasheet, or by torchao's fractions of it:
@@ -156,7 +156,8 @@ def _wave(time: OperatorTime) -> CallTime:
     return _certain(time.total_s, {"latency": "link latency"}.get(time.bound_by, time.bound_by))
 
 
-def _whole(amount: float) -> int:
+def whole(amount: float) -> int:
+    """The nearest number of rows, bytes or experts above zero."""
     return max(1, round(amount))
 
 
@@ -167,10 +168,10 @@ class _WaveLink:
 
     def collective(self, name: str, world_size: int, count_bytes: float) -> CallTime:
         exchange = {"all_reduce": all_reduce, "all_gather": all_gather}
-        return _wave(exchange[name](self.device, _whole(count_bytes), world_size))
+        return _wave(exchange[name](self.device, whole(count_bytes), world_size))
 
     def send(self, count_bytes: float) -> CallTime:
-        return _wave(send(self.device, _whole(count_bytes)))
+        return _wave(send(self.device, whole(count_bytes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,16 +193,16 @@ class WaveOperators(OperatorTimes):
 
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """Its bytes alone."""
-        work = BY_NAME["cast"].work(recipe, {"rows": _whole(rows), "cols": cols})
+        work = BY_NAME["cast"].work(recipe, {"rows": whole(rows), "cols": cols})
         return self.elementwise(work.dram_bytes)
 
     def norm(self, rows: float, cols: int) -> CallTime:
         """With the residual stream."""
-        return _wave(normalisation(self.device, _whole(rows), cols, residual=True))
+        return _wave(normalisation(self.device, whole(rows), cols, residual=True))
 
     def activation(self, rows: float, inputs: int, outputs: int) -> CallTime:
         """SiLU times a second input, or of one input where there are as many inputs as outputs."""
-        return _wave(activation(self.device, _whole(rows * outputs), gated=inputs > outputs))
+        return _wave(activation(self.device, whole(rows * outputs), gated=inputs > outputs))
 
     def elementwise(self, count_bytes: float) -> CallTime:
         """A kernel that memory bounds."""
@@ -209,14 +210,14 @@ class WaveOperators(OperatorTimes):
 
     def attention(self, work: AttentionWork) -> CallTime:
         """Flash attention, causal."""
-        query = _whole(work.query_tokens)
+        query = whole(work.query_tokens)
         shape = Attention(
             heads=work.heads,
             kv_heads=work.kv_heads,
             head_dim=work.head_dim,
             query_tokens=query,
-            kv_tokens=max(query, _whole(work.kv_tokens)),
-            sequences=_whole(work.requests),
+            kv_tokens=max(query, whole(work.kv_tokens)),
+            sequences=whole(work.requests),
             shared_kv=work.shared_kv,
         )
         return _wave(flash_attention(self.device, shape))
@@ -266,7 +267,7 @@ class RoofOperators(OperatorTimes):
 
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """By the model of products."""
-        sides = vectors(_whole(rows), cols)
+        sides = vectors(whole(rows), cols)
         return first_call(cast_times(self.model, Sources(spec=self.spec), "", recipe, *sides))
 
     def norm(self, rows: float, cols: int) -> CallTime:

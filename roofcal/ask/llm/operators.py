@@ -36,7 +36,7 @@ from roofcal.ask.llm.architecture import (
     local_vocabulary,
 )
 from roofcal.ask.llm.deployment import Deployment
-from roofcal.ask.llm.operator_times import AttentionWork, Collectives, OperatorTimes
+from roofcal.ask.llm.operator_times import AttentionWork, Collectives, OperatorTimes, whole
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.times import NO_TIME, CallTime, Duration
 
@@ -218,7 +218,7 @@ class Shard:
         yield "norm", calls, self.times.norm(tokens, width)
         router = LocalMatrix(n=experts.count, k=width)
         yield "router", calls, self.times.product(_HEAD_RECIPE, tokens, router)
-        visited = max(1, round(distinct_experts(experts, tokens)))
+        visited = whole(distinct_experts(experts, tokens))
         rows = tokens * experts.per_token
         moving = self.times.elementwise(BF16_BYTES * ((tokens + rows) * width))
         yield "dispatch", calls, moving

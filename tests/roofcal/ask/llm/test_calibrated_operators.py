@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from roofcal.ask.llm.architecture import LocalMatrix
-from roofcal.ask.llm.calibrated_operators import (
+from roofcal.ask.llm.operator_models import (
     ATTENTION_SHARE,
     CACHE_SHARE,
     CalibratedOperators,
+    can_estimate,
+    estimable_recipes,
+    operator_times,
 )
-from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
 from roofcal.models import calibrated as calibrated_model
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.llm.csv_table import COLUMNS, CUTS, run_table, table_rows
 from roofcal.ask.llm.estimate import estimate
+from roofcal.ask.llm.sweep import COLUMNS, CUTS, run_table, table_rows
 from roofcal.core.jsonl import write_records
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources

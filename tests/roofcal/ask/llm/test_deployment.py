@@ -1,21 +1,19 @@
 """What a workload implies, the bytes of a GPU by hand, and what is said where nothing fits."""
 
-from dataclasses import replace
-
 import pytest
 
+from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.deployment import (
     RESERVE,
     checked_memory,
     memory_of,
-    smallest_tensor,
     with_batch,
 )
 from roofcal.models.errors import PredictError
+from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import deployment
 
 H200 = 141e9
-DEGREES = (1, 2, 4, 8, 16, 32)
 
 
 def test_the_parts_by_hand() -> None:
@@ -74,15 +72,9 @@ def test_what_does_not_fit_says_how_much_and_the_way_out(
     name: str, batch: int, prompt: int, says: str
 ) -> None:
     with pytest.raises(PredictError) as caught:
-        checked_memory(deployment(name, batch=batch, prompt=prompt), H200, "nvidia-h200", DEGREES)
+        deployed = deployment(name, batch=batch, prompt=prompt)
+        checked_memory(deployed, Sources(spec=datasheet("nvidia-h200")), "datasheet")
     assert says in str(caught.value)
-
-
-def test_the_smallest_degree_fits_and_the_next_smaller_does_not() -> None:
-    deployed = deployment("llama3-405b", "fp8_axiswise")
-    tensor = smallest_tensor(deployed, H200, DEGREES)
-    assert tensor == 4
-    assert not memory_of(replace(deployed, tensor=2), H200).fits
 
 
 @pytest.mark.parametrize(

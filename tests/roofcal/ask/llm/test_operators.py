@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roofcal.ask.llm.architecture import LocalMatrix, longest_stage
-from roofcal.ask.llm.calibrated_operators import CalibratedOperators
+from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.operators import Operator, Pass, Shard
 from roofcal.models.link import link_of
 from tests.roofcal.ask.llm.deployments import LINKED, calibrated, model

@@ -6,12 +6,10 @@ import pytest
 
 from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.architecture import LocalMatrix, local_matrices, tensor_degrees
-from roofcal.ask.llm.calibrated_operators import CalibratedOperators
-from roofcal.ask.llm.csv_table import table_rows
 from roofcal.ask.llm.deployment import runnable_degrees, why_refused
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
-from roofcal.ask.llm.operator_models import BY
-from roofcal.ask.llm.sweep import sweep, with_smallest_cut
+from roofcal.ask.llm.operator_models import BY, CalibratedOperators
+from roofcal.ask.llm.sweep import sweep, table_rows, with_smallest_cut
 from roofcal.ask.points import predict_point
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from roofcal.ask.devices import datasheet
-from roofcal.ask.llm.calibrated_operators import CalibratedOperators
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch, notes_of_all
+from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.sweep import Curve, sweep
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
