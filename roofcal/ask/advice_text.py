@@ -18,8 +18,8 @@ from roofcal.ask.answers import (
     table,
 )
 from roofcal.ask.beyond_probes import FAR, unprobed_words
+from roofcal.ask.choices import ChoiceRecord, choice_record
 from roofcal.ask.energy import Prices, TokenCost, token_cost
-from roofcal.ask.measured import ChoiceRecord, choice_record
 from roofcal.core.csv_files import read_shapes
 from roofcal.ops.spec import Shape
 
@@ -130,9 +130,12 @@ class Recommendation(Advice, Answer):
             off = " (a probe of the fit)"
             if point["predicted_s"] is not None:
                 off = f" (predicted {point['predicted_s'] / point['measured_s'] - 1:+.1%})"
+            doublings = point["distance_doublings"]
+            away = f"{doublings:.1f} doublings away" if doublings else "at this shape"
+            if 0 < doublings < 0.05:
+                away = "less than 0.1 doublings away"
             yield filled(
-                f"measured {_away(point['distance_doublings'])}: the {what} "
-                f"{{m}} x {{n}} x {{k}} in {{measured_s:time}}{off}",
+                f"measured {away}: the {what} {{m}} x {{n}} x {{k}} in {{measured_s:time}}{off}",
                 point,
             )
         if answer["recipe_choices"]:
@@ -172,13 +175,6 @@ class Recommendation(Advice, Answer):
         stated = all(winner["least_probability"] is not None for winner in winners)
         least = " (and the lowest probability that it is)" if stated else ""
         yield f"predicted fastest recipe by M{least}: {', '.join(stretches)}"
-
-
-def _away(doublings: float) -> str:
-    """How far a measured point is from the question."""
-    if not doublings:
-        return "at this shape"
-    return "less than 0.1 doublings away" if doublings < 0.05 else f"{doublings:.1f} doublings away"
 
 
 def recommend(

@@ -5,7 +5,7 @@ An option is a recipe of the linear, the provider of its products and the provid
 one product of packed weights for weights-only recipes. A part that was measured at this very shape
 takes what was measured, with its interval; so does a linear that was measured as a whole, forward
 and backward. Ends of intervals add up. Which option is the fastest is drawn with the errors of the
-parts (ask.fastest), so that two options with the same predicted product share its error.
+parts (ask.choices), so that two options with the same predicted product share its error.
 """
 
 import math
@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from roofcal.ask.beyond_probes import unprobed_kind
-from roofcal.ask.fastest import log_error, probabilities
+from roofcal.ask.choices import log_error, probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
@@ -253,6 +253,7 @@ class Adviser:
     def _terms(self, part: Part, shapes: Sequence[Shape]) -> list[_Addend | str]:
         """The predicted time of a part in a linear of each shape, or why it has none."""
         op, providers = BY_NAME[part.op], part.providers(self.sources)
+        calibration = self.sources.calibration
         sizes = {axis: np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk"}
         try:
             times = self._times.of_part(part, sizes)
@@ -271,20 +272,11 @@ class Adviser:
             low, high = (
                 None if end is None else float(end[place]) for end in (times.low, times.high)
             )
-            doublings, unprobed = 0.0, ""
-            if times.beyond is not None:
-                doublings = float(times.beyond.doublings[place])
-            if (
-                times.beyond is not None
-                and times.beyond.is_unprobed[place]
-                and self.sources.calibration is not None
-            ):
-                unprobed = unprobed_kind(
-                    self.sources.calibration, op.name, part.provider, part.recipe, shape
-                )
-            terms.append(
-                _Addend(part.error_name, float(times.total[place]), low, high, doublings, unprobed)
-            )
+            seconds, beyond, unprobed = float(times.total[place]), times.beyond, ""
+            doublings = 0.0 if beyond is None else float(beyond.doublings[place])
+            if calibration is not None and beyond is not None and beyond.is_unprobed[place]:
+                unprobed = unprobed_kind(calibration, op.name, part.provider, part.recipe, shape)
+            terms.append(_Addend(part.error_name, seconds, low, high, doublings, unprobed))
         return terms
 
     def _ranked(self, shape: Shape, terms: Mapping[Part, _Addend | str]) -> Advice:
@@ -303,19 +295,16 @@ class Adviser:
                 (p, w) for p, w in zip(option.parts, own, strict=True) if isinstance(w, str)
             )
             refused[option.name] = part.in_linear(why)
-            if (
-                too_small(BY_NAME[part.op], part.provider, part.recipe, part.shape(shape))
-                is not None
-            ):
+            if too_small(BY_NAME[part.op], part.provider, part.recipe, part.shape(shape)):
                 for_larger.add(option.name)
         if not predicted:
             raise PredictError("no answer: " + "; ".join(dict.fromkeys(refused.values())))
         refused = {name: why for name, why in refused.items() if name not in for_larger}
-        outside = {o: max(term.doublings for term in own) for o, own in predicted.items()}
+        outside = {one: max(term.doublings for term in predicted[one]) for one in predicted}
         farthest = min(outside.values()) + FARTHEST
         counted: dict[Option, list[_Addend]] = {}  # measured where it was measured
-        for option, own in predicted.items():
-            addends = self._addends(option, shape, own)
+        for option, parts in predicted.items():
+            addends = self._addends(option, shape, parts)
             if outside[option] <= farthest or all(one.measured for one in addends):
                 counted[option] = addends
             else:
@@ -324,8 +313,8 @@ class Adviser:
         chances = _chances(list(counted.values()))
         ranked = sorted(
             (
-                _option_time(option, own, predicted[option], chance)
-                for (option, own), chance in zip(counted.items(), chances, strict=True)
+                _option_time(option, addends, predicted[option], chance)
+                for (option, addends), chance in zip(counted.items(), chances, strict=True)
             ),
             key=lambda answer: answer.seconds,
         )

@@ -95,16 +95,6 @@ def _parts(point: PlanPoint) -> list[tuple[str, str, str, Shape]]:
     return [(part.op, part.provider, part.recipe, part.shape(shape)) for part in parts]
 
 
-def extrapolation_words(doublings: float) -> str:
-    """How far an answer lies outside the probed range, and what that does to its interval."""
-    if doublings > FAR:
-        return (
-            f"extrapolated: {doublings:.1f} doublings outside the probed range; no measurement "
-            "says how wide the interval should be so far out: treat it as a guess"
-        )
-    return f"extrapolated: {doublings:.1f} doublings outside the probed range, so less certain"
-
-
 def unprobed_words(unprobed: Sequence[str]) -> str:
     """Which kinds of work no probe has, and whose interval stands for their own."""
     return (

@@ -91,6 +91,13 @@ class Speedups:
         is_within &= runs
         return int(np.where(runs & (is_within | ~is_within.any()), self.value, -np.inf).argmax())
 
+    @property
+    def breakeven(self) -> tuple[int | None, int | None, int | None]:
+        """The break-even M of GRID, from where on it may be, and from where it is."""
+        ratios = (self.value, self.high, self.low)
+        value, low, high = (first_lasting_m(ratio, self.doublings) for ratio in ratios)
+        return value, low, high
+
     def classes(self) -> list[Class]:
         """faster where low > 1, slower where high < 1, else uncertain."""
         low = self.value if self.low is None else self.low
@@ -255,7 +262,7 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
             f"no provider runs {linear.recipe} with {n} x {k} (n x k) weights: "
             f"{'; '.join(_side_refusals(times, linear, n, k))}"
         )
-    m, m_low, m_high = breakeven_of(speedups)
+    m, m_low, m_high = speedups.breakeven
     calibration = sources.calibration
     return Breakeven(
         device=next((s.device for s in (calibration, sources.spec) if s is not None), ""),
@@ -269,15 +276,6 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
         m_high=m_high,
         speedups=speedups,
     )
-
-
-def breakeven_of(speedups: Speedups) -> tuple[int | None, int | None, int | None]:
-    """The break-even M of speed-ups on GRID, from where on it may be, and from where it is."""
-    value, low, high = (
-        first_lasting_m(ratio, speedups.doublings)
-        for ratio in (speedups.value, speedups.high, speedups.low)
-    )
-    return value, low, high
 
 
 def linear_speedups(times: LinearTimes, linear: Linear, n: int, k: int) -> Speedups:

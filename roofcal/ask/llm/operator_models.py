@@ -83,14 +83,23 @@ class CalibratedOperators(OperatorTimes):
     _casts: dict[tuple[str, int, int], list[CallTime]] = field(default_factory=dict, compare=False)
 
     def product(self, recipe: str, rows: float, matrix: LocalMatrix, experts: int = 1) -> CallTime:
-        """By the provider that takes the sides of one expert."""
+        """By the default provider if it takes the sides of one expert, else another that does.
+
+        Raises PredictError where none does.
+        """
         rows_of_one, key = rows / experts, (recipe, rows / experts, experts, matrix)
         if key not in self._products:
             wide = LocalMatrix(n=matrix.n * experts, k=matrix.k)
             if recipe == "int4":
                 self._products[key] = self._int4(rows_of_one, matrix, wide)
             else:
-                provider, sizes = self._provider(recipe, matrix), vectors(rows_of_one, *wide)
+                constants, sizes = self.calibration.constants, vectors(rows_of_one, *wide)
+                names = [default_provider(constants, recipe)]
+                names += calibrated_providers(constants, "gemm", recipe)
+                refused = refusals(BY_NAME["gemm"], names, recipe, matrix.shape)
+                provider = next((name for name in names if name not in refused), None)
+                if provider is None:
+                    raise PredictError("; ".join(joined_refusals(refused)))
                 times = calibrated.products_by(self._sources, provider, recipe, *sizes)
                 self._products[key] = first_call(times, provider)
         width = 2 if recipe == "int4" else GEMM_RECIPES[recipe].a.nbytes(1, matrix.k) / matrix.k
@@ -98,20 +107,6 @@ class CalibratedOperators(OperatorTimes):
         d = self._products[key].duration
         longer = Duration(d.value_s, d.low_s, d.high_s + reread)
         return replace(self._products[key], duration=longer)
-
-    def _provider(self, recipe: str, matrix: LocalMatrix) -> str:
-        """The default provider if it takes the sides of the weights, else another that does.
-
-        Raises PredictError where none does.
-        """
-        constants = self.calibration.constants
-        names = [default_provider(constants, recipe)]
-        names += calibrated_providers(constants, "gemm", recipe)
-        refused = refusals(BY_NAME["gemm"], names, recipe, matrix.shape)
-        allowed = [provider for provider in names if provider not in refused]
-        if not allowed:
-            raise PredictError("; ".join(joined_refusals(refused)))
-        return allowed[0]
 
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """By the fastest provider that was calibrated; without one, its least bytes."""

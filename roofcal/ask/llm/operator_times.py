@@ -53,20 +53,11 @@ class AttentionWork:
     """Attention of one layer on one GPU: its work for rooflines, its shape for the wave model.
 
     flops, read_bytes  of all requests; read_bytes are those of the cache
-    head_dim           mean width of a key and a value
-    query_tokens       new tokens of one request; kv_tokens are all tokens it attends to
-    shared_kv          keys and values are one vector (latent attention in decode)
     """
 
     flops: float
     read_bytes: float
-    heads: int
-    kv_heads: int
-    head_dim: int
-    requests: float
-    query_tokens: float
-    kv_tokens: float
-    shared_kv: bool
+    shape: Attention
 
 
 class Collectives(Protocol):
@@ -210,17 +201,7 @@ class WaveOperators(OperatorTimes):
 
     def attention(self, work: AttentionWork) -> CallTime:
         """Flash attention, causal."""
-        query = whole(work.query_tokens)
-        shape = Attention(
-            heads=work.heads,
-            kv_heads=work.kv_heads,
-            head_dim=work.head_dim,
-            query_tokens=query,
-            kv_tokens=max(query, whole(work.kv_tokens)),
-            sequences=whole(work.requests),
-            shared_kv=work.shared_kv,
-        )
-        return _wave(flash_attention(self.device, shape))
+        return _wave(flash_attention(self.device, work.shape))
 
     def link(self, source: Source, tensor: int, pipeline: int) -> Collectives:  # noqa: ARG002
         """The described link; a calibrated one is no part of the wave model."""

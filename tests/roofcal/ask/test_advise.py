@@ -9,14 +9,15 @@ import pytest
 
 from roofcal.ask.advice_text import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeTime
-from roofcal.ask.measured import choice_record, measured_by_key, measured_points
+from roofcal.ask.choices import choice_record
+from roofcal.ask.measured import measured_by_key, measured_points
 from roofcal.core.csv_files import CsvError
 from roofcal.core.devices import load_device
 from roofcal.core.records import PlanPoint
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
-from roofcal.ops.linear.model import Linear, Passes, Weights, linear_times
+from roofcal.ops.linear.model import PASSES, Linear, Passes, Weights, linear_times
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
@@ -88,12 +89,10 @@ def test_an_option_takes_as_long_as_the_linear_of_break_even(
 
 
 def test_packed_weights_serve_inference_alone() -> None:
-    inference, casting, training = (
-        advice(16, 28672, 8192, **other).best_by_recipe
-        for other in ({}, {"weights": "cast"}, {"passes": "forward_backward", "weights": "cast"})
-    )
-    assert "int4_groupwise_g128" in inference
-    assert not {"int4_groupwise_g128"} & {*casting, *training}
+    assert "int4_groupwise_g128" in advice(16).best_by_recipe
+    for passes in PASSES:
+        other = advice(16, passes=passes, weights="cast").best_by_recipe
+        assert "int4_groupwise_g128" not in other
 
 
 def test_an_option_far_outside_of_its_probes_is_not_ranked() -> None:
