@@ -185,7 +185,7 @@ def recommend(
     options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
     choices = choice_record(adviser.linears, among="recipes")
     sources, model = adviser.sources, adviser.model.MODEL
-    calibration, costs = sources.calibration, dict[str, TokenCost]()
+    costs = dict[str, TokenCost]()
     if prices:
         costs = {
             recipe: token_cost(sources, option.seconds / shape["m"], prices, model)
@@ -195,7 +195,7 @@ def recommend(
     origin = {
         "model": model,
         "device": device,
-        "environment": calibration.environment_id if calibration else None,
+        "environment": sources.environment,
     }
     answer = {
         **origin,

@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from roofcal.ask.linear_options import PRODUCTS, TENSORS, Part
+from roofcal.ask.linear_options import Part
 from roofcal.core.recipes import BITS, GEMM_RECIPES
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import load_part
 from roofcal.ops.gemm.model import LIBRARIES
 from roofcal.ops.gemm.tiles import ALIGNED_BYTES
-from roofcal.ops.linear.model import TRANSPOSED, is_made_of_linears, parts_of
+from roofcal.ops.linear.model import PRODUCTS, TENSORS, TRANSPOSED, is_made_of_linears, parts_of
 from roofcal.ops.predictions import MOST_DOUBLINGS, has_probes
 from roofcal.ops.probe_span import doublings_outside
 from roofcal.ops.spec import Shape

@@ -263,11 +263,10 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
             f"{'; '.join(_side_refusals(times, linear, n, k))}"
         )
     m, m_low, m_high = speedups.breakeven
-    calibration = sources.calibration
     return Breakeven(
-        device=next((s.device for s in (calibration, sources.spec) if s is not None), ""),
+        device=sources.device,
         model=model.MODEL,
-        environment=calibration.environment_id if calibration else None,
+        environment=sources.environment,
         linear=linear,
         n=n,
         k=k,

@@ -25,6 +25,8 @@ from roofcal.ops.gemm.model import LIBRARIES
 from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
+    PRODUCTS,
+    TENSORS,
     UNCAST,
     Linear,
     Passes,
@@ -39,8 +41,6 @@ from roofcal.ops.time_models import Model, Sources, cast_times, product_times, s
 FARTHEST: Final = 2.0  # doublings outside of the probes
 BASELINE: Final = str(BY_NAME["gemm"].baseline_recipe)
 NO_CASTS: Final = "only its products are known, not the casts that a linear needs beside them"
-TENSORS: Final = {"x": "mk", "w": "nk", "grad_out": "mn"}
-PRODUCTS: Final = {"output": "mnk", "grad_input": "mkn", "grad_weight": "nkm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,8 @@ class Option:
     @property
     def name(self) -> str:
         """The recipe and its providers in one line."""
-        return f"{self.recipe} by {self.providers}"
-
-    @property
-    def providers(self) -> str:
-        """Whose products and whose casts in one line."""
         casts = "" if self.casts_by == "none" else f", casts by {self.casts_by}"
-        return f"{self.products_by}{casts}"
+        return f"{self.recipe} by {self.products_by}{casts}"
 
 
 class LinearTimes:

@@ -218,7 +218,7 @@ def predict_point(
         world_size=point.world_size,
         model=model,
         provider=provider or ANY_PROVIDER,
-        environment=sources.calibration.environment_id if sources.calibration else None,
+        environment=sources.environment,
         seconds=prediction.total_s,
         low_s=prediction.low_s,
         high_s=prediction.high_s,
@@ -349,9 +349,8 @@ def predict_csv(
     Raises CsvError naming file, line and column of up to 20 mistakes, and PredictError for an
     unknown op or provider and for a world size that the op does not have.
     """
-    device = next(s.device for s in (sources.calibration, sources.spec) if s is not None)
     question = PlanPoint(
-        op=op, provider=provider, recipe="", shape={}, device=device, world_size=world_size
+        op=op, provider=provider, recipe="", shape={}, device=sources.device, world_size=world_size
     )
     _check_op(question)
     spec = BY_NAME[op]

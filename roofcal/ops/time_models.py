@@ -30,6 +30,16 @@ class Sources:
     spec: DeviceSpec | None = None
 
     @property
+    def device(self) -> str:
+        """Its id; "" without a file."""
+        return next((s.device for s in (self.calibration, self.spec) if s is not None), "")
+
+    @property
+    def environment(self) -> str | None:
+        """The environment that was calibrated; None without a calibration."""
+        return None if self.calibration is None else self.calibration.environment_id
+
+    @property
     def wave(self) -> WaveDevice | None:
         """What the wave model knows of the device; None where its file does not describe it."""
         return self.spec.wave if self.spec else None

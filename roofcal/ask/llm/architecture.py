@@ -64,18 +64,13 @@ def hidden_size(model: LanguageModel) -> int:
     return model.matrices["attention_out"].n
 
 
-def layers_of(model: LanguageModel) -> Layers:
-    """All layers of a model."""
-    architecture = architecture_of(model)
-    dense = architecture.experts.dense_layers if architecture.experts else architecture.layers
-    return Layers(dense=dense, expert=architecture.layers - dense)
-
-
-def longest_stage(model: LanguageModel, pipeline: int) -> Layers:
+def longest_stage(model: LanguageModel, pipeline: int = 1) -> Layers:
     """Layers of the longest pipeline stage, the last ceil(layers / pipeline): experts come last."""
-    layers = layers_of(model)
-    count = -(-layers.count // pipeline)
-    return Layers(dense=max(0, count - layers.expert), expert=min(count, layers.expert))
+    architecture = architecture_of(model)
+    count, experts = -(-architecture.layers // pipeline), 0
+    if architecture.experts:
+        experts = min(count, architecture.layers - architecture.experts.dense_layers)
+    return Layers(dense=count - experts, expert=experts)
 
 
 def check_parallel(model: LanguageModel, tensor: int, pipeline: int) -> None:
@@ -154,7 +149,7 @@ def matrix_counts(model: LanguageModel, layers: Layers) -> dict[str, int]:
 
 def parameters(model: LanguageModel) -> int:
     """All parameters: matrices, router, norms, embedding and output head."""
-    architecture, layers = architecture_of(model), layers_of(model)
+    architecture, layers = architecture_of(model), longest_stage(model)
     matrices = sum(
         count * model.matrices[name].n * model.matrices[name].k
         for name, count in matrix_counts(model, layers).items()
@@ -170,7 +165,9 @@ def active_parameters(model: LanguageModel) -> int:
     table = 0 if architecture.tied_embeddings else architecture.vocabulary * hidden_size(model)
     if architecture.experts is None:
         return parameters(model) - table
-    unused = (architecture.experts.count - architecture.experts.per_token) * layers_of(model).expert
+    unused = (architecture.experts.count - architecture.experts.per_token) * longest_stage(
+        model
+    ).expert
     pair = (model.matrices["expert_gate_up"], model.matrices["expert_down"])
     return parameters(model) - table - unused * sum(matrix.n * matrix.k for matrix in pair)
 

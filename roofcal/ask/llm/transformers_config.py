@@ -127,14 +127,6 @@ class _Decoder(BaseModel):
     quantization_config: dict[str, Any] | None = None
 
 
-class _Multimodal(BaseModel):
-    """A file whose language model is one of several parts."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    text_config: _Decoder
-
-
 def asked_model(folder: Path, name: str) -> LanguageModel:
     """The language model that a person names: as load_model, or the path of a config.json.
 
@@ -168,27 +160,21 @@ def _described_model(content: dict[str, Any], path: Path, errors: list[str]) -> 
         text, where = content["text_config"], "text_config."
     family = _FAMILIES.get(str(text.get("model_type")))
     if family is None:
-        errors.append(f"{path}: {where}model_type: {_unknown_family(text.get('model_type'))}")
+        way_out = "describe the model in a file as config/models/llama3-8b.yaml"
+        what = f"missing, and required in a config.json of transformers; or {way_out}"
+        if (name := text.get("model_type")) is not None:
+            known = ", ".join(sorted(_FAMILIES))
+            what = f"'{name}' is no family of decoders that is read here ({known}); {way_out}"
+        errors.append(f"{path}: {where}model_type: {what}")
         return {}
-    text = {**family.defaults, **text}
-    if where:
-        whole = validated(_Multimodal, content | {"text_config": text}, path, errors)
-        decoder = None if whole is None else whole.text_config
-    else:
-        decoder = validated(_Decoder, text, path, errors)
-    if decoder is None:
+    text, wrong = {**family.defaults, **text}, list[str]()
+    decoder = validated(_Decoder, text, path, wrong)
+    wrong = [line.removeprefix(f"{path}: ") for line in wrong]
+    wrong += [] if decoder is None else _problems(decoder, family, text)
+    errors += (f"{path}: {where}{line}" for line in wrong)
+    if decoder is None or wrong:
         return {}
-    wrong = [f"{path}: {where}{line}" for line in _problems(decoder, family, text)]
-    errors += wrong
-    return {} if wrong else _described(decoder, family, content, path, errors)
-
-
-def _unknown_family(model_type: Any) -> str:
-    way_out = "describe the model in a file as config/models/llama3-8b.yaml"
-    if model_type is None:
-        return f"missing, and required in a config.json of transformers; or {way_out}"
-    known = ", ".join(sorted(_FAMILIES))
-    return f"'{model_type}' is no family of decoders that is read here ({known}); {way_out}"
+    return _described(decoder, family, content, path, errors)
 
 
 def _problems(decoder: _Decoder, family: _Family, text: dict[str, Any]) -> Iterator[str]:

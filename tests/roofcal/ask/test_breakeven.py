@@ -278,10 +278,6 @@ ANSWER: dict[str, Any] = {
 }  # fmt: skip
 
 
-def first_line(**changes: Any) -> str:
-    return next(sentences(ANSWER | changes))
-
-
 def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert list(sentences(ANSWER)) == [
         "fp8_axiswise is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
@@ -297,48 +293,32 @@ def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert len(list(sentences(ANSWER | nobody_knows))) == 5
 
 
+NO_INTERVAL = dict.fromkeys(("m_low", "m_high", "best_speedup_low", "best_speedup_high"))
+NEVER = "fp8_axiswise does not become faster than bf16 for good"
+FAR_OUT = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
+
+
 @pytest.mark.parametrize(
-    ("changes", "is_named"),
+    ("changes", "says"),
     [
-        ({"casts": "fastest"}, True),
-        ({"casts": "none"}, False),
-        ({"casts": "triton"}, False),
-        ({"extrapolated_doublings": FAR}, True),
-        ({"extrapolated_doublings": FAR + 0.1}, False),
+        ({"m_low": 1008, "m_high": 1008}, "from M = 1008 on (95 %: the same M)"),
+        ({"m_high": None}, "(95 %: 720 to beyond 131072)"),
+        ({"m": None, "m_high": None}, f"{NEVER} (95 %: perhaps from M = 720 on)"),
+        (dict.fromkeys(("m", "m_low", "m_high")), f"up to M = 131072, {NEVER}\n"),
+        (NO_INTERVAL, "from M = 1008 on (no interval: this model states none)"),
+        ({"extrapolated_doublings": FAR}, "as advise ranks them"),
+        *(({"casts": casts}, "at each M: ") for casts in ("none", "triton")),
+        ({"extrapolated_doublings": FAR + 0.1}, "at each M: "),
+        ({"best_extrapolated_doublings": 1.5}, "\nextrapolated: doublings outside the probed "
+         "range: 1.5 at M = 8192 (the probes cover M from 16 to 16384); intervals are wider "
+         "there\n"),
+        ({"m_high": 32768, "m_high_extrapolated_doublings": 1.0}, "range: 1.0 at M = 32768 ("),
+        (FAR_OUT, "(the probes cover no M of these weights); intervals are wider there; "
+         "treat the answer as a guess\none of its products or casts is unlike any probe"),
     ],
-)
-def test_advise_is_named_where_it_ranks_the_fastest_casts(
-    changes: dict[str, Any], is_named: bool
-) -> None:
-    assert ("as advise ranks them" in " ".join(sentences(ANSWER | changes))) == is_named
-
-
-def test_a_person_reads_where_the_probes_end() -> None:
-    outside = {"extrapolated": True, "best_extrapolated_doublings": 1.5}
-    assert list(sentences(ANSWER | outside))[5] == (
-        "extrapolated: doublings outside the probed range: 1.5 at M = 8192 (the probes cover M "
-        "from 16 to 16384); intervals are wider there"
-    )
-    *_, end = sentences(ANSWER | {"m_high": 32768, "m_high_extrapolated_doublings": 1.0})
-    assert "outside the probed range: 1.0 at M = 32768 (" in end
-    far = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
-    lines = list(sentences(ANSWER | outside | far))[5:]
-    assert "(the probes cover no M of these weights)" in lines[0]
-    assert lines[0].endswith("intervals are wider there; treat the answer as a guess")
-    assert lines[1].startswith("one of its products or casts is unlike any probe")
-
-
-def test_never_perhaps_and_without_interval_are_said() -> None:
-    assert first_line(m_low=1008, m_high=1008).endswith("from M = 1008 on (95 %: the same M)")
-    assert first_line(m_high=None).endswith("(95 %: 720 to beyond 131072)")
-    assert first_line(m=None, m_high=None).endswith(
-        "fp8_axiswise does not become faster than bf16 for good (95 %: perhaps from M = 720 on)"
-    )
-    assert first_line(m=None, m_low=None, m_high=None) == (
-        "up to M = 131072, fp8_axiswise does not become faster than bf16 for good"
-    )
-    silent = first_line(m_low=None, m_high=None, best_speedup_low=None, best_speedup_high=None)
-    assert silent.endswith("from M = 1008 on (no interval: this model states none)")
+)  # fmt: skip
+def test_what_a_person_reads_goes_with_the_answer(changes: dict[str, Any], says: str) -> None:
+    assert says in "".join(f"{line}\n" for line in sentences(ANSWER | changes))
 
 
 def test_an_answer_has_the_keys_that_are_said_and_few_tokens_count() -> None:

@@ -246,7 +246,7 @@ def test_no_row_that_is_refused_has_a_time_for_any_op_and_model(tmp_path: Path) 
 
 def test_providers_that_refuse_alike_share_a_sentence() -> None:
     with pytest.raises(PredictError) as caught:
-        published("linear", "fp8_axiswise", **K_4095)
+        published("linear", "fp8_axiswise", n=4096, k=4095)
     assert str(caught.value) == (
         "triton, triton_products and torchao take fp8_axiswise with k in multiples of 16, "
         "got k=4095; the nearest that works: k=4080 or 4096"
@@ -320,20 +320,21 @@ def test_the_text_of_a_cast_has_no_rate_of_operations() -> None:
 
 
 def test_what_was_measured_at_the_shape_stands_beside_the_prediction() -> None:
-    asked = ("mixed_gemm", "int4_groupwise_g128")
-    shape = {"m": 16, "n": 3584, "k": 8192}
+    def asked(m: int) -> PredictedTime:
+        name, provider = "int4_groupwise_g128", "triton_chained"
+        return published("mixed_gemm", name, provider=provider, m=m, n=3584)
+
+    answer, elsewhere = asked(16), asked(17)
     (measured,) = [
         one
-        for one in measured_points(PUBLISHED, asked[0])
-        if (one.provider, one.recipe, one.shape) == ("triton_chained", asked[1], shape)
+        for one in measured_points(PUBLISHED, "mixed_gemm")
+        if (one.provider, one.recipe, one.shape) == (answer.provider, answer.recipe, answer.shape)
     ]
-    answer = published(*asked, **shape, provider="triton_chained")
     keys = ("measured_s", "measured_low_s", "measured_high_s")
     stated = tuple(answer.answer[key] for key in keys)
     assert stated == (measured.median_s, measured.low_s, measured.high_s)
     said = "measured at this shape: 8.404 us (95 %: 8.359 us to 8.449 us), predicted +14.1%"
     assert said in str(answer)
-    elsewhere = published(*asked, **shape | {"m": 17}, provider="triton_chained")
     assert elsewhere.answer["measured_s"] is None
     assert "measured at this shape" not in str(elsewhere)
 

@@ -21,14 +21,11 @@ from roofcal.ask.llm.architecture import (
     matrix_bytes,
     matrix_counts,
     parameters,
-    tensor_degrees,
     weight_bytes,
 )
 from roofcal.core.language_models import Experts, LanguageModel
 from roofcal.models.errors import PredictError
-from tests.roofcal.ask.llm.deployments import MODELS, model
-
-NAMES = sorted(path.stem for path in MODELS.glob("*.yaml"))
+from tests.roofcal.ask.llm.deployments import model
 
 
 # published counts of all and of active parameters; the embedding of the Qwen is active there
@@ -120,17 +117,6 @@ def test_what_a_degree_does_not_divide_is_named(
 ) -> None:
     with pytest.raises(PredictError, match=message):
         check_parallel(cut, tensor, pipeline)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_degree_that_is_offered_is_accepted_and_no_other(name: str) -> None:
-    offered = tensor_degrees(model(name), 40)
-    for tensor in range(1, 41):
-        if tensor in offered:
-            check_parallel(model(name), tensor, 1)
-        else:
-            with pytest.raises(PredictError):
-                check_parallel(model(name), tensor, 1)
 
 
 def test_bytes_of_a_matrix() -> None:
