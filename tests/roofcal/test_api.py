@@ -166,11 +166,3 @@ def test_what_no_probe_is_like_stands_in_the_answer() -> None:
     options = {option.recipe: option for option in roofcal.advise("h200", **shape).options}
     assert options["bf16"].unprobed == ()
     assert words in options["fp8_axiswise"].unprobed
-
-
-def test_a_language_model_answers_with_what_a_person_reads() -> None:
-    estimate = roofcal.llm("h200", "llama3-8b", recipe="rowwise", batch=16)
-    assert str(estimate).startswith(
-        "llama3-8b (8.0e9 parameters) in fp8_axiswise on 1 x nvidia-h200"
-    )
-    assert "products by cublaslt" in str(estimate)

@@ -173,8 +173,8 @@ def test_the_table_the_sweep_and_the_smallest_cut_leave_refused_cuts_out() -> No
     assert runnable_degrees(model(QWEN), "int4", SOURCES, "calibrated", 8) == [1, 2]
     large = deployment(QWEN, "int4", batch=1800)
     assert with_smallest_cut(large, SOURCES, "calibrated").tensor <= 2
-    with pytest.raises(PredictError, match="no --tp up to 64 fits"):  # none that is refused
-        estimate(with_batch(large, 2500), SOURCES)
+    with pytest.raises(PredictError, match="no --tp up to 64 fits"):  # 4 would, and is refused
+        estimate(with_batch(large, 2000), SOURCES)
 
 
 def test_a_model_that_fits_no_degree_of_a_recipe_says_so() -> None:

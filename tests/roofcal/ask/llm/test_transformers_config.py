@@ -7,7 +7,6 @@ transformers 4.57.6, which say so; Qwen2-57B-A14B's stand in a test of NVIDIA's 
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.yaml_files import ConfigError
-from roofcal.models.errors import PredictError
 from tests.roofcal.ask.llm.deployments import MODELS, SOURCES, model
 
 
@@ -263,14 +261,3 @@ def test_a_folder_stands_for_its_file_and_a_renamed_file_is_read(read: Any, tmp_
     assert asked_model(MODELS, str(tmp_path / "some-model")) == described
     renamed = read(json.dumps(LLAMA), "llama.yaml")
     assert (renamed.model, renamed.matrices) == ("llama", described.matrices)
-
-
-def test_shards_of_a_file_of_a_user_are_judged_too(read: Any) -> None:
-    load = Workload(batch=1, prompt=2048, output=256)
-    deployed = Deployment(
-        model=read(GPT_OSS), recipe="fp8_tensorwise", tensor=4, pipeline=1, workload=load
-    )
-    estimate(deployed, SOURCES)
-    refused = replace(deployed, tensor=8)
-    with pytest.raises(PredictError, match=r"2880 x 360 \(n x k\) of expert_down .* work: 4;"):
-        estimate(refused, SOURCES)
