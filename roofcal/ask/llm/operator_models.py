@@ -211,13 +211,13 @@ class CalibratedOperators(OperatorTimes):
         )
         launch, value = float(parts.launch[0]), float(parts.total[0])
         times = calibrated.products_by(self._sources, provider, "bf16", *sizes)
-        whole = first_call(times, f"{provider} (bf16)")
-        error = whole.duration.high_s / whole.duration.value_s
+        product = first_call(times, f"{provider} (bf16)")
+        error = product.duration.high_s / product.duration.value_s
         reading = self._rate("read").seconds(moved).low_s
         computing = 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
         roof = launch / error + max(reading, computing)
         duration = Duration(value, min(value, roof), value * error)
-        return replace(whole, duration=duration, bound_by=parts.bound_by[0])
+        return replace(product, duration=duration, bound_by=parts.bound_by[0])
 
     @cached_property
     def _sources(self) -> Sources:
