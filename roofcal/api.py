@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from roofcal.ask.advice_text import Recommendation, recommend
-from roofcal.ask.advise import Adviser, LinearQuestion
+from roofcal.ask.advise import Adviser
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.devices import device_choice, device_ids, device_sources
@@ -114,9 +114,13 @@ def predict(
     if op in BY_NAME:  # check_point names an unknown op
         point = replace(point, recipe=recipe_named(recipe, BY_NAME[op].recipes))
     check_point(point)
-    point = replace(point, shape=_sizes(op, shape))
-    check_point(point)
-    return predict_point(point, model, sources, run)
+    axes = BY_NAME[op].axes
+    if set(shape) != set(axes):
+        raise PredictError(
+            f"op {op} has the axes {', '.join(axes)}; got {', '.join(shape) or 'none'}"
+        )
+    sizes = checked_sizes(**{axis: shape[axis] for axis in axes})
+    return predict_point(replace(point, shape=sizes), model, sources, run)
 
 
 def advise(
@@ -154,11 +158,10 @@ def advise(
     device = _device(device)
     sources, run = _sources(device, environment, model)
     weights = _checked_weights(passes, weights)
-    sizes = _sizes("gemm", {"m": m, "n": n, "k": k})
-    question = LinearQuestion(**sizes, passes=passes, weights=weights)
-    adviser = Adviser(model_named(model), sources, measured_by_key(run))
+    shape = checked_sizes(m=m, n=n, k=k)
+    adviser = Adviser(model_named(model), sources, passes, weights, measured_by_key(run))
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
-    return recommend(adviser, question, device, prices)
+    return recommend(adviser, shape, device, prices)
 
 
 def breakeven(
@@ -356,16 +359,6 @@ def _checked_weights(passes: Passes, weights: Weights | None) -> Weights:
     _check_choice("passes", passes, PASSES)
     _check_choice("weights", weights or "cast", ("cached", "cast"))
     return weights or usual_weights(passes)
-
-
-def _sizes(op: str, shape: Mapping[str, int]) -> dict[str, int]:
-    """The sizes by axis, in the order of the axes; raises PredictError for other axes or sizes."""
-    axes = BY_NAME[op].axes
-    if set(shape) != set(axes):
-        raise PredictError(
-            f"op {op} has the axes {', '.join(axes)}; got {', '.join(shape) or 'none'}"
-        )
-    return checked_sizes(**{axis: shape[axis] for axis in axes})
 
 
 def _check_choice(name: str, value: str, allowed: Collection[str]) -> None:

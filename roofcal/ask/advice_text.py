@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.advise import Adviser, LinearQuestion, RecipeTime
+from roofcal.ask.advise import Advice, Adviser, RecipeTime
 from roofcal.ask.answers import (
     WEIGHTS_WORDS,
     Answer,
@@ -18,10 +18,10 @@ from roofcal.ask.answers import (
     table,
 )
 from roofcal.ask.beyond_probes import FAR, unprobed_words
+from roofcal.ask.choices import ChoiceRecord, choice_record
 from roofcal.ask.energy import Prices, TokenCost, token_cost
-from roofcal.ask.measured import ChoiceRecord, choice_record
 from roofcal.core.csv_files import read_shapes
-from roofcal.ops.linear.model import Passes, Weights
+from roofcal.ops.spec import Shape
 
 _MOST_REASONS: Final = 3
 _CSV: Final = (
@@ -82,7 +82,7 @@ _KEYS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recommendation(Answer):
+class Recommendation(Advice, Answer):
     """Recipes and providers for a linear, the fastest first.
 
     Attributes:
@@ -96,15 +96,8 @@ class Recommendation(Answer):
     device: str
     model: str
     environment: str | None
-    options: tuple[RecipeTime, ...]
-    refused: Mapping[str, str]
     costs: Mapping[str, TokenCost]
     answer: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def best(self) -> RecipeTime:
-        """The fastest option."""
-        return self.options[0]
 
     def rows(self) -> list[dict[str, Any]]:
         """The options."""
@@ -137,9 +130,12 @@ class Recommendation(Answer):
             off = " (a probe of the fit)"
             if point["predicted_s"] is not None:
                 off = f" (predicted {point['predicted_s'] / point['measured_s'] - 1:+.1%})"
+            doublings = point["distance_doublings"]
+            away = f"{doublings:.1f} doublings away" if doublings else "at this shape"
+            if 0 < doublings < 0.05:
+                away = "less than 0.1 doublings away"
             yield filled(
-                f"measured {_away(point['distance_doublings'])}: the {what} "
-                f"{{m}} x {{n}} x {{k}} in {{measured_s:time}}{off}",
+                f"measured {away}: the {what} {{m}} x {{n}} x {{k}} in {{measured_s:time}}{off}",
                 point,
             )
         if answer["recipe_choices"]:
@@ -181,43 +177,36 @@ class Recommendation(Answer):
         yield f"predicted fastest recipe by M{least}: {', '.join(stretches)}"
 
 
-def _away(doublings: float) -> str:
-    """How far a measured point is from the question."""
-    if not doublings:
-        return "at this shape"
-    return "less than 0.1 doublings away" if doublings < 0.05 else f"{doublings:.1f} doublings away"
-
-
 def recommend(
-    adviser: Adviser, question: LinearQuestion, device: str, prices: Prices | None = None
+    adviser: Adviser, shape: Shape, device: str, prices: Prices | None = None
 ) -> Recommendation:
     """The advice on one linear beside what was measured nearby; prices: costs are asked for."""
-    (advice,) = adviser.advise([question])
-    options = tuple(adviser.with_evidence(option, question) for option in advice.options)
+    (advice,) = adviser.advise([shape])
+    options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
     choices = choice_record(adviser.linears, among="recipes")
     sources, model = adviser.sources, adviser.model.MODEL
-    calibration, costs = sources.calibration, dict[str, TokenCost]()
+    costs = dict[str, TokenCost]()
     if prices:
         costs = {
-            recipe: token_cost(sources, option.seconds / question.m, prices, model)
+            recipe: token_cost(sources, option.seconds / shape["m"], prices, model)
             for recipe, option in advice.best_by_recipe.items()
         }
         costs = dict(sorted(costs.items(), key=lambda item: item[1].joules))
     origin = {
         "model": model,
         "device": device,
-        "environment": calibration.environment_id if calibration else None,
+        "environment": sources.environment,
     }
     answer = {
         **origin,
-        **question.shape,
-        "pass": question.passes,
-        "weights": question.weights,
+        **shape,
+        "pass": adviser.passes,
+        "weights": adviser.weights,
         "options": [_record(option) for option in options],
         "equal_recipes": advice.equals,
         "refused": dict(advice.refused),
         "recipe_choices": asdict(choices) if choices else None,
-        "fastest_by_m": adviser.fastest_by_m(question),
+        "fastest_by_m": adviser.fastest_by_m(shape),
         **({"energy": {name: asdict(cost) for name, cost in costs.items()}} if costs else {}),
     }
     return Recommendation(
@@ -235,22 +224,19 @@ def _record(option: RecipeTime) -> dict[str, Any]:
     return record_of(option, _KEYS) | {"extrapolated": option.extrapolated_doublings > 0}
 
 
-def advise_csv(path: Path, adviser: Adviser, passes: Passes, weights: Weights) -> ManyAnswers:
+def advise_csv(path: Path, adviser: Adviser) -> ManyAnswers:
     """The fastest option of every row of a file with columns m, n, k.
 
     Raises CsvError naming file, line and column of up to 20 mistakes.
     """
-    questions = [
-        LinearQuestion(**shape, passes=passes, weights=weights)
-        for _, shape in read_shapes(path, "mnk")
-    ]
+    shapes = [shape for _, shape in read_shapes(path, "mnk")]
     rows = []
-    for advice in adviser.advise(questions):
+    for shape, advice in zip(shapes, adviser.advise(shapes), strict=True):
         first, *others = advice.best_by_recipe.values()
         rows.append(
             {
-                **advice.question.shape,
-                **_record(adviser.with_evidence(first, advice.question)),
+                **shape,
+                **_record(adviser.with_evidence(first, shape)),
                 "second_recipe": others[0].recipe if others else None,
                 "second_s": others[0].seconds if others else None,
             }

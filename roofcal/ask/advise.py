@@ -5,35 +5,25 @@ An option is a recipe of the linear, the provider of its products and the provid
 one product of packed weights for weights-only recipes. A part that was measured at this very shape
 takes what was measured, with its interval; so does a linear that was measured as a whole, forward
 and backward. Ends of intervals add up. Which option is the fastest is drawn with the errors of the
-parts (ask.fastest), so that two options with the same predicted product share its error.
+parts (ask.choices), so that two options with the same predicted product share its error.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from roofcal.ask.beyond_probes import Beyond, beyond_parts
-from roofcal.ask.fastest import log_error, probabilities
-from roofcal.ask.linear_options import (
-    BASELINE,
-    FARTHEST,
-    NO_CASTS,
-    Option,
-    Part,
-    all_options,
-    linear_recipes,
-)
+from roofcal.ask.beyond_probes import unprobed_kind
+from roofcal.ask.choices import log_error, probabilities
+from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
-from roofcal.core.records import PlanPoint, Prediction
-from roofcal.models import calibrated
+from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError, checked_sizes
-from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import FASTEST, Linear, Passes, Weights, product_recipes
 from roofcal.ops.spec import Shape
@@ -46,29 +36,6 @@ _LINEARS: Final = {
     ("cublaslt", "torch_compile"): "torchao",
     ("cublaslt", "none"): "bf16_compile",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearQuestion:
-    """y[M,N] = x[M,K] @ w[N,K].T; weights: cast beforehand (cached) or in every pass."""
-
-    m: int
-    n: int
-    k: int
-    passes: Passes
-    weights: Weights
-
-    @property
-    def shape(self) -> Shape:
-        """M, N and K."""
-        return {"m": self.m, "n": self.n, "k": self.k}
-
-    @property
-    def casts_weights(self) -> bool:
-        """Whether it is a step of training, as linears are measured."""
-        return (self.passes, self.weights) == ("forward_backward", "cast")
-
-
 _NEAREST: Final = 2
 
 
@@ -100,7 +67,7 @@ class RecipeTime:
     predicted_low_s: float | None
     predicted_high_s: float | None
     bound_by: str
-    probability: float | None
+    probability: float | None = None
     recipe_probability: float | None = None
     speedup_over_bf16: float | None = None
     output_db: float | None = None
@@ -109,16 +76,20 @@ class RecipeTime:
     nearest_measured: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Advice:
     """The ranked options, the fastest first; `refused`: name of another option -> the reason.
 
     Options that only take larger shapes are in neither, as in roofcal.ask.points.
     """
 
-    question: LinearQuestion
     options: tuple[RecipeTime, ...]
     refused: Mapping[str, str]
+
+    @property
+    def best(self) -> RecipeTime:
+        """The fastest option."""
+        return self.options[0]
 
     @property
     def best_by_recipe(self) -> dict[str, RecipeTime]:
@@ -143,6 +114,7 @@ class Advice:
 class _Addend(NamedTuple):
     """One term of the sum that is an option's time; terms of one error_name share their error.
 
+    unprobed  the kind of work, where no probe is of it
     measured  the parts that it is the measured time of; none where it is predicted
     """
 
@@ -150,16 +122,17 @@ class _Addend(NamedTuple):
     seconds: float
     low_s: float | None
     high_s: float | None
-    beyond: Beyond = Beyond()
+    doublings: float = 0.0
+    unprobed: str = ""
     measured: tuple[Part, ...] = ()
 
 
 class Adviser:
-    """Answers questions about linears on one device; what it reads, it reads once.
+    """Ranks the options of linears y[M,N] = x[M,K] @ w[N,K].T; what it reads, it reads once.
 
     Args:
-        model: a model of time.
-        sources: what it reads of the device.
+        model, sources: a model of time, and what it reads of the device.
+        passes, weights: what is run, and whether the weights are cast beforehand (cached).
         measured: what was measured on it, which counts at the very shape of a question.
     """
 
@@ -167,55 +140,43 @@ class Adviser:
         self,
         model: Model,
         sources: Sources,
+        passes: Passes,
+        weights: Weights,
         measured: Mapping[PointKey, MeasuredPoint] = MappingProxyType({}),
     ) -> None:
         self.model, self.sources, self._measured = model, sources, measured
+        self.passes, self.weights = passes, weights
         points = measured.values()
         self.linears = [one for one in points if one.op == "linear"]
         self._products = [one for one in points if BY_NAME[one.op].computes == "product"]
-        self._options: dict[tuple[Passes, Weights], list[Option]] = {}
+        self._times = LinearTimes(model, sources)
 
-    def options(self, passes: Passes, weights: Weights) -> list[Option]:
+    @cached_property
+    def options(self) -> list[Option]:
         """What the model can time; raises PredictError where that is nothing."""
-        key = passes, weights
-        if key not in self._options:
-            baseline = Linear(recipe=BASELINE, passes=passes, casts=FASTEST, weights=weights)
-            self._options[key] = list(all_options(self.model, self.sources, baseline))
-        if not self._options[key]:
-            raise PredictError(f"model '{self.model.MODEL}' knows no products of linears here")
-        return self._options[key]
-
-    def advise(self, questions: Sequence[LinearQuestion]) -> list[Advice]:
-        """The advice on every question, in their order.
-
-        Raises PredictError for sizes beyond any matrix, and where every option refuses the shape.
-        """
-        for question in questions:
-            checked_sizes(m=question.m, n=question.n, k=question.k)
-        points: dict[PointKey, PlanPoint] = {}
-        parts_of_questions = dict.fromkeys(
-            (part, question)
-            for question in questions
-            for option in self.options(question.passes, question.weights)
-            for part in option.parts
+        any_recipe = Linear(
+            recipe=BASELINE, passes=self.passes, casts=FASTEST, weights=self.weights
         )
-        for part, question in parts_of_questions:
-            if self._refusal(part, question) is None:
-                points[_key(part, question)] = _point(part, question)
-        predictions = predict_points(self.model, list(points.values()), self.sources)
-        by_id = {prediction.point_id: prediction for prediction in predictions}
-        answers = ((key, by_id.get(point.point_id)) for key, point in points.items())
-        predicted = {key: answer for key, answer in answers if answer is not None}
-        beyond = dict.fromkeys(predicted, Beyond())
-        calibration = self.sources.calibration
-        if calibration is not None and self.model.MODEL == calibrated.MODEL:
-            for key in predicted:
-                one = points[key]
-                part_of_probe = one.op, one.provider, one.recipe, one.shape
-                beyond[key] = beyond_parts(calibration, [part_of_probe])
-        return [self._ranked(question, predicted, beyond) for question in questions]
+        options = list(self._times.all_options(any_recipe))
+        if not options:
+            raise PredictError(f"model '{self.model.MODEL}' knows no products of linears here")
+        return options
 
-    def with_evidence(self, option: RecipeTime, question: LinearQuestion) -> RecipeTime:
+    def advise(self, shapes: Sequence[Shape]) -> list[Advice]:
+        """The advice on linears by their m, n and k, in the order of the shapes.
+
+        Raises PredictError for sizes beyond any matrix, and where every option refuses a shape.
+        """
+        for shape in shapes:
+            checked_sizes(**shape)
+        parts = dict.fromkeys(part for option in self.options for part in option.parts)
+        terms = {part: self._terms(part, shapes) for part in parts}
+        return [
+            self._ranked(shape, {part: own[place] for part, own in terms.items()})
+            for place, shape in enumerate(shapes)
+        ]
+
+    def with_evidence(self, option: RecipeTime, shape: Shape) -> RecipeTime:
         """An option with what was measured nearby.
 
         Of the linear forward and backward, which casts its weights, where such a one was measured
@@ -223,14 +184,13 @@ class Adviser:
         point where it was measured: of the worst output of a linear forward and backward, else of
         the product y.
         """
-        shape, recipe, near = question.shape, option.recipe, list[MeasuredPoint]()
-        if question.casts_weights:
-            layer = linear_provider(option)
-            near = nearest(self.linears, layer, recipe, shape, _NEAREST)
+        recipe, near = option.recipe, list[MeasuredPoint]()
+        if self._casts_weights:
+            near = nearest(self.linears, linear_provider(option), recipe, shape, _NEAREST)
         if not near:  # a model that knows no providers was not measured
             product = product_recipes(recipe, "forward")["output"]
             near = nearest(self._products, option.products_by, product, shape, _NEAREST)
-        backward = question.passes == "forward_backward"
+        backward = self.passes == "forward_backward"
         judged = (self.linears, self._products) if backward else (self._products,)
         same_recipe = (
             [p for p in points if p.recipe == recipe and p.error is not None] for points in judged
@@ -257,86 +217,113 @@ class Adviser:
             nearest_measured=tuple(measured),
         )
 
-    def fastest_by_m(self, question: LinearQuestion) -> list[dict[str, Any]]:
+    def fastest_by_m(self, shape: Shape) -> list[dict[str, Any]]:
         """Which recipe is predicted to be the fastest for other M of the same weights.
 
         In stretches of M, first_m to last_m. equals: recipes that take the same time at every M of
         the stretch; least_probability: that it is the fastest, at the M where that is least sure.
         Measurements are of single M, and would split the stretches. M runs over 1, 2, 4, 8 and two
-        steps per doubling from 16 to 131072, and the M of the question.
+        steps per doubling from 16 to 131072, and the M of the shape.
         """
-        grid = {1, 2, 4, 8, question.m, *(16 * round(2 ** (step / 2)) for step in range(27))}
+        half_doublings = (16 * round(2 ** (step / 2)) for step in range(27))
+        grid = sorted({1, 2, 4, 8, shape["m"], *half_doublings})
+        predicting = Adviser(self.model, self.sources, self.passes, self.weights)
+        answers = predicting.advise([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []
-        predicting = Adviser(self.model, self.sources)
-        for answer in predicting.advise([replace(question, m=m) for m in sorted(grid)]):
-            first = answer.options[0]
-            fastest = next((group for group in answer.equals if first.recipe in group), [])
-            fastest = fastest or [first.recipe]
+        for m, answer in zip(grid, answers, strict=True):
+            first = answer.best.recipe
+            fastest = next((group for group in answer.equals if first in group), [first])
             last = stretches[-1] if stretches else None
             both = last and [one for one in (last["recipe"], *last["equals"]) if one in fastest]
             recipe, *equals = both or fastest
             chance = answer.best_by_recipe[recipe].recipe_probability
-            stretch = {"recipe": recipe, "equals": equals, "first_m": answer.question.m}
+            stretch = {"recipe": recipe, "equals": equals, "first_m": m}
             if last and both:
                 stretch["first_m"] = stretches.pop()["first_m"]
                 least = last["least_probability"]
                 chance = None if chance is None or least is None else min(chance, least)
-            stretches.append(stretch | {"last_m": answer.question.m, "least_probability": chance})
+            stretches.append(stretch | {"last_m": m, "least_probability": chance})
         return stretches
 
-    def _refusal(self, part: Part, question: LinearQuestion) -> str | None:
-        """Why a part cannot run: its provider refuses the shape, or the memory is too small."""
-        point, providers = _point(part, question), part.providers(self.sources)
-        refused = why_all_refuse(BY_NAME[part.op], providers, part.recipe, point.shape)
-        return refused or memory_refusal(point, self.sources.spec)
+    @property
+    def _casts_weights(self) -> bool:
+        """Whether it is a step of training, as linears are measured."""
+        return (self.passes, self.weights) == ("forward_backward", "cast")
 
-    def _ranked(
-        self,
-        question: LinearQuestion,
-        predicted: Mapping[PointKey, Prediction],
-        beyond: Mapping[PointKey, Beyond],
-    ) -> Advice:
-        options = self.options(question.passes, question.weights)
-        recipes = linear_recipes(self.model, self.sources, question.passes)
-        with_options = {option.recipe for option in options}
-        refused = {name: NO_CASTS for name in recipes if name not in with_options}
-        addends: dict[Option, list[_Addend]] = {}
-        outside: dict[Option, float] = {}
-        for_larger: set[str] = set()
-        for option in options:
-            keys = {part: _key(part, question) for part in option.parts}
-            part = next((part for part, key in keys.items() if key not in predicted), None)
-            if part is None:
-                addends[option] = self._addends(option, question, predicted, beyond)
-                outside[option] = max(beyond[key].doublings or 0.0 for key in keys.values())
+    def _terms(self, part: Part, shapes: Sequence[Shape]) -> list[_Addend | str]:
+        """The predicted time of a part in a linear of each shape, or why it has none."""
+        op, providers = BY_NAME[part.op], part.providers(self.sources)
+        calibration = self.sources.calibration
+        sizes = {axis: np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk"}
+        try:
+            times = self._times.of_part(part, sizes)
+        except KeyError:
+            times = None
+        terms: list[_Addend | str] = []
+        for place, shape in enumerate(map(part.shape, shapes)):
+            point = PlanPoint(
+                op=op.name, provider=part.provider, recipe=part.recipe, shape=shape, device=""
+            )
+            refused = why_all_refuse(op, providers, part.recipe, shape)
+            refused = refused or memory_refusal(point, self.sources.spec)
+            if refused or times is None:
+                terms.append(refused or "the model has no answer")
                 continue
-            why = self._refusal(part, question) or "the model has no answer"
+            low, high = (
+                None if end is None else float(end[place]) for end in (times.low, times.high)
+            )
+            seconds, beyond, unprobed = float(times.total[place]), times.beyond, ""
+            doublings = 0.0 if beyond is None else float(beyond.doublings[place])
+            if calibration is not None and beyond is not None and beyond.is_unprobed[place]:
+                unprobed = unprobed_kind(calibration, op.name, part.provider, part.recipe, shape)
+            terms.append(_Addend(part.error_name, seconds, low, high, doublings, unprobed))
+        return terms
+
+    def _ranked(self, shape: Shape, terms: Mapping[Part, _Addend | str]) -> Advice:
+        with_options = {option.recipe for option in self.options}
+        recipes = self._times.recipes(self.passes)
+        refused = {name: NO_CASTS for name in recipes if name not in with_options}
+        predicted: dict[Option, list[_Addend]] = {}
+        for_larger: set[str] = set()
+        for option in self.options:
+            own = [terms[part] for part in option.parts]
+            known = [term for term in own if not isinstance(term, str)]
+            if len(known) == len(own):
+                predicted[option] = known
+                continue
+            part, why = next(
+                (p, w) for p, w in zip(option.parts, own, strict=True) if isinstance(w, str)
+            )
             refused[option.name] = part.in_linear(why)
-            shape = part.shape(question.shape)
-            if too_small(BY_NAME[part.op], part.provider, part.recipe, shape) is not None:
+            if too_small(BY_NAME[part.op], part.provider, part.recipe, part.shape(shape)):
                 for_larger.add(option.name)
-        if not addends:
+        if not predicted:
             raise PredictError("no answer: " + "; ".join(dict.fromkeys(refused.values())))
         refused = {name: why for name, why in refused.items() if name not in for_larger}
+        outside = {one: max(term.doublings for term in predicted[one]) for one in predicted}
         farthest = min(outside.values()) + FARTHEST
-        for option, doublings in outside.items():
-            if doublings > farthest and not all(one.measured for one in addends[option]):
-                refused[option.name] = f"lies {doublings:.1f} doublings outside the probed range"
-                del addends[option]
-        chances = _chances(list(addends.values()))
-        ranked = [
-            _option_time(
-                option, own, [predicted[_key(part, question)] for part in option.parts], chance
-            )
-            for (option, own), chance in zip(addends.items(), chances, strict=True)
-        ]
-        ranked.sort(key=lambda answer: answer.seconds)
+        counted: dict[Option, list[_Addend]] = {}  # measured where it was measured
+        for option, parts in predicted.items():
+            addends = self._addends(option, shape, parts)
+            if outside[option] <= farthest or all(one.measured for one in addends):
+                counted[option] = addends
+            else:
+                why = f"lies {outside[option]:.1f} doublings outside the probed range"
+                refused[option.name] = why
+        chances = _chances(list(counted.values()))
+        ranked = sorted(
+            (
+                _option_time(option, addends, predicted[option], chance)
+                for (option, addends), chance in zip(counted.items(), chances, strict=True)
+            ),
+            key=lambda answer: answer.seconds,
+        )
         baseline = next((one.seconds for one in ranked if one.recipe == BASELINE), None)
         by_recipe: dict[str, float] = {}
         for one in ranked:
             if one.probability is not None:
                 by_recipe[one.recipe] = by_recipe.get(one.recipe, 0) + one.probability
-        options_with_ranks = tuple(
+        with_ranks = (
             replace(
                 one,
                 recipe_probability=by_recipe.get(one.recipe),
@@ -344,33 +331,28 @@ class Adviser:
             )
             for one in ranked
         )
-        return Advice(question=question, options=options_with_ranks, refused=refused)
+        return Advice(options=tuple(with_ranks), refused=refused)
 
-    def _addends(
-        self,
-        option: Option,
-        question: LinearQuestion,
-        predicted: Mapping[PointKey, Prediction],
-        beyond: Mapping[PointKey, Beyond],
-    ) -> list[_Addend]:
+    def _addends(self, option: Option, shape: Shape, predicted: Sequence[_Addend]) -> list[_Addend]:
         """What the time of an option is the sum of, measured where it was measured."""
-        if question.casts_weights and (layer := linear_provider(option)):
-            whole = self._measured.get(point_key("linear", layer, option.recipe, question.shape))
-            if whole:
-                return [_measured_addend(option.parts, whole)]
-        addends = []
-        for part in option.parts:
-            shape = part.shape(question.shape)
-            point = self._measured.get(point_key(part.op, part.provider, part.recipe, shape))
-            if point:
-                addends.append(_measured_addend((part,), point))
-            else:
-                key = _key(part, question)
-                one = predicted[key]
-                addends.append(
-                    _Addend(part.error_name, one.total_s, one.low_s, one.high_s, beyond[key])
-                )
-        return addends
+
+        def measured(
+            parts: tuple[Part, ...], op: str, provider: str, recipe: str, sides: Shape
+        ) -> _Addend | None:
+            point = self._measured.get(point_key(op, provider, recipe, sides))
+            if point is None:
+                return None
+            sizes = "x".join(str(size) for size in point.shape.values())
+            name = f"measured {point.op}.{point.provider}.{point.recipe}.{sizes}"
+            return _Addend(name, point.median_s, point.low_s, point.high_s, measured=parts)
+
+        layer = linear_provider(option) if self._casts_weights else ""
+        if layer and (whole := measured(option.parts, "linear", layer, option.recipe, shape)):
+            return [whole]
+        return [
+            measured((part,), part.op, part.provider, part.recipe, part.shape(shape)) or own
+            for part, own in zip(option.parts, predicted, strict=True)
+        ]
 
 
 def linear_provider(option: Option | RecipeTime) -> str:
@@ -378,22 +360,8 @@ def linear_provider(option: Option | RecipeTime) -> str:
     return _LINEARS.get((option.products_by, option.casts_by), "")
 
 
-def _key(part: Part, question: LinearQuestion) -> PointKey:
-    return (part.op, part.provider, part.recipe, *part.shape(question.shape).values())
-
-
-def _point(part: Part, question: LinearQuestion) -> PlanPoint:
-    shape = part.shape(question.shape)
-    return PlanPoint(op=part.op, provider=part.provider, recipe=part.recipe, shape=shape, device="")
-
-
-def _measured_addend(parts: tuple[Part, ...], point: MeasuredPoint) -> _Addend:
-    sizes = "x".join(str(size) for size in point.shape.values())
-    name = f"measured {point.op}.{point.provider}.{point.recipe}.{sizes}"
-    return _Addend(name, point.median_s, point.low_s, point.high_s, measured=parts)
-
-
 def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
+    """The probability of each option to be the fastest; None of a model without intervals."""
     candidates = []
     for addends in options:
         errors: dict[str, tuple[float, float]] = {}
@@ -411,20 +379,20 @@ def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
 def _option_time(
     option: Option,
     addends: Sequence[_Addend],
-    predictions: Sequence[Prediction],
+    predicted: Sequence[_Addend],
     probability: float | None,
 ) -> RecipeTime:
+    """addends: what counts; predicted: the term of each part of the option."""
     seconds_of: dict[str, float] = {}
-    for part, prediction in zip(option.parts, predictions, strict=True):
+    for part, term in zip(option.parts, predicted, strict=True):
         name = "casts" if part.op == "cast" else part.role
-        seconds_of[name] = seconds_of.get(name, 0.0) + prediction.total_s
+        seconds_of[name] = seconds_of.get(name, 0.0) + term.seconds
     names = [part.name for one in addends for part in one.measured]
     source = f"{', '.join(names)} measured"
     if len(names) in (0, len(option.parts)):
         source = "measured" if names else "predicted"
-    beyond = reduce(Beyond.farther, (one.beyond for one in addends))
-    seconds, low_s, high_s = _sum([one[1:4] for one in addends])
-    predicted = _sum([(one.total_s, one.low_s, one.high_s) for one in predictions])
+    seconds, low_s, high_s = _sum(addends)
+    predicted_s, predicted_low_s, predicted_high_s = _sum(predicted)
     return RecipeTime(
         recipe=option.recipe,
         products_by=option.products_by,
@@ -434,20 +402,18 @@ def _option_time(
         high_s=high_s,
         source=source,
         measured=tuple(names),
-        predicted_s=predicted[0],
-        predicted_low_s=predicted[1],
-        predicted_high_s=predicted[2],
+        predicted_s=predicted_s,
+        predicted_low_s=predicted_low_s,
+        predicted_high_s=predicted_high_s,
         bound_by=max(seconds_of, key=lambda name: seconds_of[name]),
         probability=probability,
-        extrapolated_doublings=beyond.doublings or 0.0,
-        unprobed=beyond.unprobed,
+        extrapolated_doublings=max(one.doublings for one in addends),
+        unprobed=tuple(dict.fromkeys(one.unprobed for one in addends if one.unprobed)),
     )
 
 
-def _sum(
-    times: Sequence[tuple[float, float | None, float | None]],
-) -> tuple[float, float | None, float | None]:
+def _sum(addends: Sequence[_Addend]) -> tuple[float, float | None, float | None]:
     """Seconds, low and high end of a sum; its ends are None where a part has none."""
-    total, *ends = zip(*times, strict=True)
+    total, *ends = zip(*(one[1:4] for one in addends), strict=True)
     low, high = (None if None in end else sum(end) for end in ends)
     return sum(total), low, high

@@ -137,15 +137,9 @@ class _Formatter(string.Formatter):
         for unit, scale in _SCALES.items():
             if format_spec.startswith(unit):
                 value, format_spec = value / scale, format_spec.removeprefix(unit)
-        return _three_digits(value) if format_spec == " three" else format(value, format_spec)
-
-
-def _three_digits(number: float) -> str:
-    """Three digits, and no more than three places: 1112, 80.4, 2.15, 0.147, 0.001."""
-    for least, places in ((100, 0), (10, 1), (1, 2)):
-        if number >= least:
-            return f"{number:.{places}f}"
-    return f"{number:.3f}"
+        if format_spec == " three":  # 1112, 80.4, 2.15, 0.147, 0.001
+            format_spec = f".{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f"
+        return format(value, format_spec)
 
 
 def filled(template: str, record: Record) -> str:
@@ -158,19 +152,17 @@ def filled(template: str, record: Record) -> str:
 
 def csv_text(names: Sequence[str], rows: Iterable[Record]) -> str:
     """A header and a line per row; numbers have six digits, and what a row lacks is empty."""
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, list):
+            return "; ".join(value)
+        return f"{value:.6g}" if isinstance(value, float) else value
+
     text = StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(names)
-    lines.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    lines.writerows([cell(row.get(name)) for name in names] for row in rows)
     return text.getvalue()
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return "; ".join(value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def origin_words(record: Record) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from roofcal.ask.answers import WEIGHTS_WORDS, Answer, Record, filled, origin_words
 from roofcal.ask.beyond_probes import FAR
-from roofcal.ask.linear_options import BASELINE, Option, Part, fastest_times, linear_options
+from roofcal.ask.linear_options import BASELINE, LinearTimes, Option, Part
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
 from roofcal.core.names import did_you_mean, names_with_part
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
@@ -90,6 +90,13 @@ class Speedups:
             raise ValueError("no provider runs the linear at any M: there is no best speed-up")
         is_within &= runs
         return int(np.where(runs & (is_within | ~is_within.any()), self.value, -np.inf).argmax())
+
+    @property
+    def breakeven(self) -> tuple[int | None, int | None, int | None]:
+        """The break-even M of GRID, from where on it may be, and from where it is."""
+        ratios = (self.value, self.high, self.low)
+        value, low, high = (first_lasting_m(ratio, self.doublings) for ratio in ratios)
+        return value, low, high
 
     def classes(self) -> list[Class]:
         """faster where low > 1, slower where high < 1, else uncertain."""
@@ -248,18 +255,18 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
     )
     if (too_large := memory_refusal(weights, sources.spec)) is not None:
         raise PredictError(too_large)
-    speedups = linear_speedups(model, sources, linear, n, k)
+    times = LinearTimes(model, sources)
+    speedups = linear_speedups(times, linear, n, k)
     if np.isnan(speedups.value).all():
         raise PredictError(
             f"no provider runs {linear.recipe} with {n} x {k} (n x k) weights: "
-            f"{_side_refusals(model, sources, linear, n, k)}"
+            f"{'; '.join(_side_refusals(times, linear, n, k))}"
         )
-    m, m_low, m_high = breakeven_of(speedups)
-    calibration = sources.calibration
+    m, m_low, m_high = speedups.breakeven
     return Breakeven(
-        device=next((s.device for s in (calibration, sources.spec) if s is not None), ""),
+        device=sources.device,
         model=model.MODEL,
-        environment=calibration.environment_id if calibration else None,
+        environment=sources.environment,
         linear=linear,
         n=n,
         k=k,
@@ -270,32 +277,11 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
     )
 
 
-def breakeven_of(speedups: Speedups) -> tuple[int | None, int | None, int | None]:
-    """The break-even M of speed-ups on GRID, from where on it may be, and from where it is."""
-    value, low, high = (
-        first_lasting_m(ratio, speedups.doublings)
-        for ratio in (speedups.value, speedups.high, speedups.low)
-    )
-    return value, low, high
-
-
-def linear_speedups(
-    model: Model,
-    sources: Sources,
-    linear: Linear,
-    n: int,
-    k: int,
-    part_times: dict[tuple[Any, ...], Times] | None = None,
-) -> Speedups:
-    """Speed-ups on GRID of a linear with n x k weights.
-
-    part_times: as of fastest_times, which says what is raised, too.
-    """
+def linear_speedups(times: LinearTimes, linear: Linear, n: int, k: int) -> Speedups:
+    """Speed-ups on GRID of a linear with n x k weights; raises KeyError for one without options."""
     baseline = replace(linear, recipe=BASELINE)
     sizes = {"m": GRID, "n": np.full_like(GRID, float(n)), "k": np.full_like(GRID, float(k))}
-    (bf16, bf16_by), (ours, ours_by) = (
-        fastest_times(model, sources, one, sizes, part_times) for one in (baseline, linear)
-    )
+    (bf16, bf16_by), (ours, ours_by) = (times.fastest(one, sizes) for one in (baseline, linear))
     return replace(speedup_ratio(bf16, ours), by=list(zip(ours_by, bf16_by, strict=True)))
 
 
@@ -375,17 +361,14 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
         )
 
 
-def _side_refusals(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> str:
+def _side_refusals(times: LinearTimes, linear: Linear, n: int, k: int) -> Iterator[str]:
     """Which providers refuse which parts of a linear with n x k weights, at any M."""
     providers: dict[Part, list[str]] = {}
-    for option in linear_options(model, sources, linear):
-        for part in option.parts:
-            providers.setdefault(replace(part, provider=""), []).extend(part.providers(sources))
+    for part in (part for option in times.options(linear) for part in option.parts):
+        own = part.providers(times.sources)
+        providers.setdefault(replace(part, provider=""), []).extend(own)
     sizes = {"m": LARGEST_M, "n": n, "k": k}
-    reasons = (
-        (part, refusals(BY_NAME[part.op], own, part.recipe, part.shape(sizes)))
-        for part, own in providers.items()
-    )
-    return "; ".join(
-        part.in_linear("; ".join(joined_refusals(own))) for part, own in reasons if own
-    )
+    for part, own in providers.items():
+        refused = refusals(BY_NAME[part.op], own, part.recipe, part.shape(sizes))
+        if refused:
+            yield part.in_linear("; ".join(joined_refusals(refused)))

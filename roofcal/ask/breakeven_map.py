@@ -18,15 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.ask.answers import csv_text
-from roofcal.ask.breakeven import (
-    GRID,
-    STEP,
-    Speedups,
-    breakeven_of,
-    comparable_recipes,
-    linear_speedups,
-)
-from roofcal.core.times import Times
+from roofcal.ask.breakeven import GRID, STEP, comparable_recipes, linear_speedups
+from roofcal.ask.linear_options import LinearTimes
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.registry import MODELS
 from roofcal.ops.linear.model import (
@@ -68,16 +61,11 @@ def run_map(run: Path, calibration: Path) -> str:
 
 def map_csv(model: Model, sources: Sources) -> str:
     """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
-    part_times: dict[tuple[Any, ...], Times] = {}  # linears share most of their products and casts
-    rows = (
-        row
-        for linear in mapped_linears(model, sources)
-        for side in SIDES
-        for row in _rows_by_tokens(
-            linear, side, linear_speedups(model, sources, linear, side, side, part_times)
-        )
+    times = LinearTimes(model, sources)  # linears share most of their products and casts
+    linears = product(mapped_linears(model, sources), SIDES)
+    return csv_text(
+        COLUMNS, (row for linear, side in linears for row in _rows(times, linear, side))
     )
-    return csv_text(COLUMNS, rows)
 
 
 def mapped_linears(model: Model, sources: Sources) -> list[Linear]:
@@ -98,9 +86,10 @@ def mapped_linears(model: Model, sources: Sources) -> list[Linear]:
     return linears
 
 
-def _rows_by_tokens(linear: Linear, side: int, speedups: Speedups) -> Iterator[dict[str, Any]]:
+def _rows(times: LinearTimes, linear: Linear, side: int) -> Iterator[dict[str, Any]]:
     """The row of a weight at each of TOKENS that runs."""
-    m, m_low, m_high = breakeven_of(speedups)
+    speedups = linear_speedups(times, linear, side, side)
+    m, m_low, m_high = speedups.breakeven
     of_weight = {
         "recipe": linear.recipe, "pass": linear.passes, "casts": linear.casts, "n": side, "k": side,
         "breakeven_m": m, "breakeven_m_low": m_low, "breakeven_m_high": m_high,

@@ -25,6 +25,8 @@ from roofcal.ops.gemm.model import LIBRARIES
 from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
+    PRODUCTS,
+    TENSORS,
     UNCAST,
     Linear,
     Passes,
@@ -39,8 +41,6 @@ from roofcal.ops.time_models import Model, Sources, cast_times, product_times, s
 FARTHEST: Final = 2.0  # doublings outside of the probes
 BASELINE: Final = str(BY_NAME["gemm"].baseline_recipe)
 NO_CASTS: Final = "only its products are known, not the casts that a linear needs beside them"
-_TENSORS: Final = {"x": "mk", "w": "nk", "grad_out": "mn"}
-_PRODUCTS: Final = {"output": "mnk", "grad_input": "mkn", "grad_weight": "nkm"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,176 +100,157 @@ class Option:
     @property
     def name(self) -> str:
         """The recipe and its providers in one line."""
-        return f"{self.recipe} by {self.providers}"
-
-    @property
-    def providers(self) -> str:
-        """Whose products and whose casts in one line."""
         casts = "" if self.casts_by == "none" else f", casts by {self.casts_by}"
-        return f"{self.products_by}{casts}"
+        return f"{self.recipe} by {self.products_by}{casts}"
 
 
-def linear_recipes(model: Model, sources: Sources, passes: Passes) -> list[str]:
-    """Recipes of op gemm that a model knows, and BF16_GRAD_WEIGHT where it makes a difference."""
-    recipes = list(model.product_recipes(sources))
-    if passes == "forward_backward" and {"fp8_axiswise", BASELINE} <= set(recipes):
-        recipes.append(BF16_GRAD_WEIGHT)
-    return recipes
+class LinearTimes:
+    """Times of linears by a model of time; products and casts that they share are computed once."""
 
+    def __init__(self, model: Model, sources: Sources) -> None:
+        self.model, self.sources = model, sources
+        self._of_parts: dict[tuple[Any, ...], Times] = {}
 
-def linear_options(model: Model, sources: Sources, linear: Linear) -> Iterator[Option]:
-    """Every way to run a linear of one recipe that a model can time; none without its casts.
+    def recipes(self, passes: Passes) -> list[str]:
+        """Recipes of op gemm that the model knows, and BF16_GRAD_WEIGHT where it differs."""
+        recipes = list(self.model.product_recipes(self.sources))
+        if passes == "forward_backward" and {"fp8_axiswise", BASELINE} <= set(recipes):
+            recipes.append(BF16_GRAD_WEIGHT)
+        return recipes
 
-    linear.casts: FASTEST is every provider of casts; another restricts them to it.
-    """
-    casters = [linear.casts]
-    if linear.recipe in UNCAST:
-        casters = ["none"]
-    elif linear.casts != "none":
-        providers = cast_providers(model, sources, linear) if has_casts(linear.recipe) else []
-        casters = [caster for caster in providers if linear.casts in (FASTEST, caster)]
-    products = product_recipes(linear.recipe, linear.passes)
-    for provider in _providers(model, sources, "gemm", products["output"]):
-        for caster in casters[: 1 if provider == "" else None]:
-            parts = [
-                Part(
-                    "gemm", _multiplier(model, sources, name, provider), name, role, _PRODUCTS[role]
+    def options(self, linear: Linear) -> Iterator[Option]:
+        """Every way to run a linear of one recipe that can be timed; none without its casts.
+
+        linear.casts: FASTEST is every provider of casts; another restricts them to it.
+        """
+        casters = [linear.casts]
+        if linear.recipe in UNCAST:
+            casters = ["none"]
+        elif linear.casts != "none":
+            known = has_casts(linear.recipe)
+            providers = cast_providers(self.model, self.sources, linear) if known else []
+            casters = [caster for caster in providers if linear.casts in (FASTEST, caster)]
+        products = product_recipes(linear.recipe, linear.passes)
+        by_recipe = {name: self._providers("gemm", name) for name in products.values()}
+        for provider in by_recipe[products["output"]]:
+            for caster in casters[: 1 if provider == "" else None]:
+                parts = []
+                for role, name in products.items():
+                    others = by_recipe[name]  # the library, where the provider has none of them
+                    library = next((one for one in LIBRARIES if one in others), others[0])
+                    multiplier = provider if provider in others else library
+                    parts.append(Part("gemm", multiplier, name, role, PRODUCTS[role]))
+                parts += [
+                    Part("cast", caster, name, tensor, TENSORS[tensor])
+                    for tensor, name in cast_recipes(replace(linear, casts=caster))
+                ]
+                yield Option(
+                    recipe=linear.recipe,
+                    products_by=provider or "any",
+                    casts_by=caster if provider or caster == "none" else "any",
+                    parts=tuple(parts),
                 )
-                for role, name in products.items()
-            ]
-            parts += [
-                Part("cast", caster, name, tensor, _TENSORS[tensor])
-                for tensor, name in cast_recipes(replace(linear, casts=caster))
-            ]
-            yield Option(
-                recipe=linear.recipe,
-                products_by=provider or "any",
-                casts_by=caster if provider or caster == "none" else "any",
-                parts=tuple(parts),
-            )
 
+    def all_options(self, linear: Linear) -> Iterator[Option]:
+        """Every way to run a linear in any recipe, its own or another.
 
-def all_options(model: Model, sources: Sources, linear: Linear) -> Iterator[Option]:
-    """Every way to run a linear in any recipe, its own or another.
+        One product of packed weights serves inference (forward, cached weights) alone.
+        """
+        for recipe in self.recipes(linear.passes):
+            yield from self.options(replace(linear, recipe=recipe))
+        is_inference = (linear.passes, linear.weights) == ("forward", "cached")
+        for recipe in WEIGHT_ONLY_RECIPES if is_inference else ():
+            for provider in self._providers("mixed_gemm", recipe):
+                yield Option(
+                    recipe=recipe,
+                    products_by=provider or "any",
+                    casts_by="none",
+                    parts=(Part("mixed_gemm", provider, recipe, "output", "mnk"),),
+                )
 
-    One product of packed weights serves inference (forward, cached weights) alone.
-    """
-    for recipe in linear_recipes(model, sources, linear.passes):
-        yield from linear_options(model, sources, replace(linear, recipe=recipe))
-    is_inference = (linear.passes, linear.weights) == ("forward", "cached")
-    for recipe in WEIGHT_ONLY_RECIPES if is_inference else ():
-        for provider in _providers(model, sources, "mixed_gemm", recipe):
-            yield Option(
-                recipe=recipe,
-                products_by=provider or "any",
-                casts_by="none",
-                parts=(Part("mixed_gemm", provider, recipe, "output", "mnk"),),
-            )
+    def _providers(self, op: str, recipe: str) -> list[str]:
+        """Those calibrated; [""] of a model that knows none and answers for the recipe."""
+        calibration = self.sources.calibration
+        if self.model.MODEL == calibrated.MODEL and calibration is not None:
+            return calibrated_providers(calibration.constants, op, recipe)
+        if op == "gemm":
+            return [""] if recipe in self.model.product_recipes(self.sources) else []
+        shape = dict.fromkeys("mnk", 128)
+        point = PlanPoint(op=op, provider="", recipe=recipe, shape=shape, device="")
+        return [""] if predict_points(self.model, [point], self.sources) else []
 
+    def of_part(self, part: Part, sizes: Mapping[str, Array]) -> Times:
+        """Times of a product or cast in linears of these sizes, vectors of m, n and k.
 
-def _providers(model: Model, sources: Sources, op: str, recipe: str) -> list[str]:
-    """Those calibrated; [""] of a model that knows none and answers for the recipe."""
-    if model.MODEL == calibrated.MODEL and sources.calibration is not None:
-        return calibrated_providers(sources.calibration.constants, op, recipe)
-    if op == "gemm":
-        return [""] if recipe in model.product_recipes(sources) else []
-    shape = dict.fromkeys("mnk", 128)
-    point = PlanPoint(op=op, provider="", recipe=recipe, shape=shape, device="")
-    return [""] if predict_points(model, [point], sources) else []
-
-
-def _multiplier(model: Model, sources: Sources, recipe: str, provider: str) -> str:
-    """Who multiplies in a recipe: the library where the provider has no such products."""
-    providers = _providers(model, sources, "gemm", recipe)
-    if provider in providers:
-        return provider
-    return next((name for name in LIBRARIES if name in providers), providers[0])
-
-
-def fastest_times(
-    model: Model,
-    sources: Sources,
-    linear: Linear,
-    sizes: Mapping[str, Array],
-    part_times: dict[tuple[Any, ...], Times] | None = None,
-) -> tuple[Times, list[Option]]:
-    """Times of a linear by the option that is the fastest of its recipe, and which that is.
-
-    sizes: vectors of m, n and k. A shape that every option of the recipe refuses has no time, NaN.
-    Where the recipe lies too far outside of its probes to be ranked, the nearest option answers.
-    part_times: what is already computed of products and casts; what lacks is added, so that many
-        linears can share it.
-    Raises KeyError for a recipe without options.
-    """
-    options = list(linear_options(model, sources, linear))
-    if not options:
-        raise KeyError(linear.recipe)
-    rivals = [*all_options(model, sources, linear), *options]
-    parts = {part for option in rivals for part in option.parts}
-    of_part = {part: _outside(sources, part, sizes) for part in parts}
-    outside, nearest = (
-        np.stack([reduce(np.maximum, (of_part[part] for part in one.parts)) for one in some])
-        for some in (options, rivals)
-    )
-    is_ranked = outside <= np.maximum(nearest.min(axis=0) + FARTHEST, outside.min(axis=0))
-    part_times = {} if part_times is None else part_times
-    times = [_option_times(model, sources, option, sizes, part_times) for option in options]
-    totals = np.stack([own.total for own in times])
-    place = np.where(is_ranked & np.isfinite(outside), totals, np.inf).argmin(axis=0)
-    chosen = (place, np.arange(totals.shape[1]))
-    runs = np.isfinite(outside[chosen])
-
-    def of_chosen(ends: Sequence[Array | None]) -> Array | None:
-        stated = [end for end in ends if end is not None]
-        if len(stated) < len(ends):
-            return None
-        return np.where(runs, np.stack(stated)[chosen], np.nan)
-
-    beyond = [own.beyond for own in times if own.beyond is not None]
-    fastest = Times(
-        total=np.where(runs, totals[chosen], np.nan),
-        low=of_chosen([own.low for own in times]),
-        high=of_chosen([own.high for own in times]),
-        bound_by=[times[one].bound_by[column] for column, one in enumerate(place)],
-        beyond=BeyondProbes(
-            doublings=np.stack([own.doublings for own in beyond])[chosen],
-            is_unprobed=np.stack([own.is_unprobed for own in beyond])[chosen],
-        )
-        if len(beyond) == len(times)
-        else None,
-    )
-    return fastest, [options[one] for one in place]
-
-
-def _option_times(
-    model: Model,
-    sources: Sources,
-    option: Option,
-    sizes: Mapping[str, Array],
-    part_times: dict[tuple[Any, ...], Times],
-) -> Times:
-    times = {}
-    for number, part in enumerate(option.parts):
+        Shapes that its provider refuses have one, too. Raises KeyError for what the model does not
+        know.
+        """
         sides = list(part.shape(sizes).values())
         key = (part.op, part.provider, part.recipe, *(side.tobytes() for side in sides))
-        if key not in part_times:
-            part_times[key] = (
-                cast_times(model, sources, part.provider, part.recipe, sides[0], sides[1])
+        if key not in self._of_parts:
+            own = self.model, self.sources, part.provider, part.recipe
+            self._of_parts[key] = (
+                cast_times(*own, sides[0], sides[1])
                 if part.op == "cast"
-                else product_times(model, sources, part.provider, part.recipe, sides)
+                else product_times(*own, sides, op=part.op)
             )
-        times[f"{number} {part.role}"] = part_times[key]
-    return sum_of_times(times)
+        return self._of_parts[key]
 
+    def outside(self, part: Part, sizes: Mapping[str, Array]) -> Array:
+        """Doublings from each shape to the probes of a part; infinite where it is refused."""
+        op, shape = BY_NAME[part.op], part.shape(sizes)
+        outside = np.zeros_like(sizes["m"])
+        if self.sources.calibration is not None:
+            own = doublings_outside(self.sources.calibration, op, part.provider, part.recipe, shape)
+            outside = outside if own is None else own
+        providers = part.providers(self.sources)
+        limits = [op.refused_axes(name, part.recipe, shape).values() for name in providers]
+        is_refused = [reduce(np.logical_or, own, np.zeros_like(outside, bool)) for own in limits]
+        return np.where(np.logical_and.reduce(is_refused), np.inf, outside)
 
-def _outside(sources: Sources, part: Part, sizes: Mapping[str, Array]) -> Array:
-    """Doublings from each shape to the probes of a part; infinite where its provider refuses it."""
-    op, shape = BY_NAME[part.op], part.shape(sizes)
-    outside = np.zeros_like(sizes["m"])
-    if sources.calibration is not None:
-        own = doublings_outside(sources.calibration, op, part.provider, part.recipe, shape)
-        outside = outside if own is None else own
-    providers = part.providers(sources)
-    limits = [op.refused_axes(name, part.recipe, shape).values() for name in providers]
-    is_refused = [reduce(np.logical_or, own, np.zeros_like(outside, bool)) for own in limits]
-    return np.where(np.logical_and.reduce(is_refused), np.inf, outside)
+    def fastest(self, linear: Linear, sizes: Mapping[str, Array]) -> tuple[Times, list[Option]]:
+        """Times of a linear by the option that is the fastest of its recipe, and which that is.
+
+        sizes: vectors of m, n and k. A shape that every option of the recipe refuses has no time,
+        NaN. Where the recipe lies too far outside of its probes to be ranked, the nearest option
+        answers. Raises KeyError for a recipe without options.
+        """
+        options = list(self.options(linear))
+        if not options:
+            raise KeyError(linear.recipe)
+        rivals = [*self.all_options(linear), *options]
+        of_part = {p: self.outside(p, sizes) for option in rivals for p in option.parts}
+        outside, nearest = (
+            np.stack([reduce(np.maximum, (of_part[part] for part in one.parts)) for one in some])
+            for some in (options, rivals)
+        )
+        is_ranked = outside <= np.maximum(nearest.min(axis=0) + FARTHEST, outside.min(axis=0))
+        times = [
+            sum_of_times({f"{i} {p.role}": self.of_part(p, sizes) for i, p in enumerate(one.parts)})
+            for one in options
+        ]
+        totals = np.stack([own.total for own in times])
+        place = np.where(is_ranked & np.isfinite(outside), totals, np.inf).argmin(axis=0)
+        chosen = (place, np.arange(totals.shape[1]))
+        runs = np.isfinite(outside[chosen])
+
+        def of_chosen(ends: Sequence[Array | None]) -> Array | None:
+            stated = [end for end in ends if end is not None]
+            if len(stated) < len(ends):
+                return None
+            return np.where(runs, np.stack(stated)[chosen], np.nan)
+
+        beyond = [own.beyond for own in times if own.beyond is not None]
+        fastest = Times(
+            total=np.where(runs, totals[chosen], np.nan),
+            low=of_chosen([own.low for own in times]),
+            high=of_chosen([own.high for own in times]),
+            bound_by=[times[one].bound_by[column] for column, one in enumerate(place)],
+            beyond=BeyondProbes(
+                doublings=np.stack([own.doublings for own in beyond])[chosen],
+                is_unprobed=np.stack([own.is_unprobed for own in beyond])[chosen],
+            )
+            if len(beyond) == len(times)
+            else None,
+        )
+        return fastest, [options[one] for one in place]

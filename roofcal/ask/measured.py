@@ -1,10 +1,10 @@
-"""Measured points of a run as answers use them: what is nearest, and how good choices were."""
+"""Measured points of a run as answers use them: by what was timed, and the nearest to a shape."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from roofcal.core.paths import RunFolder
 from roofcal.ops import BY_NAME, OPS
@@ -45,18 +45,27 @@ class MeasuredPoint:
     error: float | None
 
 
+def steady_points(run: RunFolder | None, *ops: str) -> list[MeasuredPoint]:
+    """The settled points of ops (or probes), by default of all, with cold caches and normal inputs.
+
+    None without a run, or where it has no tables.
+    """
+    names = ops or [op.name for op in OPS]
+    return (
+        [measured_point(op, row) for op in names for row in table_rows(run, op, _STEADY)]
+        if run
+        else []
+    )
+
+
 def measured_points(run: RunFolder, op: str) -> list[MeasuredPoint]:
-    """The settled points of an op (or a probe) with cold caches and normal inputs, each once."""
-    return list(by_key(_points(run, op)).values())
+    """The steady points of an op, each once."""
+    return list(by_key(steady_points(run, op)).values())
 
 
 def measured_by_key(run: RunFolder | None) -> "dict[PointKey, MeasuredPoint]":
-    """The settled points of all ops of a run; none without a run, or where it has no tables."""
-    return by_key(point for op in OPS for point in _points(run, op.name)) if run else {}
-
-
-def _points(run: RunFolder, op: str) -> Iterator[MeasuredPoint]:
-    return (measured_point(op, row) for row in table_rows(run, op, _STEADY))
+    """The steady points of all ops, each once."""
+    return by_key(steady_points(run))
 
 
 def measured_point(op: str, row: Mapping[Any, Any]) -> MeasuredPoint:
@@ -66,6 +75,14 @@ def measured_point(op: str, row: Mapping[Any, Any]) -> MeasuredPoint:
         cell = row.get(name)
         return None if cell in (None, "") or math.isnan(float(cell)) else float(cell)
 
+    # what the kernel and the format cost together; of several outputs, the worst
+    error = None
+    outputs = [number(name) for name in row if name.endswith(sqnr_column(""))]
+    numeric, quantised = number("numeric_error"), number("quantisation_error")
+    if decibels := [value for value in outputs if value is not None]:
+        error = float(10 ** (-min(decibels) / 20))
+    elif numeric is not None and quantised is not None:
+        error = math.hypot(numeric, quantised)
     return MeasuredPoint(
         op=op,
         provider=row["provider"],
@@ -77,21 +94,8 @@ def measured_point(op: str, row: Mapping[Any, Any]) -> MeasuredPoint:
         high_s=float(row["ci95_high_s"]),
         burst_s=number("burst_median_s"),
         predicted_s=number("predicted_s"),
-        error=_error(
-            [number(name) for name in row if name.endswith(sqnr_column(""))],
-            number("numeric_error"),
-            number("quantisation_error"),
-        ),
+        error=error,
     )
-
-
-def _error(
-    decibels: Sequence[float | None], numeric: float | None, quantised: float | None
-) -> float | None:
-    """What the kernel and the format cost together; of several outputs, the worst."""
-    if measured := [value for value in decibels if value is not None]:
-        return float(10 ** (-min(measured) / 20))
-    return None if numeric is None or quantised is None else math.hypot(numeric, quantised)
 
 
 PointKey = tuple[str | int, ...]  # what is timed, whose, the recipe, and the sizes
@@ -137,56 +141,3 @@ def nearest(
     """The nearest points of a provider and recipe, nearest first."""
     own = [point for point in points if (point.provider, point.recipe) == (provider, recipe)]
     return sorted(own, key=lambda point: distance(point.shape, shape))[:count]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceRecord:
-    """How good predicted choices of the fastest are, judged on measured points.
-
-    points        shapes that were measured with several choices
-    right         of them, those where the choice was the fastest
-    mean_regret   how much slower the choice was than the fastest, a fraction, over all points
-    worst_regret  the largest such fraction
-    """
-
-    points: int
-    right: int
-    mean_regret: float
-    worst_regret: float
-
-    def words(self, what: str, points: str) -> str:
-        """How often the predicted choice of a provider or recipe was right, and what it cost."""
-        return (
-            f"predicted choices of {what} were right for {self.right} of {self.points} measured "
-            f"{points}, and {self.mean_regret:.1%} slower than the fastest on average, "
-            f"{self.worst_regret:.0%} at worst"
-        )
-
-
-def choice_record(
-    points: Sequence[MeasuredPoint], among: Literal["providers", "recipes"] = "providers"
-) -> ChoiceRecord | None:
-    """The record of choices among providers of a recipe, or among all recipes by any provider.
-
-    None where no shape was both measured and predicted with two choices.
-    """
-    groups: dict[tuple[object, ...], dict[tuple[str, str], MeasuredPoint]] = {}
-    for point in points:
-        if point.predicted_s is not None:
-            recipe = point.recipe if among == "providers" else ""
-            key = (recipe, *sorted(point.shape.items()))
-            groups.setdefault(key, {})[point.provider, point.recipe] = point
-    regrets = []
-    for choices in groups.values():
-        if len(choices) > 1:
-            choice = min(choices.values(), key=lambda point: point.predicted_s or math.inf)
-            fastest = min(point.median_s for point in choices.values())
-            regrets.append(choice.median_s / fastest - 1)
-    if not regrets:
-        return None
-    return ChoiceRecord(
-        points=len(regrets),
-        right=sum(regret == 0 for regret in regrets),
-        mean_regret=sum(regrets) / len(regrets),
-        worst_regret=max(regrets),
-    )

@@ -142,7 +142,7 @@ def hold_against(
                 for end in (times.total, times.low, times.high)
             )
             assert predicted_s is not None
-            beyond = times.beyond
+            beyond = None if times.beyond is None else bool(times.beyond.doublings[place] > 0)
             products.append(
                 {
                     "recipe": recipe,
@@ -154,14 +154,12 @@ def hold_against(
                     "predicted_low_s": low_s,
                     "predicted_high_s": high_s,
                     "error": predicted_s / seconds - 1,
-                    "extrapolated": None if beyond is None else bool(beyond.doublings[place] > 0),
+                    "extrapolated": beyond,
                 }
             )
-    calibration = sources.calibration
-    device = next((s.device for s in (calibration, sources.spec) if s is not None), "")
     title = (
         f"{path} ({clock}) against model {model.MODEL}, products by the library, "
-        f"{device}, {calibration.environment_id if calibration else 'its file'}"
+        f"{sources.device}, {sources.environment or 'its file'}"
     )
     return OutsideEvidence(title=title, products=products, unanswered=refused | unknown)
 

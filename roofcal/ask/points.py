@@ -1,7 +1,7 @@
 """Predictions for a person: of one point, or of a CSV of points.
 
 A point without a provider is that of the calibrated provider that is predicted to be the fastest.
-The answer names it, says with which probability it is (ask.fastest), and how good such
+The answer names it, says with which probability it is (ask.choices), and how good such
 choices were on measured points. Providers that refuse the shape are left out. Models of time that
 know no providers answer for any of them.
 """
@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.ask.answers import Answer, ManyAnswers, filled, origin_words, record_of
-from roofcal.ask.beyond_probes import FAR, beyond_probes, extrapolation_words, unprobed_words
-from roofcal.ask.fastest import probability_of_first
-from roofcal.ask.measured import (
-    ChoiceRecord,
-    MeasuredPoint,
-    choice_record,
-    measured_by_key,
-    measured_points,
-    point_key,
-)
+from roofcal.ask.beyond_probes import FAR, beyond_probes, unprobed_words
+from roofcal.ask.choices import ChoiceRecord, choice_record, probability_of_first
+from roofcal.ask.measured import MeasuredPoint, by_key, point_key, steady_points
 from roofcal.ask.shape_limits import (
     joined_refusals,
     memory_refusal,
@@ -145,8 +138,14 @@ class PredictedTime(Answer):
             span = "{measured_s:time} (95 %: {measured_low_s:time} to {measured_high_s:time})"
             off = self.seconds / self.measured.median_s - 1
             yield filled(f"measured at this shape: {span}, predicted {off:+.1%}", record)
-        if self.extrapolated_doublings:
-            yield extrapolation_words(self.extrapolated_doublings)
+        if doublings := self.extrapolated_doublings:
+            effect = ", so less certain"
+            if is_guess:
+                effect = (
+                    "; no measurement says how wide the interval should be so far out: "
+                    "treat it as a guess"
+                )
+            yield f"extrapolated: {doublings:.1f} doublings outside the probed range{effect}"
         if self.unprobed:
             yield unprobed_words(self.unprobed)
         if self.slower:
@@ -206,9 +205,11 @@ def predict_point(
             name for name in allowed for one in predicted(name) if one.total_s == prediction.total_s
         )
         provider = next(same, "")
-    beyond = beyond_probes(calibration, replace(point, provider=provider))
+    doublings, unprobed = beyond_probes(calibration, replace(point, provider=provider))
     work = op.work(point.recipe, point.shape)
     key = point_key(op.name, provider or ANY_PROVIDER, point.recipe, point.shape)
+    measured = steady_points(run)
+    of_op = list(by_key(one for one in measured if one.op == op.name).values())
     return PredictedTime(
         device=point.device,
         op=op.name,
@@ -217,15 +218,15 @@ def predict_point(
         world_size=point.world_size,
         model=model,
         provider=provider or ANY_PROVIDER,
-        environment=sources.calibration.environment_id if sources.calibration else None,
+        environment=sources.environment,
         seconds=prediction.total_s,
         low_s=prediction.low_s,
         high_s=prediction.high_s,
         bound_by=prediction.bound_by,
         flops_per_s=work.flops / prediction.total_s,
         bytes_per_s=work.dram_bytes / prediction.total_s,
-        extrapolated_doublings=beyond.doublings,
-        unprobed=beyond.unprobed,
+        extrapolated_doublings=doublings,
+        unprobed=unprobed,
         slower=tuple(slower),
         fastest_probability=probability_of_first([answers[name] for name in order]),
         refused={  # a kernel for large shapes is no choice for a small one: not worth a line
@@ -233,8 +234,8 @@ def predict_point(
             for other, reason in refused.items()
             if too_small(op, other, point.recipe, point.shape) is None
         },
-        choices=choice_record(measured_points(run, op.name)) if run and slower else None,
-        measured=measured_by_key(run).get(key),
+        choices=choice_record(of_op) if slower else None,
+        measured=by_key(measured).get(key),
     )
 
 
@@ -348,9 +349,8 @@ def predict_csv(
     Raises CsvError naming file, line and column of up to 20 mistakes, and PredictError for an
     unknown op or provider and for a world size that the op does not have.
     """
-    device = next(s.device for s in (sources.calibration, sources.spec) if s is not None)
     question = PlanPoint(
-        op=op, provider=provider, recipe="", shape={}, device=device, world_size=world_size
+        op=op, provider=provider, recipe="", shape={}, device=sources.device, world_size=world_size
     )
     _check_op(question)
     spec = BY_NAME[op]

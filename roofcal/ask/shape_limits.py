@@ -1,6 +1,7 @@
 """Shapes that a provider refuses, with the nearest sizes that work."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import nbytes
@@ -18,13 +19,15 @@ def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     refused = {axis: size for axis, size in multiples.items() if is_refused[axis, "multiple"]}
     if not refused:
         return too_small(op, provider, recipe, shape)
-    required = ", ".join(f"{axis} in multiples of {multiple}" for axis, multiple in refused.items())
-    nearest = ", ".join(
-        f"{axis}={_neighbours(shape[axis], multiple)}" for axis, multiple in refused.items()
-    )
-    got = ", ".join(f"{axis}={shape[axis]}" for axis in refused)
+    required, got, nearest = list[str](), list[str](), list[str]()
+    for axis, multiple in refused.items():
+        size, below = shape[axis], shape[axis] - shape[axis] % multiple
+        required.append(f"{axis} in multiples of {multiple}")
+        got.append(f"{axis}={size}")
+        nearest.append(f"{axis}={f'{below} or {below + multiple}' if below else multiple}")
     return (
-        f"{provider} takes {recipe} with {required}, got {got}; the nearest that works: {nearest}"
+        f"{provider} takes {recipe} with {', '.join(required)}, got {', '.join(got)}; "
+        f"the nearest that works: {', '.join(nearest)}"
     )
 
 
@@ -44,18 +47,14 @@ def whole_providers(op: OpSpec, recipe: str, device: str) -> list[str]:
     """
     providers = op.providers_on("cpu" if device.startswith("cpu-") else "cuda")
     whole = [one for one in providers if one not in op.partial and op.has_pair(one, recipe)]
-    return [one for one in whole if _has_parts(op, one, recipe)] or whole
-
-
-def _has_parts(op: OpSpec, provider: str, recipe: str) -> bool:
-    """Whether it is known what a provider's linears consist of in a recipe; True of other ops."""
     if not is_made_of_linears(op):
-        return True
-    try:
-        parts_of(provider, recipe)
-    except KeyError:  # as fp8 by bf16_compile
-        return False
-    return True
+        return whole
+    known = []  # whose linears it is known what they consist of
+    for provider in whole:
+        with suppress(KeyError):  # as of fp8 by bf16_compile
+            parts_of(provider, recipe)
+            known.append(provider)
+    return known or whole
 
 
 def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) -> Mapping[str, str]:
@@ -89,30 +88,21 @@ def memory_refusal(point: PlanPoint, spec: DeviceSpec | None) -> str | None:
 
     None for a point that fits, and without a datasheet.
     """
-    op = BY_NAME[point.op]
-    needed = _tensor_bytes(op, point.recipe, point.shape) / point.world_size
-    if spec is None or needed <= spec.dram_bytes:
+    if spec is None:
+        return None
+    op, shape = BY_NAME[point.op], point.shape
+    needed = op.work(point.recipe, shape).dram_bytes
+    if op.computes == "cast":
+        written = op.work(point.recipe, shape).dram_write_bytes
+        needed = nbytes("bf16", shape["rows"] * shape["cols"]) + written
+    elif op.computes is None and {"m", "n", "k"} <= shape.keys():
+        m, n, k = (shape[axis] for axis in "mnk")  # of products: a byte per element of x and w
+        needed = m * k + n * k + nbytes("bf16", m * n)
+    needed /= point.world_size
+    if needed <= spec.dram_bytes:
         return None
     sizes = ", ".join(f"{axis}={size}" for axis, size in point.shape.items())
     return (
         f"{point.op} {point.recipe} of {sizes} does not fit {spec.device}: its tensors take "
         f"{needed / GB:,.0f} GB, and the memory has {spec.dram_bytes / GB:.0f}"
     )
-
-
-def _tensor_bytes(op: OpSpec, recipe: str, shape: Shape) -> float:
-    """Bytes of all inputs and outputs together, at least."""
-    if op.computes == "cast":
-        elements = shape["rows"] * shape["cols"]
-        return float(nbytes("bf16", elements)) + op.work(recipe, shape).dram_write_bytes
-    if (
-        op.computes is None and {"m", "n", "k"} <= shape.keys()
-    ):  # made of products; a byte per element of x and w
-        m, n, k = (shape[axis] for axis in "mnk")
-        return float(m * k + n * k + nbytes("bf16", m * n))
-    return op.work(recipe, shape).dram_bytes
-
-
-def _neighbours(size: int, multiple: int) -> str:
-    below = size - size % multiple
-    return f"{below} or {below + multiple}" if below else str(multiple)

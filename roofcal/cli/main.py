@@ -140,7 +140,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"error: {_missing_module(str(error.name), command)}", file=sys.stderr)
         return 2
     except (ValueError, OSError) as error:
-        print(f"error: {printable(_message(error))}", file=sys.stderr)
+        message = str(error)
+        if isinstance(error, OSError) and error.filename:
+            message = f"{error.filename}: {error.strerror}"
+        print(f"error: {printable(message)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(
@@ -166,12 +169,6 @@ def _warnings_in_one_line() -> Iterator[None]:
         warnings.showwarning = show_in_one_line
         warnings.simplefilter("always", CalibrationWarning)
         yield
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 def _missing_module(name: str, command: str) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.ask.answers import Answer
+from roofcal.ask.devices import datasheet, device_sources
+from roofcal.ask.points import RECIPE_ALIASES, predict_csv
 from roofcal.cli.commands import (
     Command,
     MxNxK,
@@ -18,7 +20,9 @@ from roofcal.cli.commands import (
     require,
     show,
 )
+from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
+from roofcal.models.registry import predict_run
 from roofcal.ops import BY_NAME, STUDY_OPS
 
 _DEFAULT_RECIPE: Final = "bf16"
@@ -27,8 +31,6 @@ _AXES: Final = tuple(dict.fromkeys(axis for op in STUDY_OPS for axis in op.axes)
 
 def _complete(asked: dict[str, Any], words: Sequence[tuple[int, ...]]) -> None:
     """Gives the axes of the op their sizes; raises ValueError for those of others."""
-    from roofcal.ask.devices import device_sources
-
     require(asked, "predict", ["device"])
     name = asked.get("op", "gemm")
     if name not in BY_NAME:
@@ -63,9 +65,6 @@ def points(
         points (CSV): columns recipe and the axes of --op: m,n,k
         out: with --run or --points: write here
     """
-    from roofcal.ask.devices import device_sources
-    from roofcal.ask.points import predict_csv
-
     sources, folder = device_sources(device, environment, model)
     answer = predict_csv(points, model, sources, provider, op=op, world_size=world_size)
     show(answer, as_json=json, out=out)
@@ -86,10 +85,6 @@ def plan_of_run(
         run (FOLDER): predict the plan of a run folder
         also (FILE): with --run: calibrations of the same device in other environments
     """
-    from roofcal.ask.devices import datasheet
-    from roofcal.core.jsonl import write_records
-    from roofcal.models.registry import predict_run
-
     folder = RunFolder.at(checked_folder(run))
     fitted = calibration or folder.calibration_file
     predictions = predict_run(run, fitted, op, datasheet(folder.device), also=also)
@@ -146,9 +141,7 @@ def symbolic(
         raise ValueError(f"give one of --linear, --inference and --role, not --{parts[1]} too")
     if fused and parts not in (["linear"], ["role"]):
         raise ValueError("--fused needs --linear or --role: nothing else has a cast to fuse")
-    from roofcal.ask.devices import datasheet
-    from roofcal.ask.points import RECIPE_ALIASES
-    from roofcal.models import torchao_formulas as formulas
+    from roofcal.models import torchao_formulas as formulas  # sympy takes 0.3 s
 
     axes = {axis: size for axis, size in {"m": m, "n": n, "k": k}.items() if size is not None}
     fill_axes(axes, "mnk", sizes)

@@ -10,6 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from roofcal.ask.advice_text import advise_csv
+from roofcal.ask.advise import Adviser
+from roofcal.ask.breakeven_map import run_map
+from roofcal.ask.devices import Devices, datasheet, device_sources
+from roofcal.ask.llm.sweep import run_table
+from roofcal.ask.measured import measured_by_key
+from roofcal.ask.outside import hold_against
 from roofcal.cli.commands import (
     Command,
     MxNxK,
@@ -22,8 +29,10 @@ from roofcal.cli.commands import (
     write_or_print,
 )
 from roofcal.core import paths
+from roofcal.core.language_models import load_models
 from roofcal.core.paths import RunFolder
-from roofcal.ops.linear.model import Passes, Weights
+from roofcal.models.registry import model_named
+from roofcal.ops.linear.model import Passes, Weights, usual_weights
 
 
 def many_linears(
@@ -43,18 +52,11 @@ def many_linears(
         shapes (CSV): columns m,n,k: many linears
         out: with --shapes: write here
     """
-    from roofcal.ask.advice_text import advise_csv
-    from roofcal.ask.advise import Adviser
-    from roofcal.ask.devices import device_sources
-    from roofcal.ask.measured import measured_by_key
-    from roofcal.models.registry import model_named
-    from roofcal.ops.linear.model import usual_weights
-
     sources, folder = device_sources(device, environment, model)
     measured = measured_by_key(RunFolder.at(folder) if sources.calibration else None)
-    adviser = Adviser(model_named(model), sources, measured)
-    answer = advise_csv(shapes, adviser, passes, weights or usual_weights(passes))
-    show(answer, as_json=json, out=out)
+    weights = weights or usual_weights(passes)
+    adviser = Adviser(model_named(model), sources, passes, weights, measured)
+    show(advise_csv(shapes, adviser), as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
 
@@ -65,8 +67,6 @@ def map_of_run(*, run: Path, calibration: Path | None = None, out: Path | None =
         run (FOLDER): the map of a run folder, as CSV
         out: with --run: write here
     """
-    from roofcal.ask.breakeven_map import run_map
-
     fitted = calibration or RunFolder.at(run).calibration_file
     write_or_print(run_map(checked_folder(run), fitted), out)
 
@@ -85,10 +85,6 @@ def table_of_run(*, run: Path, calibration: Path | None = None, out: Path | None
         run (FOLDER): every model on the device of a run folder, as CSV
         out: with --run: write here
     """
-    from roofcal.ask.devices import datasheet
-    from roofcal.ask.llm.csv_table import run_table
-    from roofcal.core.language_models import load_models
-
     fitted = calibration or RunFolder.at(run).calibration_file
     models = load_models(paths.MODELS)
     write_or_print(run_table(checked_folder(run), fitted, datasheet(run.parent.name), models), out)
@@ -120,8 +116,6 @@ def _one_batch(asked: dict[str, Any], _words: Sequence[tuple[int, ...]]) -> None
 
 def devices(*, json: bool = False) -> None:
     """Print the devices."""
-    from roofcal.ask.devices import Devices
-
     show(Devices(), as_json=json)
 
 
@@ -144,10 +138,6 @@ def judge(
         json: the errors, for programs
         out: write every product with its prediction here
     """
-    from roofcal.ask.devices import device_sources
-    from roofcal.ask.outside import hold_against
-    from roofcal.models.registry import model_named
-
     sources, folder = device_sources(device, environment, model)
     run = RunFolder.at(folder) if sources.calibration else None
     evidence = hold_against(table, model_named(model), sources, run, clock=clock)

@@ -9,12 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from roofcal.cli.commands import (
-    Command,
-    named_device,
-    show,
-    write_or_print,
-)
+from roofcal.cli.commands import Command, named_device, show, write_or_print
 from roofcal.core import paths
 from roofcal.core.environments import version_key
 from roofcal.core.paths import (
@@ -132,31 +127,26 @@ def table(
 
 
 def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
-    """The tidy frame by the records; that of the publication where it is without its samples."""
+    """The tidy frame by the records; of a publication without samples, as in a wheel, its own."""
     from roofcal.export.frames import RunFrames
     from roofcal.report.data.table_files import tidy_table
 
     try:
         run = find_run(device, environment)
     except RunsError:
-        published = published_without_samples(device, environment)
-        if published is None:
+        without_samples = [
+            run
+            for run in run_folders(paths.PUBLISHED)
+            if run.device == device
+            and environment in (None, run.environment_id)
+            and not run.measured_ops()
+            and (run.folder / "tables").is_dir()
+        ]
+        if not without_samples:
             raise
-        return RunFrames(device, published.environment_id, published).table(op)
+        latest = max(without_samples, key=lambda run: version_key(run.environment_id))
+        return RunFrames(device, latest.environment_id, latest).table(op)
     return tidy_table(run.folder, run.derived, op)
-
-
-def published_without_samples(device: str, environment: str | None) -> RunFolder | None:
-    """The latest publication of a device that has tables and no samples, as a wheel carries it."""
-    runs = [
-        run
-        for run in run_folders(paths.PUBLISHED)
-        if run.device == device
-        and environment in (None, run.environment_id)
-        and not run.measured_ops()
-        and (run.folder / "tables").is_dir()
-    ]
-    return max(runs, key=lambda run: version_key(run.environment_id), default=None)
 
 
 def export(

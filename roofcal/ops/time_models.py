@@ -29,6 +29,16 @@ class Sources:
     spec: DeviceSpec | None = None
 
     @property
+    def device(self) -> str:
+        """Its id; "" without a file."""
+        return next((s.device for s in (self.calibration, self.spec) if s is not None), "")
+
+    @property
+    def environment(self) -> str | None:
+        """The environment that was calibrated; None without a calibration."""
+        return None if self.calibration is None else self.calibration.environment_id
+
+    @property
     def wave(self) -> WaveDevice | None:
         """What the wave model knows of the device; None where its file does not describe it."""
         return self.spec.wave if self.spec else None
@@ -40,12 +50,13 @@ class Model(Protocol):
     A model may have more, and is asked through `predict` where it has not:
 
     products_by(sources, provider, recipe, m, n, k)         products of a provider, by vectors
+    narrow_times(sources, provider, recipe, m, n, k)        products of op mixed_gemm
     cast_times(sources, provider, recipe, rows, cols)       casts by vectors
     moving_times(sources, provider, recipe, rows, cols)     as cast_times, without the start of the
                                                             kernels: what goes with their bytes
     fabrics(sources, world_size)                            what joins the devices of a machine
 
-    The first three return Times and raise KeyError for what the model does not know.
+    The first four return Times and raise KeyError for what the model does not know.
     """
 
     MODEL: str
@@ -66,17 +77,23 @@ class Model(Protocol):
 
 
 def product_times(
-    model: Model, sources: Sources, provider: str, recipe: str, sizes: Sequence[Array]
+    model: Model,
+    sources: Sources,
+    provider: str,
+    recipe: str,
+    sizes: Sequence[Array],
+    op: str = "gemm",
 ) -> Times:
     """Seconds of products of sizes (m, n, k) by any model.
 
-    provider: "" is the one that the model means by default. Raises KeyError for a product that the
-    model does not know.
+    provider: "" is the one that the model means by default. op: gemm or mixed_gemm. Raises KeyError
+    for a product that the model does not know.
     """
     m, n, k = sizes
-    if not provider:
+    if op == "gemm" and not provider:
         return model.product_times(sources, recipe, m, n, k)
-    return _times_by(model, "products_by", sources, ("gemm", provider, recipe), sizes)
+    function = "products_by" if op == "gemm" else "narrow_times"
+    return _times_by(model, function, sources, (op, provider, recipe), sizes)
 
 
 def cast_times(

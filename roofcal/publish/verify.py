@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from roofcal.ask.breakeven_map import run_map
 from roofcal.ask.devices import datasheet
-from roofcal.ask.llm.csv_table import run_table
+from roofcal.ask.llm.sweep import run_table
 from roofcal.calibrate.calibration import calibrate
 from roofcal.core import paths
 from roofcal.core.environments import origin_environment

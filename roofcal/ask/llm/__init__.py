@@ -6,5 +6,5 @@ transfers overlap.
 
 architecture    sizes of a model            deployment   GPUs and requests, memory
 operator_times  times of single operators   operators    those of prefill and decode
-estimate        the answer                  sweep, csv_table   many of them
+estimate        the answer                  sweep        many of them
 """

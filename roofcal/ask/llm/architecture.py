@@ -64,18 +64,13 @@ def hidden_size(model: LanguageModel) -> int:
     return model.matrices["attention_out"].n
 
 
-def layers_of(model: LanguageModel) -> Layers:
-    """All layers of a model."""
-    architecture = architecture_of(model)
-    dense = architecture.experts.dense_layers if architecture.experts else architecture.layers
-    return Layers(dense=dense, expert=architecture.layers - dense)
-
-
-def longest_stage(model: LanguageModel, pipeline: int) -> Layers:
+def longest_stage(model: LanguageModel, pipeline: int = 1) -> Layers:
     """Layers of the longest pipeline stage, the last ceil(layers / pipeline): experts come last."""
-    layers = layers_of(model)
-    count = -(-layers.count // pipeline)
-    return Layers(dense=max(0, count - layers.expert), expert=min(count, layers.expert))
+    architecture = architecture_of(model)
+    count, experts = -(-architecture.layers // pipeline), 0
+    if architecture.experts:
+        experts = min(count, architecture.layers - architecture.experts.dense_layers)
+    return Layers(dense=count - experts, expert=experts)
 
 
 def check_parallel(model: LanguageModel, tensor: int, pipeline: int) -> None:
@@ -83,37 +78,35 @@ def check_parallel(model: LanguageModel, tensor: int, pipeline: int) -> None:
 
     Key/value heads may be fewer than the GPUs: engines then give several GPUs the same head.
     """
-    architecture = architecture_of(model)
-    kv_heads, undivided = architecture.kv_heads, list[str]()
-    if architecture.heads % tensor:
-        undivided.append(f"{architecture.heads} heads")
-    if architecture.latent is None and kv_heads % tensor and tensor % kv_heads:
-        undivided.append(f"{kv_heads} key/value heads")
-    for name, matrix in model.matrices.items():
-        size = {"n": matrix.n, "k": matrix.k, "none": tensor}[matrix.shard]
-        if name != "qkv" and size % tensor:
-            undivided.append(f"{matrix.shard}={size} of {name}")
-    if undivided:
+    if undivided := _undivided(model, tensor):
         degrees = ", ".join(map(str, tensor_degrees(model, MOST_TENSOR)))
         raise PredictError(
-            f"--tp {tensor} does not divide the {undivided[0]} of {model.model}; "
+            f"--tp {tensor} does not divide the {undivided} of {model.model}; "
             f"degrees that do: {degrees}"
         )
-    if pipeline > architecture.layers:
-        raise PredictError(f"--pp {pipeline}: {model.model} has {architecture.layers} layers only")
+    layers = architecture_of(model).layers
+    if pipeline > layers:
+        raise PredictError(f"--pp {pipeline}: {model.model} has {layers} layers only")
 
 
 def tensor_degrees(model: LanguageModel, most: int) -> list[int]:
     """Tensor-parallel degrees up to `most` that divide the model."""
+    return [tensor for tensor in range(1, most + 1) if not _undivided(model, tensor)]
+
+
+def _undivided(model: LanguageModel, tensor: int) -> str:
+    """The first size of a model that a tensor-parallel degree does not divide; "" for none."""
     architecture = architecture_of(model)
-    sizes = [m.n if m.shard == "n" else m.k for m in model.matrices.values() if m.shard != "none"]
-    if "qkv" in model.matrices:
-        sizes.remove(model.matrices["qkv"].n)
-    shared = math.gcd(architecture.heads, *sizes)
-    degrees = [t for t in range(1, most + 1) if shared % t == 0]
-    if architecture.latent:
-        return degrees
-    return [t for t in degrees if architecture.kv_heads % t == 0 or t % architecture.kv_heads == 0]
+    kv_heads = architecture.kv_heads
+    if architecture.heads % tensor:
+        return f"{architecture.heads} heads"
+    if architecture.latent is None and kv_heads % tensor and tensor % kv_heads:
+        return f"{kv_heads} key/value heads"
+    for name, matrix in model.matrices.items():
+        size = {"n": matrix.n, "k": matrix.k, "none": tensor}[matrix.shard]
+        if name != "qkv" and size % tensor:
+            return f"{matrix.shard}={size} of {name}"
+    return ""
 
 
 def local_matrices(model: LanguageModel, tensor: int) -> dict[str, LocalMatrix]:
@@ -156,7 +149,7 @@ def matrix_counts(model: LanguageModel, layers: Layers) -> dict[str, int]:
 
 def parameters(model: LanguageModel) -> int:
     """All parameters: matrices, router, norms, embedding and output head."""
-    architecture, layers = architecture_of(model), layers_of(model)
+    architecture, layers = architecture_of(model), longest_stage(model)
     matrices = sum(
         count * model.matrices[name].n * model.matrices[name].k
         for name, count in matrix_counts(model, layers).items()
@@ -172,7 +165,9 @@ def active_parameters(model: LanguageModel) -> int:
     table = 0 if architecture.tied_embeddings else architecture.vocabulary * hidden_size(model)
     if architecture.experts is None:
         return parameters(model) - table
-    unused = (architecture.experts.count - architecture.experts.per_token) * layers_of(model).expert
+    unused = (architecture.experts.count - architecture.experts.per_token) * longest_stage(
+        model
+    ).expert
     pair = (model.matrices["expert_gate_up"], model.matrices["expert_down"])
     return parameters(model) - table - unused * sum(matrix.n * matrix.k for matrix in pair)
 

@@ -11,7 +11,6 @@ refuse.
 A cut is (tensor-parallel degree, pipeline stages).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -30,6 +29,7 @@ from roofcal.ask.llm.architecture import (
     weight_bytes,
 )
 from roofcal.ask.shape_limits import whole_providers, why_all_refuse
+from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB
 from roofcal.models import calibrated
@@ -180,35 +180,35 @@ def _widest_tensors(model: LanguageModel, tensor: int) -> int:
     return max(widths)
 
 
-def smallest_tensor(
-    deployment: Deployment, dram_bytes: float, degrees: Sequence[int]
-) -> int | None:
-    """The first of some tensor-parallel degrees at which the deployment fits; None for none."""
-    cuts = ((tensor, replace(deployment, tensor=tensor)) for tensor in degrees)
-    return next((tensor for tensor, cut in cuts if memory_of(cut, dram_bytes).fits), None)
+def datasheet_of(sources: Sources) -> DeviceSpec:
+    """The datasheet; raises PredictError without one."""
+    if sources.spec is None:
+        raise PredictError("`llm` needs a file of the device in config/devices: its memory")
+    return sources.spec
 
 
-def checked_memory(
-    deployment: Deployment, dram_bytes: float, device: str, degrees: Sequence[int]
-) -> Memory:
+def checked_memory(deployment: Deployment, sources: Sources, by: str) -> Memory:
     """As memory_of; raises PredictError with the way out where the deployment does not fit.
 
-    degrees: tensor-parallel degrees that may be advised instead, small ones first.
+    The smallest degree that is named runs the shards by the model of time `by`.
     """
-    memory = memory_of(deployment, dram_bytes)
+    spec, model, recipe = datasheet_of(sources), deployment.model, deployment.recipe
+    memory = memory_of(deployment, spec.dram_bytes)
     if memory.fits:
         return memory
-    what = f"{deployment.model.model} in {deployment.recipe}"
+    cuts = (replace(deployment, tensor=t) for t in runnable_degrees(model, recipe, sources, by))
+    fitting = next((cut.tensor for cut in cuts if memory_of(cut, spec.dram_bytes).fits), None)
     lines = [
-        f"{what} does not fit {deployment.gpus} x {device} at batch {deployment.workload.batch}: "
+        f"{model.model} in {recipe} does not fit {deployment.gpus} x {spec.device} at batch "
+        f"{deployment.workload.batch}: "
         f"needs {memory.needed_bytes / GB:.1f} GB per GPU ({memory.parts}), "
         f"has {memory.usable_bytes / GB:.1f} ({memory.dram_bytes / GB:.0f} less {RESERVE:.0%} in "
         "reserve)"
     ]
     if memory.largest_batch:
         lines.append(f"largest batch that fits: {memory.largest_batch}")
-    if tensor := smallest_tensor(deployment, dram_bytes, degrees):
-        lines.append(f"smallest --tp that fits: {tensor}")
+    if fitting:
+        lines.append(f"smallest --tp that fits: {fitting}")
     else:
         lines.append(f"no --tp up to {MOST_TENSOR} fits; give a smaller --batch or a larger --pp")
     raise PredictError("; ".join(lines))

@@ -9,6 +9,7 @@ engine adds.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
+from itertools import count, takewhile
 from typing import Any, Final
 
 from roofcal.ask.answers import Answer, Column, filled, table
@@ -25,17 +26,15 @@ from roofcal.ask.llm.deployment import (
     Memory,
     check_shards,
     checked_memory,
-    runnable_degrees,
+    datasheet_of,
     with_batch,
 )
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
 from roofcal.ask.llm.operators import Operator, PhaseTime, Shard, decode, prefill
-from roofcal.core.devices import DeviceSpec
 from roofcal.core.times import Duration, Rate
 from roofcal.core.units import GB
 from roofcal.models import calibrated
-from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 
 # Of one batch on one deployment; curves and sweeps add columns.
@@ -413,9 +412,7 @@ def estimate(
     times = times or operator_times(sources, recipe, by)
     check_shards(model, recipe, deployment.tensor, sources, by)
     link = times.link(deployment.link, deployment.tensor, deployment.pipeline)
-    spec = datasheet_of(sources)
-    degrees = runnable_degrees(model, recipe, sources, by)
-    memory = checked_memory(deployment, spec.dram_bytes, spec.device, degrees)
+    memory = checked_memory(deployment, sources, by)
     shard = Shard(
         model=model,
         recipe=recipe,
@@ -427,7 +424,7 @@ def estimate(
     calibration = sources.calibration if by == calibrated.MODEL else None
     answer = Estimate(
         deployment=deployment,
-        device=spec.device,
+        device=datasheet_of(sources).device,
         by=by,
         environment=calibration.environment_id if calibration else None,
         memory=memory,
@@ -446,13 +443,6 @@ def estimate(
     return replace(answer, costs=costs)
 
 
-def datasheet_of(sources: Sources) -> DeviceSpec:
-    """The datasheet; raises PredictError without one."""
-    if sources.spec is None:
-        raise PredictError("`llm` needs a file of the device in config/devices: its memory")
-    return sources.spec
-
-
 def estimates_by_batch(
     deployment: Deployment,
     sources: Sources,
@@ -462,20 +452,8 @@ def estimates_by_batch(
 ) -> list[Estimate]:
     """Estimates of batches 1, `factor`, ... and the largest that fits; arguments as in estimate."""
     times = times or operator_times(sources, deployment.recipe, by)
-    spec = datasheet_of(sources)
-    degrees = runnable_degrees(deployment.model, deployment.recipe, sources, by)
-    one = with_batch(deployment, 1)
-    largest = checked_memory(one, spec.dram_bytes, spec.device, degrees).largest_batch
+    largest = checked_memory(with_batch(deployment, 1), sources, by).largest_batch
+    powers = takewhile(lambda batch: batch < largest, (factor**power for power in count()))
     return [
-        estimate(with_batch(deployment, batch), sources, by, times)
-        for batch in batches_up_to(largest, factor)
+        estimate(with_batch(deployment, batch), sources, by, times) for batch in (*powers, largest)
     ]
-
-
-def batches_up_to(largest: int, factor: int) -> list[int]:
-    """1, factor, factor^2, ... below the largest, and the largest."""
-    batches, batch = [], 1
-    while batch < largest:
-        batches.append(batch)
-        batch *= factor
-    return [*batches, largest]

@@ -1,22 +1,237 @@
-"""Which models of time can time the operators of a language model, by name, and which recipes."""
+"""Models of time of the operators of a language model: the calibrated one, and which there are.
 
-from typing import Final
+On a calibrated device:
 
-from roofcal.ask.llm.architecture import RECIPES
-from roofcal.ask.llm.calibrated_operators import NEEDED, CalibratedOperators
+product          roofcal.models.calibrated with its interval, for the default provider, or for
+                 another one where the default provider refuses the weights' sides
+int4             weight-only: the fastest calibrated int4 kernel (INT4_RECIPE of op mixed_gemm) that
+                 takes the shape and lies at most FARTHEST doublings beyond its probes. Where none
+                 does, as in prefill, the bf16 product with weights of 4.25 bit, of no measured
+                 kernel: low is the roof (bytes at the read bandwidth or the datasheet's bf16 math,
+                 whichever takes longer), high adds the error of the bf16 model to the value
+of experts       one product per expert in one kernel: as one product whose N is experts * n, which
+                 has the same operations, weights, outputs and tiles; which provider takes it
+                 goes by the sides of one expert. The value reads its rows once
+                 per product, `high` once per expert
+cast             the fastest provider that was calibrated; without one, as elementwise
+elementwise      launch + bytes / copy bandwidth: norms, activations, embedding. Only casts by row
+                 were measured, which work alike: `high` is the time of the fastest calibrated cast
+                 that moves as many bytes
+attention        the longer of operations at ATTENTION_SHARE of the datasheet's bf16 rate and bytes
+                 of the cache at the read bandwidth; `high` reads at CACHE_SHARE of it
+
+ATTENTION_SHARE: FlashAttention-3 (2024-07) reaches up to 75 % of an H100's bf16 rate and its
+predecessor 35 % (abstract of the paper); we take the middle, and the two as ends.
+CACHE_SHARE: the notebook on MI300X inference assumes that streams attain 0.8 of the bandwidth.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+
+from roofcal.ask.linear_options import FARTHEST
+from roofcal.ask.llm.architecture import INT4_RECIPE, RECIPES, LocalMatrix
 from roofcal.ask.llm.operator_times import (
+    AttentionWork,
     OperatorTimes,
     WaveOperators,
     datasheet_operators,
+    first_call,
+    int4_bytes,
     torchao_operators,
     vectors,
+    whole,
 )
+from roofcal.ask.llm.operators import CASTS
+from roofcal.ask.shape_limits import joined_refusals, refusal, refusals
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.records import Calibration
+from roofcal.core.times import CallTime, Duration, Rate
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
+from roofcal.models.link import Link, Source, link_of
 from roofcal.models.registry import model_named
+from roofcal.ops import BY_NAME
+from roofcal.ops.constants import calibrated_providers
+from roofcal.ops.gemm.model import default_provider, joined, product_parts
 from roofcal.ops.time_models import Sources
 
+ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
+CACHE_SHARE: Final = 0.8
+_ELEMENTWISE_CAST: Final = "fp8_rowwise_dim0"
+_CAST_COLS: Final = 8192  # a usual width of rows
+_CAST_BYTES: Final = 3  # per element: bf16 in, fp8 out
 BY: Final = ("calibrated", "wave", "torchao", "datasheet")
+_NEEDED: Final = ("launch_graph_s", "dram_read_bytes_per_s", "dram_copy_bytes_per_s")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibratedOperators(OperatorTimes):
+    """Operators of a device that was calibrated and has a datasheet.
+
+    Products and casts are computed once: cuts and batches of a sweep share two thirds of them.
+    """
+
+    calibration: Calibration
+    spec: DeviceSpec
+    _products: dict[tuple[str, float, int, LocalMatrix], CallTime] = field(
+        default_factory=dict, compare=False
+    )
+    _casts: dict[tuple[str, int, int], list[CallTime]] = field(default_factory=dict, compare=False)
+
+    def product(self, recipe: str, rows: float, matrix: LocalMatrix, experts: int = 1) -> CallTime:
+        """By the default provider if it takes the sides of one expert, else another that does.
+
+        Raises PredictError where none does.
+        """
+        rows_of_one, key = rows / experts, (recipe, rows / experts, experts, matrix)
+        if key not in self._products:
+            wide = LocalMatrix(n=matrix.n * experts, k=matrix.k)
+            if recipe == "int4":
+                self._products[key] = self._int4(rows_of_one, matrix, wide)
+            else:
+                constants, sizes = self.calibration.constants, vectors(rows_of_one, *wide)
+                names = [default_provider(constants, recipe)]
+                names += calibrated_providers(constants, "gemm", recipe)
+                refused = refusals(BY_NAME["gemm"], names, recipe, matrix.shape)
+                provider = next((name for name in names if name not in refused), None)
+                if provider is None:
+                    raise PredictError("; ".join(joined_refusals(refused)))
+                times = calibrated.products_by(self._sources, provider, recipe, *sizes)
+                self._products[key] = first_call(times, provider)
+        width = 2 if recipe == "int4" else GEMM_RECIPES[recipe].a.nbytes(1, matrix.k) / matrix.k
+        reread = self._rate("read").seconds(width * (rows - rows_of_one) * matrix.k).high_s
+        d = self._products[key].duration
+        longer = Duration(d.value_s, d.low_s, d.high_s + reread)
+        return replace(self._products[key], duration=longer)
+
+    def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
+        """By the fastest provider that was calibrated; without one, its least bytes."""
+        whole_rows = whole(rows)
+        by_provider = self._cast_times(recipe, whole_rows, cols)
+        if by_provider:
+            return min(by_provider, key=lambda call: call.duration.value_s)
+        work = BY_NAME["cast"].work(recipe, {"rows": whole_rows, "cols": cols})
+        return self.elementwise(work.dram_bytes)
+
+    def _cast_times(self, recipe: str, rows: int, cols: int) -> list[CallTime]:
+        """Times of one cast by each provider that was calibrated."""
+        key = recipe, rows, cols
+        if key not in self._casts:
+            sizes = vectors(rows, cols)
+            self._casts[key] = [
+                first_call(calibrated.cast_times(self._sources, provider, recipe, *sizes))
+                for provider in calibrated.cast_providers(self.calibration, recipe)
+            ]
+        return self._casts[key]
+
+    def elementwise(self, count_bytes: float) -> CallTime:
+        """A launch and its bytes; at most what the fastest cast by row of as many bytes takes."""
+        moving = self._rate("copy").seconds(count_bytes)
+        bound = "dram" if moving.value_s >= self._launch.value_s else "launch"
+        d, rows = self._launch + moving, whole(count_bytes / (_CAST_BYTES * _CAST_COLS))
+        casts = self._cast_times(_ELEMENTWISE_CAST, rows, _CAST_COLS)
+        high = max(d.high_s, min((call.duration.value_s for call in casts), default=0.0))
+        return CallTime(duration=Duration(d.value_s, d.low_s, high), bound_by=bound)
+
+    def attention(self, work: AttentionWork) -> CallTime:
+        """Attention by its operations and the bytes of its cache."""
+        peak = self.spec.peak_flops_per_s["bf16"]
+        math = ATTENTION_SHARE.seconds(work.flops / peak)
+        read = self._rate("read").seconds(work.read_bytes)
+        read = Duration(read.value_s, read.low_s, read.high_s / CACHE_SHARE)
+        parts = {"launch": self._launch.value_s, "math": math.value_s, "dram": read.value_s}
+        bound = max(parts, key=lambda name: parts[name])
+        return CallTime(duration=self._launch + math.longer(read), bound_by=bound)
+
+    def link(self, source: Source, tensor: int, pipeline: int) -> Link:
+        """As roofcal.models.link.link_of."""
+        return link_of(self.calibration, self.spec, source, tensor, pipeline)
+
+    def assumptions(self, recipe: str) -> list[str]:
+        """What was assumed rather than calibrated, one line each."""
+        share = ATTENTION_SHARE
+        cast_recipe, lines = CASTS.get(recipe), list[str]()
+        if cast_recipe and calibrated.cast_providers(self.calibration, cast_recipe):
+            lines.append("casts by the fastest provider that was calibrated")
+        elif cast_recipe:
+            lines.append("casts: not calibrated, timed as their least bytes at the copy bandwidth")
+        lines.append(
+            f"attention: assumed {share.value:g} ({share.low:g} to {share.high:g}) of the "
+            "datasheet's bf16 rate; KV cache in bf16 at the calibrated read bandwidth"
+        )
+        if recipe == "int4":
+            library = default_provider(self.calibration.constants, "bf16")
+            stands_in = f"{library} (bf16) is its bf16 product with the bytes of int4"
+            whose = f"no int4 kernel was calibrated: {stands_in}"
+            if providers := self._int4_providers:
+                whose = (
+                    f"products by the fastest calibrated kernel of {INT4_RECIPE} "
+                    f"({', '.join(providers)}); {stands_in}, where the probes of int4 end more "
+                    f"than {FARTHEST:g} doublings before"
+                )
+            lines.append(f"int4: weights of 4.25 bit (groups of 128), math in bf16; {whose}")
+        return lines
+
+    @property
+    def _int4_providers(self) -> list[str]:
+        return calibrated_providers(self.calibration.constants, "mixed_gemm", INT4_RECIPE)
+
+    def _int4(self, rows: float, matrix: LocalMatrix, wide: LocalMatrix) -> CallTime:
+        """matrix: one expert, by whose sides kernels refuse; wide: all of them, or the same."""
+        op, shape = BY_NAME["mixed_gemm"], {"m": int(rows), "n": matrix.n, "k": matrix.k}
+        sizes = vectors(rows, *wide)
+        kernels = [
+            first_call(calibrated.narrow_times(self._sources, name, INT4_RECIPE, *sizes), name)
+            for name in self._int4_providers
+            if refusal(op, name, INT4_RECIPE, shape) is None
+        ]
+        near = [kernel for kernel in kernels if kernel.doublings <= FARTHEST]
+        if near:
+            return min(near, key=lambda kernel: kernel.duration.value_s)
+        return self._int4_by_bf16(rows, wide)
+
+    def _int4_by_bf16(self, rows: float, matrix: LocalMatrix) -> CallTime:
+        """The bf16 product with the bytes of int4, of no measured kernel."""
+        constants, sizes = self.calibration.constants, vectors(rows, *matrix)
+        provider = default_provider(constants, "bf16")
+        m, n, k = sizes
+        parts = product_parts(self.calibration, provider, "bf16", (m, n, k))
+        moved = int4_bytes(rows, matrix)
+        dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
+        parts = joined(
+            launch=parts.launch,
+            tiles=parts.tiles,
+            sums=parts.sums,
+            dram=np.full_like(m, dram),
+            power=parts.power,
+        )
+        launch, value = float(parts.launch[0]), float(parts.total[0])
+        times = calibrated.products_by(self._sources, provider, "bf16", *sizes)
+        product = first_call(times, f"{provider} (bf16)")
+        error = product.duration.high_s / product.duration.value_s
+        reading = self._rate("read").seconds(moved).low_s
+        computing = 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
+        roof = launch / error + max(reading, computing)
+        duration = Duration(value, min(value, roof), value * error)
+        return replace(product, duration=duration, bound_by=parts.bound_by[0])
+
+    @cached_property
+    def _sources(self) -> Sources:
+        return Sources(calibration=self.calibration, spec=self.spec)
+
+    @cached_property
+    def _launch(self) -> Duration:
+        launch = self.calibration.constants["launch_graph_s"]
+        return Duration(launch.value, launch.ci95_low, launch.ci95_high)
+
+    def _rate(self, kind: Literal["read", "copy"]) -> Rate:
+        """The bandwidth of the memory."""
+        bandwidth = self.calibration.constants[f"dram_{kind}_bytes_per_s"]
+        return Rate(bandwidth.value, bandwidth.ci95_low, bandwidth.ci95_high)
 
 
 def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) -> OperatorTimes:
@@ -32,7 +247,7 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
         needed = "a calibration and a file" if is_calibrated else "a file"
         raise PredictError(f"{device} needs {needed} in config/devices")
     if calibration is not None:
-        missing = [name for name in NEEDED if name not in calibration.constants]
+        missing = [name for name in _NEEDED if name not in calibration.constants]
         if missing:
             raise PredictError(
                 f"the calibration of {calibration.device} has no {', '.join(missing)}; "
@@ -57,7 +272,7 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
 def can_estimate(sources: Sources) -> bool:
     """Whether the calibrated operator_times has what it needs for at least one recipe."""
     constants = sources.calibration.constants if sources.calibration else {}
-    has_all = sources.spec is not None and all(name in constants for name in NEEDED)
+    has_all = sources.spec is not None and all(name in constants for name in _NEEDED)
     return has_all and bool(estimable_recipes(sources))
 
 

@@ -1,6 +1,6 @@
 """Times of the operators of a language model on one GPU: what every model of time answers.
 
-CalibratedOperators (roofcal.ask.llm.calibrated_operators) answers by the constants of a device.
+CalibratedOperators (roofcal.ask.llm.operator_models) answers by the constants of a device.
 Here are those that read its file in config/devices alone, and state no interval.
 
 Roofs, by a datasheet, or by torchao's fractions of it:
@@ -52,20 +52,11 @@ class AttentionWork:
     """Attention of one layer on one GPU: its work for rooflines, its shape for the wave model.
 
     flops, read_bytes  of all requests; read_bytes are those of the cache
-    head_dim           mean width of a key and a value
-    query_tokens       new tokens of one request; kv_tokens are all tokens it attends to
-    shared_kv          keys and values are one vector (latent attention in decode)
     """
 
     flops: float
     read_bytes: float
-    heads: int
-    kv_heads: int
-    head_dim: int
-    requests: float
-    query_tokens: float
-    kv_tokens: float
-    shared_kv: bool
+    shape: Attention
 
 
 class Collectives(Protocol):
@@ -155,7 +146,8 @@ def _wave(time: OperatorTime) -> CallTime:
     return _certain(time.total_s, {"latency": "link latency"}.get(time.bound_by, time.bound_by))
 
 
-def _whole(amount: float) -> int:
+def whole(amount: float) -> int:
+    """The nearest number of rows, bytes or experts above zero."""
     return max(1, round(amount))
 
 
@@ -166,10 +158,10 @@ class _WaveLink:
 
     def collective(self, name: str, world_size: int, count_bytes: float) -> CallTime:
         exchange = {"all_reduce": all_reduce, "all_gather": all_gather}
-        return _wave(exchange[name](self.device, _whole(count_bytes), world_size))
+        return _wave(exchange[name](self.device, whole(count_bytes), world_size))
 
     def send(self, count_bytes: float) -> CallTime:
-        return _wave(send(self.device, _whole(count_bytes)))
+        return _wave(send(self.device, whole(count_bytes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,16 +183,16 @@ class WaveOperators(OperatorTimes):
 
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """Its bytes alone."""
-        work = BY_NAME["cast"].work(recipe, {"rows": _whole(rows), "cols": cols})
+        work = BY_NAME["cast"].work(recipe, {"rows": whole(rows), "cols": cols})
         return self.elementwise(work.dram_bytes)
 
     def norm(self, rows: float, cols: int) -> CallTime:
         """With the residual stream."""
-        return _wave(normalisation(self.device, _whole(rows), cols, residual=True))
+        return _wave(normalisation(self.device, whole(rows), cols, residual=True))
 
     def activation(self, rows: float, inputs: int, outputs: int) -> CallTime:
         """SiLU times a second input, or of one input where there are as many inputs as outputs."""
-        return _wave(activation(self.device, _whole(rows * outputs), gated=inputs > outputs))
+        return _wave(activation(self.device, whole(rows * outputs), gated=inputs > outputs))
 
     def elementwise(self, count_bytes: float) -> CallTime:
         """A kernel that memory bounds."""
@@ -208,17 +200,7 @@ class WaveOperators(OperatorTimes):
 
     def attention(self, work: AttentionWork) -> CallTime:
         """Flash attention, causal."""
-        query = _whole(work.query_tokens)
-        shape = Attention(
-            heads=work.heads,
-            kv_heads=work.kv_heads,
-            head_dim=work.head_dim,
-            query_tokens=query,
-            kv_tokens=max(query, _whole(work.kv_tokens)),
-            sequences=_whole(work.requests),
-            shared_kv=work.shared_kv,
-        )
-        return _wave(flash_attention(self.device, shape))
+        return _wave(flash_attention(self.device, work.shape))
 
     def link(self, source: Source, tensor: int, pipeline: int) -> Collectives:  # noqa: ARG002
         """The described link; a calibrated one is no part of the wave model."""
@@ -265,7 +247,7 @@ class RoofOperators(OperatorTimes):
 
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """By the model of products."""
-        sides = vectors(_whole(rows), cols)
+        sides = vectors(whole(rows), cols)
         return first_call(cast_times(self.model, Sources(spec=self.spec), "", recipe, *sides))
 
     def norm(self, rows: float, cols: int) -> CallTime:

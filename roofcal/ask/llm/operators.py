@@ -36,9 +36,10 @@ from roofcal.ask.llm.architecture import (
     local_vocabulary,
 )
 from roofcal.ask.llm.deployment import Deployment
-from roofcal.ask.llm.operator_times import AttentionWork, Collectives, OperatorTimes
+from roofcal.ask.llm.operator_times import AttentionWork, Collectives, OperatorTimes, whole
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.times import NO_TIME, CallTime, Duration
+from roofcal.models.wave.attention import Attention
 
 CASTS: Final = {"fp8_tensorwise": "fp8_tensorwise", "fp8_axiswise": "fp8_rowwise_dim0"}
 BUBBLE: Final = "pipeline bubble"
@@ -143,11 +144,8 @@ class Shard:
             yield "all-gather", 1, self.link.collective("all_gather", self.tensor, gathered)
 
     def _attention(self, forward: Pass) -> _Calls:
-        count, tokens, architecture = (
-            self.layers.count,
-            forward.tokens,
-            architecture_of(self.model),
-        )
+        count, tokens = self.layers.count, forward.tokens
+        architecture = architecture_of(self.model)
         yield "norm", count, self.times.norm(tokens, hidden_size(self.model))
         local = local_matrices(self.model, self.tensor)
         for name in architecture.attention_inputs:
@@ -186,18 +184,19 @@ class Shard:
             widths, kv_heads = architecture.head_dim + latent.rope + latent.value, heads
         pairs = forward.tokens * forward.context
         cached = kv_bytes_per_token_and_layer(self.model, self.tensor)
-        return AttentionWork(
-            flops=2 * heads * widths * pairs,
-            read_bytes=cached * (pairs if decode else forward.tokens),
+        # The mean token of a causal block has half of the block behind it.
+        attended = whole(forward.context + (forward.query - 1) / 2)
+        shape = Attention(
             heads=heads,
             kv_heads=kv_heads,
-            head_dim=widths // 2,
-            requests=forward.tokens / forward.query,
-            query_tokens=forward.query,
-            # The mean token of a causal block has half of the block behind it.
-            kv_tokens=forward.context + (forward.query - 1) / 2,
+            head_dim=widths // 2,  # the mean of a key and a value
+            query_tokens=whole(forward.query),
+            kv_tokens=max(whole(forward.query), attended),
+            sequences=whole(forward.tokens / forward.query),
             shared_kv=latent is not None and decode,
         )
+        read = cached * (pairs if decode else forward.tokens)
+        return AttentionWork(flops=2 * heads * widths * pairs, read_bytes=read, shape=shape)
 
     def _feed_forward(
         self, kind: str, calls: int, tokens: float, pair: tuple[LocalMatrix, LocalMatrix],
@@ -218,7 +217,7 @@ class Shard:
         yield "norm", calls, self.times.norm(tokens, width)
         router = LocalMatrix(n=experts.count, k=width)
         yield "router", calls, self.times.product(_HEAD_RECIPE, tokens, router)
-        visited = max(1, round(distinct_experts(experts, tokens)))
+        visited = whole(distinct_experts(experts, tokens))
         rows = tokens * experts.per_token
         moving = self.times.elementwise(BF16_BYTES * ((tokens + rows) * width))
         yield "dispatch", calls, moving

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, StrictBool
 
-from roofcal.core.language_models import LanguageModel, load_model
+from roofcal.core.language_models import Architecture, LanguageModel, load_model
 from roofcal.core.yaml_files import ConfigError, Natural, Whole, read_yaml, validated
 
 
@@ -127,14 +127,6 @@ class _Decoder(BaseModel):
     quantization_config: dict[str, Any] | None = None
 
 
-class _Multimodal(BaseModel):
-    """A file whose language model is one of several parts."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    text_config: _Decoder
-
-
 def asked_model(folder: Path, name: str) -> LanguageModel:
     """The language model that a person names: as load_model, or the path of a config.json.
 
@@ -168,27 +160,21 @@ def _described_model(content: dict[str, Any], path: Path, errors: list[str]) -> 
         text, where = content["text_config"], "text_config."
     family = _FAMILIES.get(str(text.get("model_type")))
     if family is None:
-        errors.append(f"{path}: {where}model_type: {_unknown_family(text.get('model_type'))}")
+        way_out = "describe the model in a file as config/models/llama3-8b.yaml"
+        what = f"missing, and required in a config.json of transformers; or {way_out}"
+        if (name := text.get("model_type")) is not None:
+            known = ", ".join(sorted(_FAMILIES))
+            what = f"'{name}' is no family of decoders that is read here ({known}); {way_out}"
+        errors.append(f"{path}: {where}model_type: {what}")
         return {}
-    text = {**family.defaults, **text}
-    if where:
-        whole = validated(_Multimodal, content | {"text_config": text}, path, errors)
-        decoder = None if whole is None else whole.text_config
-    else:
-        decoder = validated(_Decoder, text, path, errors)
-    if decoder is None:
+    text, wrong = {**family.defaults, **text}, list[str]()
+    decoder = validated(_Decoder, text, path, wrong)
+    wrong = [line.removeprefix(f"{path}: ") for line in wrong]
+    wrong += [] if decoder is None else _problems(decoder, family, text)
+    errors += (f"{path}: {where}{line}" for line in wrong)
+    if decoder is None or wrong:
         return {}
-    wrong = [f"{path}: {where}{line}" for line in _problems(decoder, family, text)]
-    errors += wrong
-    return {} if wrong else _described(decoder, family, content, path)
-
-
-def _unknown_family(model_type: Any) -> str:
-    way_out = "describe the model in a file as config/models/llama3-8b.yaml"
-    if model_type is None:
-        return f"missing, and required in a config.json of transformers; or {way_out}"
-    known = ", ".join(sorted(_FAMILIES))
-    return f"'{model_type}' is no family of decoders that is read here ({known}); {way_out}"
+    return _described(decoder, family, content, path, errors)
 
 
 def _problems(decoder: _Decoder, family: _Family, text: dict[str, Any]) -> Iterator[str]:
@@ -248,8 +234,9 @@ def _expert_problems(decoder: _Decoder, count: int | None) -> Iterator[str]:
 
 
 def _described(
-    decoder: _Decoder, family: _Family, content: dict[str, Any], path: Path
+    decoder: _Decoder, family: _Family, content: dict[str, Any], path: Path, errors: list[str]
 ) -> dict[str, Any]:
+    """As _described_model, of keys without problems."""
     tied = decoder.tie_word_embeddings
     if tied is None:  # a file of several parts may say it of the whole
         tied = content.get("tie_word_embeddings", family.is_tied)
@@ -273,70 +260,37 @@ def _described(
                 "compressed_queries": decoder.q_lora_rank is not None,
             },
         }
-    dense_layers = len(decoder.mlp_only_layers or []) or decoder.first_k_dense_replace
+    widths = {"": decoder.intermediate_size, "dense_": decoder.intermediate_size}
     if family.experts:
-        width = getattr(decoder, family.width)
+        widths["expert_"] = width = getattr(decoder, family.width)
         architecture["experts"] = {
             "count": getattr(decoder, family.experts),
             "per_token": decoder.num_experts_per_tok,
             "shared": decoder.n_shared_experts
             or (decoder.shared_expert_intermediate_size or 0) // width,
-            "dense_layers": dense_layers,
+            "dense_layers": len(decoder.mlp_only_layers or []) or decoder.first_k_dense_replace,
         }
+    described = validated(Architecture, architecture, path, errors)
+    if described is None:
+        return {}
+    rank = decoder.q_lora_rank
+    sizes = {"q_down.n": rank, "q_up.k": rank, "kv_up.k": decoder.kv_lora_rank}
+    sizes |= described.implied_sizes
+    for kind, width in widths.items():
+        sizes |= {f"{kind}gate_up.n": 2 * (width or 0), f"{kind}down.k": width}
+    matrices = {}
+    for name in described.matrix_names:
+        sides = {axis: sizes.get(f"{name}.{axis}", decoder.hidden_size) for axis in "nk"}
+        is_input = name == "attention_out" or name.endswith("down")
+        shard = "none" if name in ("q_down", "kv_down") else "k" if is_input else "n"
+        matrices[name] = sides | {"shard": shard}
     return {
         "model": path.resolve().parent.name if path.stem == "config" else path.stem,
         "source": f"{path}, as transformers writes it",
-        "matrices": _attention(decoder, architecture)
-        | _feed_forward(decoder, family, dense_layers),
+        "matrices": matrices,
         "architecture": architecture,
         "left_out": list(_left_out(decoder, family, content)),
     }
-
-
-def _attention(decoder: _Decoder, architecture: dict[str, Any]) -> dict[str, Any]:
-    """The matrices of an attention; sizes that follow from the heads."""
-    hidden, heads, head_dim = (
-        decoder.hidden_size,
-        architecture["heads"],
-        architecture["head_dim"],
-    )
-    latent = architecture.get("latent")
-    if latent is None:
-        rows = (heads + 2 * architecture["kv_heads"]) * head_dim
-        return {
-            "qkv": _matrix(rows, hidden, "n"),
-            "attention_out": _matrix(hidden, heads * head_dim, "k"),
-        }
-    queries, rank = heads * (head_dim + latent["rope"]), decoder.q_lora_rank
-    if rank is None:
-        matrices = {"q": _matrix(queries, hidden, "n")}
-    else:
-        matrices = {"q_down": _matrix(rank, hidden, "none"), "q_up": _matrix(queries, rank, "n")}
-    rows = heads * (head_dim + latent["value"])
-    return matrices | {
-        "kv_down": _matrix(latent["latent"] + latent["rope"], hidden, "none"),
-        "kv_up": _matrix(rows, latent["latent"], "n"),
-        "attention_out": _matrix(hidden, heads * latent["value"], "k"),
-    }
-
-
-def _feed_forward(decoder: _Decoder, family: _Family, dense_layers: int) -> dict[str, Any]:
-    """The matrices of the feed-forward networks of each kind that the model has."""
-    widths = {"": decoder.intermediate_size}
-    if family.experts:
-        widths = {"expert_": getattr(decoder, family.width)}
-        if dense_layers:
-            widths["dense_"] = decoder.intermediate_size
-    matrices = {}
-    for kind, width in widths.items():
-        assert width is not None  # _problems names it where it is missing
-        matrices[f"{kind}gate_up"] = _matrix(2 * width, decoder.hidden_size, "n")
-        matrices[f"{kind}down"] = _matrix(decoder.hidden_size, width, "k")
-    return matrices
-
-
-def _matrix(n: int, k: int, shard: str) -> dict[str, Any]:
-    return {"n": n, "k": k, "shard": shard}
 
 
 def _left_out(decoder: _Decoder, family: _Family, content: dict[str, Any]) -> Iterator[str]:

@@ -55,6 +55,9 @@ PASSES: Final[tuple[Passes, ...]] = ("forward", "forward_backward")
 FASTEST: Final = "fastest"
 CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager", "triton")
 
+# product -> its m, n and k, and tensor -> its rows and columns, in terms of those of the linear
+PRODUCTS: Final = {"output": "mnk", "grad_input": "mkn", "grad_weight": "nkm"}
+TENSORS: Final = {"x": "mk", "w": "nk", "grad_out": "mn"}
 UNCAST: Final = ("bf16", "fp32")  # recipes whose products take the tensors as they are
 BF16_GRAD_WEIGHT: Final = "fp8_axiswise_bf16_grad_weight"
 BLOCKS: Final = "fp8_blockwise_128x128"
@@ -294,13 +297,15 @@ def times_of_parts(
 
     multipliers: recipe of op gemm -> provider of its products, where it is not the model's default.
     """
-    m, n, k = sizes
-    sides = {"output": (m, n, k), "grad_input": (m, k, n), "grad_weight": (n, k, m)}
+    of_linear = dict(zip("mnk", sizes, strict=True))
+    sides, shapes = (
+        {name: [of_linear[axis] for axis in axes] for name, axes in named.items()}
+        for named in (PRODUCTS, TENSORS)
+    )
     times = {
         name: product_times(model, sources, multipliers.get(recipe, ""), recipe, sides[name])
         for name, recipe in parts.products.items()
     }
-    shapes = {"x": (m, k), "w": (n, k), "grad_out": (m, n)}
     casts = {
         f"{i}": cast_times(model, sources, parts.casts_by, recipe, *shapes[tensor])
         for i, (tensor, recipe) in enumerate(parts.casts)

@@ -9,10 +9,9 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.ask.llm.architecture import RECIPES
-from roofcal.ask.llm.csv_table import OUTPUT, PROMPT
-from roofcal.ask.llm.deployment import Deployment, Workload, memory_of, with_batch
-from roofcal.ask.llm.estimate import datasheet_of, estimate
-from roofcal.ask.llm.sweep import with_smallest_cut
+from roofcal.ask.llm.deployment import Deployment, Workload, datasheet_of, memory_of, with_batch
+from roofcal.ask.llm.estimate import estimate
+from roofcal.ask.llm.sweep import OUTPUT, PROMPT, with_smallest_cut
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
 from roofcal.core.language_models import LanguageModel

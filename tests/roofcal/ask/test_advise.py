@@ -8,45 +8,46 @@ import numpy as np
 import pytest
 
 from roofcal.ask.advice_text import Recommendation, advise_csv, recommend
-from roofcal.ask.advise import Advice, Adviser, LinearQuestion, RecipeTime
-from roofcal.ask.measured import choice_record, measured_by_key, measured_points
-from roofcal.core.csv_files import CsvError
+from roofcal.ask.advise import Advice, Adviser, RecipeTime
+from roofcal.ask.choices import choice_record
+from roofcal.ask.measured import measured_by_key, measured_points
 from roofcal.core.devices import load_device
 from roofcal.core.records import PlanPoint
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
-from roofcal.ops.linear.model import Linear, Passes, Weights, linear_times
+from roofcal.ops.linear.model import PASSES, Linear, Passes, Weights, linear_times
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 from tests.roofcal.models.runs import SPEC
 
 CALIBRATED = model_named("calibrated")
-ADVISER = Adviser(CALIBRATED, published_sources())
+ADVISER = Adviser(CALIBRATED, published_sources(), "forward", "cached")
 BY_KEY = measured_by_key(PUBLISHED)
-MEASURED = Adviser(CALIBRATED, published_sources(), BY_KEY)
-DATASHEET = Adviser(
-    model_named("datasheet"), Sources(spec=load_device(ROOT / "config/devices/nvidia-h200.yaml"))
-)
+MEASURED = Adviser(CALIBRATED, published_sources(), "forward", "cached", BY_KEY)
+TRAINING = Adviser(CALIBRATED, published_sources(), "forward_backward", "cast", BY_KEY)
+H200 = Sources(spec=load_device(ROOT / "config/devices/nvidia-h200.yaml"))
+DATASHEET = Adviser(model_named("datasheet"), H200, "forward", "cached")
 
 
-def question(
+def linear(m: int = 4096, n: int = 28672, k: int = 8192) -> dict[str, int]:
+    return {"m": m, "n": n, "k": k}
+
+
+def advice(
     m: int = 4096,
     n: int = 28672,
     k: int = 8192,
     passes: Passes = "forward",
     weights: Weights = "cached",
-) -> LinearQuestion:
-    return LinearQuestion(m=m, n=n, k=k, passes=passes, weights=weights)
-
-
-def advice(m: int = 4096, n: int = 28672, k: int = 8192, **other: str) -> Advice:
-    (answer,) = ADVISER.advise([question(m, n, k, **other)])  # type: ignore[arg-type]
+) -> Advice:
+    adviser = Adviser(CALIBRATED, published_sources(), passes, weights)
+    (answer,) = adviser.advise([linear(m, n, k)])
     return answer
 
 
-def recommended(asked: LinearQuestion, adviser: Adviser = MEASURED) -> Recommendation:
+def recommended(asked: dict[str, int], adviser: Adviser = MEASURED) -> Recommendation:
     return recommend(adviser, asked, "nvidia-h200")
 
 
@@ -76,9 +77,9 @@ def test_an_option_takes_as_long_as_the_linear_of_break_even(
     passes: Passes, weights: Weights, recipe: str
 ) -> None:
     casts = "none" if recipe == "bf16" else "torch_compile"
-    linear = Linear(recipe=recipe, passes=passes, casts=casts, weights=weights)  # type: ignore[arg-type]
+    parts = Linear(recipe=recipe, passes=passes, casts=casts, weights=weights)  # type: ignore[arg-type]
     sizes = (np.array([float(size)]) for size in (4096, 4096, 4096))
-    expected = linear_times(CALIBRATED, published_sources(), linear, *sizes)
+    expected = linear_times(CALIBRATED, published_sources(), parts, *sizes)
     answer = advice(4096, 4096, 4096, passes=passes, weights=weights)
     option = option_of(answer, recipe, "cublaslt", casts)
     assert option.seconds == pytest.approx(expected.total[0])
@@ -87,12 +88,10 @@ def test_an_option_takes_as_long_as_the_linear_of_break_even(
 
 
 def test_packed_weights_serve_inference_alone() -> None:
-    inference, casting, training = (
-        advice(16, 28672, 8192, **other).best_by_recipe
-        for other in ({}, {"weights": "cast"}, {"passes": "forward_backward", "weights": "cast"})
-    )
-    assert "int4_groupwise_g128" in inference
-    assert not {"int4_groupwise_g128"} & {*casting, *training}
+    assert "int4_groupwise_g128" in advice(16).best_by_recipe
+    for passes in PASSES:
+        other = advice(16, passes=passes, weights="cast").best_by_recipe
+        assert "int4_groupwise_g128" not in other
 
 
 def test_an_option_far_outside_of_its_probes_is_not_ranked() -> None:
@@ -111,7 +110,7 @@ def test_what_a_provider_refuses_is_said_with_the_nearest_size() -> None:
     assert "cublaslt takes fp8_axiswise with k in multiples of 16, got k=4095" in reasons
     backward = advice(4095, 4096, 4096, passes="forward_backward", weights="cast")
     assert any("grad_weight" in why for why in backward.refused.values())
-    (by_formula,) = DATASHEET.advise([question(64, 100, 65)])
+    (by_formula,) = DATASHEET.advise([linear(64, 100, 65)])
     assert "fp8_axiswise" not in by_formula.best_by_recipe
     reason = by_formula.refused["fp8_axiswise by any, casts by any"]
     assert reason.startswith("cublaslt takes fp8_axiswise with n in multiples of 16, k in ")
@@ -119,19 +118,19 @@ def test_what_a_provider_refuses_is_said_with_the_nearest_size() -> None:
     assert by_formula.refused["int8"].startswith("only its products are known, not the casts")
 
 
-def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_question() -> None:
-    stretches = ADVISER.fastest_by_m(question(300))
+def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_linear() -> None:
+    stretches = ADVISER.fastest_by_m(linear(300))
     assert (stretches[0]["first_m"], stretches[-1]["last_m"]) == (1, 1 << 17)
     assert len({stretch["recipe"] for stretch in stretches}) > 1
     assert all(0.0 < stretch["least_probability"] <= 1.0 for stretch in stretches)
     (own,) = [one for one in stretches if one["first_m"] <= 300 <= one["last_m"]]
     assert own["recipe"] == advice(300).options[0].recipe
-    asked = question(16, 3584, 8192)  # a measured shape splits no stretch
+    asked = linear(16, 3584, 8192)  # a measured shape splits no stretch
     assert MEASURED.fastest_by_m(asked) == ADVISER.fastest_by_m(asked)
 
 
 def test_a_single_stretch_of_another_recipe_than_the_first_is_named() -> None:
-    answer = recommended(question(300), ADVISER)
+    answer = recommended(linear(300), ADVISER)
     first, other = list(dict.fromkeys(option.recipe for option in answer.options))[:2]
     for recipe, says in (
         (first, "predicted: this recipe is the fastest at every M up to 131072"),
@@ -152,7 +151,7 @@ def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> No
 
 
 def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> None:
-    recommendation = recommended(question(16))
+    recommendation = recommended(linear(16))
     record, text = recommendation.answer, str(recommendation)
     assert json.loads(json.dumps(record)) == record
     by_recipe = {option["recipe"]: option for option in reversed(record["options"])}
@@ -170,24 +169,12 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
         assert part in text
 
 
-def test_forward_and_backward_is_held_against_measured_linears() -> None:
-    asked = question(4096, passes="forward_backward", weights="cast")
-    record = recommended(asked).answer
-    (measured,) = [
-        option
-        for option in record["options"]
-        if (option["recipe"], option["products_by"], option["casts_by"])
-        == ("fp8_tensorwise", "cublaslt", "triton")
-    ]
-    assert measured["nearest_measured"][0]["op"] == "linear"
-    assert record["recipe_choices"]["points"] == 6
-
-
 @pytest.mark.parametrize("passes", ["forward", "forward_backward"])
 def test_measured_points_beside_the_time_are_shown_once_and_of_what_is_asked(
     passes: Passes,
 ) -> None:
-    text = str(recommended(question(8192, 8192, 8192, passes=passes)))
+    adviser = Adviser(CALIBRATED, published_sources(), passes, "cached", BY_KEY)
+    text = str(recommended(linear(8192, 8192, 8192), adviser))
     lines = [line for line in text.splitlines() if line.startswith("measured ")]
     assert len(lines) == 2
     assert lines[0].startswith("measured at this shape: the product 8192 x 8192 x 8192 in 848.6 us")
@@ -195,8 +182,8 @@ def test_measured_points_beside_the_time_are_shown_once_and_of_what_is_asked(
 
 
 def test_a_model_without_intervals_ranks_without_probabilities() -> None:
-    bare = Adviser(model_named("datasheet"), Sources(spec=SPEC))
-    answer = recommend(bare, question(), "made-up")
+    bare = Adviser(model_named("datasheet"), Sources(spec=SPEC), "forward", "cached")
+    answer = recommend(bare, linear(), "made-up")
     assert (answer.best.probability, answer.best.low_s) == (None, None)
     assert answer.best.products_by == "any"
     assert "95 %" not in str(answer)
@@ -205,22 +192,20 @@ def test_a_model_without_intervals_ranks_without_probabilities() -> None:
 def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:
     path = tmp_path / "shapes.csv"
     path.write_text("k,m,n\n8192,4096,28672\n8192,16,28672\n")
-    answers = advise_csv(path, ADVISER, "forward", "cached")
+    answers = advise_csv(path, ADVISER)
     header, first, second = str(answers).splitlines()
     assert header.startswith(
         "m,n,k,recipe,products_by,casts_by,time_s,time_low_s,time_high_s,source,"
     )
     assert first.startswith(f"4096,28672,8192,{advice().options[0].recipe},")
     assert second.startswith("16,28672,8192,int4")
-    path.write_text("M,N,K\n1,2,3\n")
-    with pytest.raises(CsvError, match=r"did you mean m by 'M'\?"):
-        advise_csv(path, ADVISER, "forward", "cached")
 
 
 def test_a_kernel_for_more_tokens_is_no_refusal_of_few() -> None:
     (h100,) = (PUBLISHED.folder.parent.parent / "nvidia-h100-sxm").glob("*/calibration.jsonl")
-    adviser = Adviser(CALIBRATED, Sources(calibration=read_calibration(h100, "nvidia-h100-sxm")))
-    few, many = adviser.advise([question(m=16), question(m=17)])
+    sources = Sources(calibration=read_calibration(h100, "nvidia-h100-sxm"))
+    adviser = Adviser(CALIBRATED, sources, "forward", "cached")
+    few, many = adviser.advise([linear(m=16), linear(m=17)])
     assert "int4_groupwise_g128 by triton_specialised" not in few.refused
     assert "triton_specialised" not in {option.products_by for option in few.options}
     larger = option_of(many, "int4_groupwise_g128", "triton_specialised", "none")
@@ -231,11 +216,11 @@ def test_sizes_beyond_any_matrix_and_a_model_that_knows_nothing_are_refused() ->
     with pytest.raises(PredictError, match=r"m=2147483649 is not a whole number from 1 to 2\^30"):
         advice((1 << 31) + 1)
     with pytest.raises(PredictError, match="knows no products of linears here"):
-        Adviser(CALIBRATED, Sources()).advise([question()])
+        Adviser(CALIBRATED, Sources(), "forward", "cached").advise([linear()])
 
 
 def test_a_likelier_recipe_than_the_first_is_named() -> None:
-    answer = recommended(question())
+    answer = recommended(linear())
     options, first = answer.answer["options"], answer.best.recipe
     for chance in (0.0, 1.0):
         judged = [
@@ -254,7 +239,7 @@ INT4_SHAPES = sorted({tuple(point.shape.values()) for point in INT4})
 def test_the_first_of_measured_recipes_is_the_one_measured_to_be_the_fastest(
     shape: tuple[int, int, int],
 ) -> None:
-    (answer,) = MEASURED.advise([question(*shape)])
+    (answer,) = MEASURED.advise([linear(*shape)])
     own = [point for point in BY_KEY.values() if tuple(point.shape.values()) == shape]
     measured = [o for o in answer.options if o.source == "measured" and "int4" in o.recipe]
     assert measured[0].seconds == min(p.median_s for p in own if "int4" in p.recipe)
@@ -262,12 +247,12 @@ def test_the_first_of_measured_recipes_is_the_one_measured_to_be_the_fastest(
 
 
 def test_what_was_measured_at_the_shape_counts_and_the_prediction_stands_beside_it() -> None:
-    asked = question(16, 3584, 8192)
+    asked = linear(16, 3584, 8192)
     answer, predicted = recommended(asked), recommended(asked, ADVISER)
     assert predicted.best.recipe == "int4_groupwise_g32"
     assert {option.source for option in predicted.options} == {"predicted"}
     first = answer.best
-    (row,) = [p for p in INT4 if p.shape == asked.shape and p.recipe == "int4_groupwise_g128"
+    (row,) = [p for p in INT4 if p.shape == asked and p.recipe == "int4_groupwise_g128"
               and p.provider == "triton_chained"]  # fmt: skip
     assert (first.recipe, first.products_by) == ("int4_groupwise_g128", "triton_chained")
     assert (first.seconds, first.low_s, first.high_s) == (row.median_s, row.low_s, row.high_s)
@@ -284,7 +269,7 @@ def test_what_was_measured_at_the_shape_counts_and_the_prediction_stands_beside_
 
 
 def test_a_measured_product_is_joined_with_a_predicted_cast() -> None:
-    asked, name = question(16, 3584, 8192), ("fp8_blockwise_128x128", "triton", "triton")
+    asked, name = linear(16, 3584, 8192), ("fp8_blockwise_128x128", "triton", "triton")
     (answer,), (predicted,) = MEASURED.advise([asked]), ADVISER.advise([asked])
     joined, alone = option_of(answer, *name), option_of(predicted, *name)
     product = BY_KEY["product", "triton", "fp8_blockwise_128x128", 16, 3584, 8192]
@@ -303,18 +288,20 @@ def test_a_measured_product_is_joined_with_a_predicted_cast() -> None:
 
 
 def test_a_linear_that_was_measured_as_a_whole_takes_that_time() -> None:
-    asked = question(4096, 4096, 4096, passes="forward_backward", weights="cast")
-    (answer,) = MEASURED.advise([asked])
+    asked = linear(4096, 4096, 4096)
+    answer = recommended(asked, TRAINING)
     option = option_of(answer, "fp8_tensorwise", "cublaslt", "triton")
-    (row,) = [p for p in MEASURED.linears if p.shape == asked.shape
+    (row,) = [p for p in MEASURED.linears if p.shape == asked
               and (p.provider, p.recipe) == ("triton", "fp8_tensorwise")]  # fmt: skip
     assert row.repeat, "of sentinels alone"
     assert option.source == "measured"
     assert (option.seconds, option.low_s, option.high_s) == (row.median_s, row.low_s, row.high_s)
+    assert option.nearest_measured[0]["op"] == "linear"
+    assert answer.answer["recipe_choices"]["points"] == 6
 
 
 def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
-    answer = recommended(question(4096, 4096, 4096), DATASHEET)
+    answer = recommended(linear(4096, 4096, 4096), DATASHEET)
     text, record = str(answer), answer.answer
     assert (
         "equal by this model: bf16, fp8_weight_only, int4_groupwise_g32, int4_groupwise_g64, "

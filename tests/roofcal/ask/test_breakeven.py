@@ -1,13 +1,16 @@
-"""Break-even by hand: crossing, interval, never, waves, and linears that are refused."""
+"""Break-even by hand: crossing, interval, never, waves, linears that are refused; and the map."""
 
+import csv
 import math
 from dataclasses import replace
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from roofcal.ask.advise import Adviser, LinearQuestion
+from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.breakeven import (
     GRID,
@@ -15,32 +18,34 @@ from roofcal.ask.breakeven import (
     Breakeven,
     Speedups,
     breakeven,
-    breakeven_of,
     comparable_recipes,
     first_lasting_m,
     linear_speedups,
     sentences,
     speedup_ratio,
 )
+from roofcal.ask.breakeven_map import COLUMNS, SIDES, TOKENS, map_csv, mapped_linears, run_map
+from roofcal.ask.linear_options import LinearTimes
+from roofcal.core.jsonl import write_records
+from roofcal.core.records import Calibration
 from roofcal.core.times import Array, BeyondProbes, Times
+from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.models.registry import model_named
 from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
     PASSES,
     Linear,
     Passes,
-    linear_times,
     usual_weights,
 )
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.published_run import published_sources
-from tests.roofcal.models.runs import SPEC
+from tests.roofcal.models.runs import SOURCES, SPEC, calibration
 from tests.roofcal.models.stand_in import Seconds, StandIn
 
 NO_TIME = Sources()
-CALIBRATED = model_named("calibrated")
+PUBLISHED_TIMES = LinearTimes(calibrated, published_sources())
 ALONE = Linear(recipe="fp8_axiswise", casts="none")
 GAP = 1.2  # factor between a speed-up and the ends of its interval
 FACTOR = GAP ** (1 / math.sqrt(2))  # of each time: sqrt(2) ln(FACTOR) = ln(GAP)
@@ -97,14 +102,14 @@ def test_what_lies_far_beyond_the_probes_takes_back_no_break_even() -> None:
     assert first_lasting_m(speedup, np.ones_like(GRID)) is None
     beyond = BeyondProbes(doublings=doublings, is_unprobed=np.zeros(GRID.shape, bool))
     speedups = Speedups(value=speedup, low=speedup / 1.2, high=speedup * 1.2, beyond=beyond)
-    assert breakeven_of(speedups) == (1024, 1, 1024)
+    assert speedups.breakeven == (1024, 1, 1024)
 
 
 def test_linears_beyond_the_probes_say_so_and_are_less_sure() -> None:
     sources = published_sources()
     assert sources.calibration is not None
     unspanned = Sources(calibration=replace(sources.calibration, probe_spans={}))
-    answer, inside = (breakeven(CALIBRATED, own, ALONE, 4096, 4096) for own in (sources, unspanned))
+    answer, inside = (breakeven(calibrated, own, ALONE, 4096, 4096) for own in (sources, unspanned))
     speedups, sure = answer.speedups, inside.speedups
     assert inside.speedups.doublings is None
     assert speedups.doublings is not None
@@ -129,9 +134,8 @@ def test_the_best_speedup_is_one_within_the_probes_where_there_is_any() -> None:
 
 
 def test_weights_that_no_memory_holds_are_refused() -> None:
-    sources = replace(published_sources(), spec=SPEC)
     with pytest.raises(PredictError, match=r"does not fit made-up"):
-        breakeven(CALIBRATED, sources, ALONE, 1 << 24, 1 << 24)
+        breakeven(calibrated, replace(published_sources(), spec=SPEC), ALONE, 1 << 24, 1 << 24)
 
 
 def test_casts_move_break_even() -> None:
@@ -155,20 +159,6 @@ def test_the_grid_has_few_tokens_multiples_of_16_and_small_steps() -> None:
     assert (steps / GRID[:-1])[GRID[:-1] >= 1024].max() <= 1 / 64
 
 
-def test_many_shapes_and_one_agree() -> None:
-    model = crossing(1000, FACTOR)
-    together = linear_speedups(model, NO_TIME, ALONE, 4096, 4096)
-    m, side = GRID[70:71], np.array([4096.0])
-    bf16 = Linear(recipe="bf16", casts="none")
-    alone = speedup_ratio(
-        *(linear_times(model, NO_TIME, linear, m, side, side) for linear in (bf16, ALONE))
-    )
-    assert together.value[70] == alone.value[0]
-    assert together.low is not None
-    assert alone.low is not None
-    assert together.low[70] == alone.low[0]
-
-
 def test_half_widths_add_as_squares() -> None:
     def times(total: float, low: float, high: float) -> Times:
         low_s, high_s = np.array([low]), np.array([high])
@@ -180,18 +170,6 @@ def test_half_widths_add_as_squares() -> None:
     assert answer.high is not None
     assert answer.high[0] == pytest.approx(math.exp(5))  # bf16 slower by e^4, ours faster by e^3
     assert answer.low[0] == pytest.approx(math.exp(-5))
-
-
-def test_a_point_is_faster_slower_or_uncertain() -> None:
-    value = np.array([2.0, 1.1, 0.9, 0.5])
-    assert Speedups(value=value, low=value / 1.5, high=value * 1.5).classes() == [
-        "faster",
-        "uncertain",
-        "uncertain",
-        "slower",
-    ]
-    point = Speedups(value=np.array([2.0, 1.0, 0.5]), low=None, high=None)
-    assert point.classes() == ["faster", "uncertain", "slower"]
 
 
 def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
@@ -234,8 +212,8 @@ def test_weights_that_no_provider_runs_are_refused_with_the_reason(
 ) -> None:
     linear = Linear(recipe="fp8_blockwise_128x128", passes=passes, casts=FASTEST, weights="cast")
     with pytest.raises(PredictError, match=says):
-        breakeven(CALIBRATED, published_sources(), linear, n, k)
-    speedups = linear_speedups(CALIBRATED, published_sources(), linear, n, k)
+        breakeven(calibrated, published_sources(), linear, n, k)
+    speedups = linear_speedups(PUBLISHED_TIMES, linear, n, k)
     with pytest.raises(ValueError, match="at any M"):
         _ = speedups.best
 
@@ -256,16 +234,12 @@ def test_products_that_are_not_fp8_take_any_size_and_without_bf16_nothing_is_com
 def test_advise_and_break_even_predict_one_speedup(n: int, k: int, passes: Passes) -> None:
     weights = usual_weights(passes)
     places = [*range(0, len(GRID), 16), int(GRID.searchsorted(1024))]
-    advice = Adviser(CALIBRATED, published_sources()).advise(
-        [
-            LinearQuestion(m=int(GRID[place]), n=n, k=k, passes=passes, weights=weights)
-            for place in places
-        ]
-    )
+    adviser = Adviser(calibrated, published_sources(), passes, weights)
+    advice = adviser.advise([{"m": int(GRID[place]), "n": n, "k": k} for place in places])
     compared = 0
     for recipe in ("fp8_axiswise", "fp8_tensorwise", "fp8_blockwise_128x128"):
         linear = Linear(recipe=recipe, passes=passes, casts=FASTEST, weights=weights)
-        speedups = linear_speedups(CALIBRATED, published_sources(), linear, n, k)
+        speedups = linear_speedups(PUBLISHED_TIMES, linear, n, k)
         for place, answer in zip(places, advice, strict=True):
             best = answer.best_by_recipe
             if recipe not in best:
@@ -283,7 +257,7 @@ def test_an_m_that_no_provider_runs_has_no_speedup_and_ends_none() -> None:
     linear = Linear(
         recipe="fp8_blockwise_128x128", passes="forward_backward", casts=FASTEST, weights="cast"
     )
-    answer = breakeven(CALIBRATED, published_sources(), linear, 28672, 8192)
+    answer = breakeven(calibrated, published_sources(), linear, 28672, 8192)
     assert np.isnan(answer.speedups.value).tolist() == (GRID % 128 != 0).tolist()
     assert answer.m is not None
     assert answer.m % 128 == 0
@@ -304,10 +278,6 @@ ANSWER: dict[str, Any] = {
 }  # fmt: skip
 
 
-def first_line(**changes: Any) -> str:
-    return next(sentences(ANSWER | changes))
-
-
 def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert list(sentences(ANSWER)) == [
         "fp8_axiswise is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
@@ -323,47 +293,124 @@ def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert len(list(sentences(ANSWER | nobody_knows))) == 5
 
 
-def test_advise_is_named_where_it_ranks_the_fastest_casts() -> None:
-    for changes, is_named in (
-        ({"casts": "fastest"}, True),
-        ({"casts": "none"}, False),
-        ({"casts": "triton"}, False),
-        ({"extrapolated_doublings": FAR}, True),
-        ({"extrapolated_doublings": FAR + 0.1}, False),
-    ):
-        assert ("as advise ranks them" in " ".join(sentences(ANSWER | changes))) == is_named
+NO_INTERVAL = dict.fromkeys(("m_low", "m_high", "best_speedup_low", "best_speedup_high"))
+NEVER = "fp8_axiswise does not become faster than bf16 for good"
+FAR_OUT = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
 
 
-def test_a_person_reads_where_the_probes_end() -> None:
-    outside = {"extrapolated": True, "best_extrapolated_doublings": 1.5}
-    assert list(sentences(ANSWER | outside))[5] == (
-        "extrapolated: doublings outside the probed range: 1.5 at M = 8192 (the probes cover M "
-        "from 16 to 16384); intervals are wider there"
-    )
-    *_, end = sentences(ANSWER | {"m_high": 32768, "m_high_extrapolated_doublings": 1.0})
-    assert "outside the probed range: 1.0 at M = 32768 (" in end
-    far = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
-    lines = list(sentences(ANSWER | outside | far))[5:]
-    assert "(the probes cover no M of these weights)" in lines[0]
-    assert lines[0].endswith("intervals are wider there; treat the answer as a guess")
-    assert lines[1].startswith("one of its products or casts is unlike any probe")
-
-
-def test_never_perhaps_and_without_interval_are_said() -> None:
-    assert first_line(m_low=1008, m_high=1008).endswith("from M = 1008 on (95 %: the same M)")
-    assert first_line(m_high=None).endswith("(95 %: 720 to beyond 131072)")
-    assert first_line(m=None, m_high=None).endswith(
-        "fp8_axiswise does not become faster than bf16 for good (95 %: perhaps from M = 720 on)"
-    )
-    assert first_line(m=None, m_low=None, m_high=None) == (
-        "up to M = 131072, fp8_axiswise does not become faster than bf16 for good"
-    )
-    silent = first_line(m_low=None, m_high=None, best_speedup_low=None, best_speedup_high=None)
-    assert silent.endswith("from M = 1008 on (no interval: this model states none)")
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"m_low": 1008, "m_high": 1008}, "from M = 1008 on (95 %: the same M)"),
+        ({"m_high": None}, "(95 %: 720 to beyond 131072)"),
+        ({"m": None, "m_high": None}, f"{NEVER} (95 %: perhaps from M = 720 on)"),
+        (dict.fromkeys(("m", "m_low", "m_high")), f"up to M = 131072, {NEVER}\n"),
+        (NO_INTERVAL, "from M = 1008 on (no interval: this model states none)"),
+        ({"extrapolated_doublings": FAR}, "as advise ranks them"),
+        *(({"casts": casts}, "at each M: ") for casts in ("none", "triton")),
+        ({"extrapolated_doublings": FAR + 0.1}, "at each M: "),
+        ({"best_extrapolated_doublings": 1.5}, "\nextrapolated: doublings outside the probed "
+         "range: 1.5 at M = 8192 (the probes cover M from 16 to 16384); intervals are wider "
+         "there\n"),
+        ({"m_high": 32768, "m_high_extrapolated_doublings": 1.0}, "range: 1.0 at M = 32768 ("),
+        (FAR_OUT, "(the probes cover no M of these weights); intervals are wider there; "
+         "treat the answer as a guess\none of its products or casts is unlike any probe"),
+    ],
+)  # fmt: skip
+def test_what_a_person_reads_goes_with_the_answer(changes: dict[str, Any], says: str) -> None:
+    assert says in "".join(f"{line}\n" for line in sentences(ANSWER | changes))
 
 
 def test_an_answer_has_the_keys_that_are_said_and_few_tokens_count() -> None:
-    answer = breakeven(CALIBRATED, published_sources(), AXISWISE, 28672, 8192)
+    answer = breakeven(calibrated, published_sources(), AXISWISE, 28672, 8192)
     assert set(answer.answer) == set(ANSWER)
     assert answer.m == 1
     assert answer.speedups.value[0] == pytest.approx(1.93, abs=0.01)
+
+
+def with_int8(factor: float | None = None, casts: tuple[str, ...] = ()) -> StandIn:
+    products = {
+        "bf16": lambda s: 2 * s[0],
+        "fp8_tensorwise": lambda s: s[0] + 1000.0,
+        "int8": lambda s: s[0],
+    }
+    return StandIn(products=products, factor=factor, casts=casts)
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(StringIO(text)))
+
+
+def test_every_linear_has_every_point() -> None:
+    table = rows(map_csv(with_int8(casts=("torch_eager",)), NO_TIME))
+    assert tuple(table[0]) == COLUMNS
+    kinds = {(row["recipe"], row["pass"], row["casts"]) for row in table}
+    assert kinds == {
+        ("fp8_tensorwise", passes, casts)
+        for passes in ("forward", "forward_backward")
+        for casts in ("none", "fastest")
+    }
+    assert len(table) == 4 * len(SIDES) * len(TOKENS)
+    assert all(row["n"] == row["k"] for row in table)
+    assert (TOKENS[:5], TOKENS[-1]) == ((16, 32, 48, 64, 96), LARGEST_M)
+    assert not any(m % 16 for m in TOKENS)
+    assert (table[0]["low"], table[0]["high"], table[0]["class"]) == ("", "", "slower")
+    alone = {row["class"] for row in table if (row["pass"], row["casts"]) == ("forward", "none")}
+    assert alone == {"slower", "faster"}, "without an interval nothing is uncertain"
+
+
+def test_linears_have_no_casts_or_those_of_whoever_is_fastest() -> None:
+    both = mapped_linears(with_int8(casts=("torch_eager", "torch_compile")), NO_TIME)
+    assert {linear.casts for linear in both} == {"none", "fastest"}
+    assert {one.weights for one in both if one.passes == "forward_backward"} == {"cast"}
+    products: dict[str, Seconds] = {"bf16": lambda s: s[0], "fp8_axiswise": lambda s: s[0]}
+    linears = mapped_linears(StandIn(products=products), NO_TIME)
+    assert [one.passes for one in linears if one.recipe == BF16_GRAD_WEIGHT] == ["forward_backward"]
+
+
+def test_speedup_interval_and_class_stand_beside_each_other() -> None:
+    table = rows(map_csv(with_int8(1.1), NO_TIME))
+    forward = [row for row in table if (row["pass"], row["n"]) == ("forward", "512")]
+    by_m = {int(row["m"]): row for row in forward}
+    assert [by_m[m]["class"] for m in (64, 1024, 8192)] == ["slower", "uncertain", "faster"]
+    assert float(by_m[1024]["speedup"]) == pytest.approx(2048 / 2024, rel=1e-3)
+    assert float(by_m[1024]["low"]) < 1 < float(by_m[1024]["high"])
+
+
+def test_rows_end_with_the_break_even_of_their_weight() -> None:
+    linear = Linear(recipe="fp8_tensorwise", casts="none")
+    answer = breakeven(calibrated, SOURCES, linear, 4096, 4096)
+    rows_of_4096 = [
+        row
+        for row in rows(map_csv(calibrated, SOURCES))
+        if (row["pass"], row["casts"], row["n"]) == ("forward", "none", "4096")
+    ]
+    ends = {(r["breakeven_m"], r["breakeven_m_low"], r["breakeven_m_high"]) for r in rows_of_4096}
+    assert answer.m_high is None  # as far as the interval of the made-up calibration tells
+    assert ends == {(str(answer.m), str(answer.m_low), "")}
+    at = {int(row["m"]): float(row["speedup"]) for row in rows_of_4096}
+    on_grid = dict(zip(GRID.tolist(), answer.speedups.value.tolist(), strict=True))
+    assert at == {m: pytest.approx(on_grid[m], rel=1e-3) for m in TOKENS}
+
+
+def test_never_is_an_empty_cell_and_each_product_is_computed_once() -> None:
+    calls: list[str] = []
+
+    def bf16(sizes: Array) -> Array:
+        calls.append("bf16")
+        return np.asarray(2 * sizes[0])
+
+    once = StandIn(products={"bf16": bf16, "fp8_tensorwise": lambda s: 4 * s[0]})
+    assert rows(map_csv(once, NO_TIME))[0]["breakeven_m"] == ""
+    assert len(calls) == 2 * len(SIDES)  # forward; grad_weight (grad_input has the same sizes)
+
+
+def test_a_run_is_mapped_from_its_calibration_alone(tmp_path: Path) -> None:
+    run = tmp_path / "made-up" / "e1"
+    write_records(run / "calibration.jsonl", [calibration()])
+    assert rows(run_map(run, run / "calibration.jsonl"))
+    with pytest.raises(PredictError, match="fitted on made-up, not on another"):
+        run_map(tmp_path / "another" / "e1", run / "calibration.jsonl")
+    empty = Calibration(device="made-up", environment_id="e1", constants={})
+    write_records(run / "calibration.jsonl", [empty])
+    assert run_map(run, run / "calibration.jsonl") == ",".join(COLUMNS) + "\n"

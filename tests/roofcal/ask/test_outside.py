@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.outside import (
-    OutsideEvidence,
-    burst_factors,
-    errors_by_regime,
-    hold_against,
-)
+from roofcal.ask.outside import OutsideEvidence, burst_factors, errors_by_regime, hold_against
 from roofcal.ask.points import predict_point
 from roofcal.cli.main import main
 from roofcal.core.csv_files import CsvError

@@ -1,7 +1,6 @@
 """The command line as a whole: help, version, completion, words for sizes, and how it ends."""
 
 import ast
-import json
 import os
 import re
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import roofcal
-from roofcal.cli.commands import sizes_text, write_or_print
+from roofcal.cli.commands import sizes_text
 from roofcal.cli.main import COMMANDS, CRASHED, GROUPS, main
 from tests.paths import ROOT
 
@@ -179,31 +178,8 @@ def test_short_words_mean_the_long_ones(
     assert printed(capsys, *short.split()) == printed(capsys, *long.split())
 
 
-def test_tables_of_answers_are_json_for_programs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shapes = tmp_path / "shapes.csv"
-    shapes.write_text("recipe,m,n,k\nbf16,64,4096,4096\n")
-    for command in ("predict", "advise"):
-        option = "--points" if command == "predict" else "--shapes"
-        (row,) = json.loads(
-            printed(capsys, command, "--device", "h200", option, str(shapes), "--json")
-        )
-        assert (row["m"], row["predicted_s"] > 0) == (64, True)
-
-
 @pytest.mark.parametrize(
     "text", ["64x128x256", "64X128X256", "64,128,256", "64*128*256", "64 x 128 x 256"]
 )
 def test_sizes_in_one_word_are_parted_by_any_usual_sign(text: str) -> None:
     assert sizes_text(text) == (64, 128, 256)
-
-
-def test_text_goes_to_the_file_or_to_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_or_print("a,b\n", tmp_path / "deep/out.csv")
-    assert (tmp_path / "deep/out.csv").read_text() == "a,b\n"
-    assert capsys.readouterr().out == ""
-    write_or_print("a,b\n", None)
-    assert capsys.readouterr().out == "a,b\n"

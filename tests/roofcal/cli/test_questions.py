@@ -42,6 +42,8 @@ def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("m,n,k\n16,4096,4096\n")
     shell.text(f"advise --device h200 --shapes {tmp_path}/s.csv --out {tmp_path}/o.csv")
     assert len((tmp_path / "o.csv").read_text().splitlines()) == 2
+    (row,) = shell.json(f"advise --device h200 --shapes {tmp_path}/s.csv")
+    assert (row["m"], row["predicted_s"] > 0) == (16, True)
     waves = shell.text("advise --device amd-mi355x --model wave 4096x28672x8192")
     assert "model wave, amd-mi355x, its wave description" in waves
 

@@ -12,7 +12,7 @@ from typing import Any, Final, get_args
 import pytest
 
 from roofcal.ask import breakeven_map
-from roofcal.ask.llm import csv_table as llm
+from roofcal.ask.llm import sweep as llm
 from roofcal.claims import load_claims
 from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Telemetry
 from roofcal.ops import OPS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.ask.advise import Adviser, LinearQuestion
+from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import beyond_probes
 from roofcal.ask.measured import by_key, measured_by_key
 from roofcal.ask.shape_limits import memory_refusal, refusal
@@ -109,9 +109,10 @@ def python_answers(
     by_id = {prediction.point_id: prediction for prediction in predictions}
     answers = {}
     for key, point in points.items():
-        outside, told = beyond_probes(sources.calibration, point), by_id[point.point_id]
-        seconds = [told.total_s, told.low_s, told.high_s, outside.doublings]
-        answers[key] = [told.bound_by, bool(outside.unprobed), *seconds]
+        doublings, unprobed = beyond_probes(sources.calibration, point)
+        told = by_id[point.point_id]
+        seconds = [told.total_s, told.low_s, told.high_s, doublings]
+        answers[key] = [told.bound_by, bool(unprobed), *seconds]
     return answers
 
 
@@ -359,8 +360,8 @@ def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
     folder = RunFolder.at(PUBLISHED)
     measured = measured_by_key(folder)
     sources = Sources(calibration=load_run(PUBLISHED).calibration)
-    question = LinearQuestion(m=16, n=3584, k=8192, passes="forward", weights="cached")
-    (advice,) = Adviser(calibrated, sources, measured).advise([question])
+    adviser = Adviser(calibrated, sources, "forward", "cached", measured)
+    (advice,) = adviser.advise([{"m": 16, "n": 3584, "k": 8192}])
     best = advice.best_by_recipe
     advised = [recipe for recipe, one in best.items() if one.casts_by == "none"]
     assert [row[1] for row in rows if "int4" in row[1]] == [r for r in advised if "int4" in r]

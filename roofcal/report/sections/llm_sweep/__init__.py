@@ -7,10 +7,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from roofcal.ask.llm.csv_table import OUTPUT, PROMPT
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
-from roofcal.ask.llm.sweep import sweep
+from roofcal.ask.llm.sweep import OUTPUT, PROMPT, sweep
 from roofcal.core import paths
 from roofcal.core.language_models import load_models
 from roofcal.models import calibrated

@@ -6,6 +6,7 @@ from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.operator_times import AttentionWork
 from roofcal.core.language_models import LanguageModel, load_model
 from roofcal.core.records import Calibration
+from roofcal.models.wave.attention import Attention
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.made_up_records import exactly
@@ -42,14 +43,5 @@ def deployment(
 
 def attention_work(flops: float, read_bytes: float) -> AttentionWork:
     """One head of one token that attends to itself, whatever its operations and bytes."""
-    return AttentionWork(
-        flops=flops,
-        read_bytes=read_bytes,
-        heads=1,
-        kv_heads=1,
-        head_dim=128,
-        requests=1.0,
-        query_tokens=1.0,
-        kv_tokens=1.0,
-        shared_kv=False,
-    )
+    shape = Attention(heads=1, kv_heads=1, head_dim=128, query_tokens=1, kv_tokens=1)
+    return AttentionWork(flops=flops, read_bytes=read_bytes, shape=shape)

@@ -1,61 +1,77 @@
-"""What a workload implies, the bytes of a GPU by hand, and what is said where nothing fits."""
+"""The bytes of a GPU by hand, and what is said where nothing fits or no kernel takes a shard."""
 
 from dataclasses import replace
 
 import pytest
 
+from roofcal.ask.devices import datasheet
+from roofcal.ask.llm.architecture import LocalMatrix, local_matrices, tensor_degrees
 from roofcal.ask.llm.deployment import (
     RESERVE,
     checked_memory,
     memory_of,
-    smallest_tensor,
+    runnable_degrees,
+    why_refused,
     with_batch,
 )
+from roofcal.ask.llm.estimate import estimate, estimates_by_batch
+from roofcal.ask.llm.operator_models import BY, CalibratedOperators
+from roofcal.ask.llm.sweep import sweep, table_rows, with_smallest_cut
+from roofcal.ask.points import predict_point
+from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
-from tests.roofcal.ask.llm.deployments import deployment
+from roofcal.ops.time_models import Sources
+from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, deployment, model
+from tests.roofcal.ask.published_run import published_calibration
 
-H200 = 141e9
-DEGREES = (1, 2, 4, 8, 16, 32)
+MEMORY = 141e9  # bytes of an H200
+H200 = Sources(calibration=published_calibration(), spec=datasheet("nvidia-h200"))
+QWEN = "qwen3-30b-a3b"
+
+
+def sources_of(by: str) -> Sources:
+    return H200 if by == "calibrated" else replace(H200, calibration=None)
 
 
 def test_the_parts_by_hand() -> None:
-    memory = memory_of(deployment(batch=4, prompt=1000, output=24), H200)
+    memory = memory_of(deployment(batch=4, prompt=1000, output=24), MEMORY)
     assert memory.weight_bytes == pytest.approx(2 * 8.03e9, rel=0.001)
     assert memory.kv_bytes == 4 * 1024 * 32 * 2 * 8 * 128 * 2
     widest = 28672 + 14336  # gate_up and the output of the activation
     assert memory.activation_bytes == 4000 * 2 * (2 * 4096 + widest)
-    assert memory.needed_bytes == sum(
-        (memory.weight_bytes, memory.kv_bytes, memory.activation_bytes)
-    )
-    assert memory.usable_bytes == pytest.approx(H200 * (1 - RESERVE))
+    parts = (memory.weight_bytes, memory.kv_bytes, memory.activation_bytes)
+    assert memory.needed_bytes == sum(parts)
+    assert memory.usable_bytes == pytest.approx(MEMORY * (1 - RESERVE))
+    load = deployment(prompt=100, output=50).workload
+    assert (load.mean_context, load.longest_context) == (125, 150)
 
 
 def test_a_pass_holds_no_more_tokens_than_a_chunk() -> None:
-    small = memory_of(deployment(batch=64, chunk=1024), H200).activation_bytes
-    assert memory_of(deployment(batch=64, chunk=8192), H200).activation_bytes == 8 * small
+    small = memory_of(deployment(batch=64, chunk=1024), MEMORY).activation_bytes
+    assert memory_of(deployment(batch=64, chunk=8192), MEMORY).activation_bytes == 8 * small
 
 
-def test_experts_widen_the_activations_by_those_a_token_visits() -> None:
-    memory = memory_of(deployment("qwen3-30b-a3b"), H200)
-    assert memory.activation_bytes == 2048 * 2 * (2 * 2048 + 8 * (1536 + 768 + 2 * 2048))
-
-
-def test_latent_attention_holds_queries_and_unpacked_keys() -> None:
-    deployed = deployment("deepseek-v3", tp=8)
+def test_activations_hold_the_experts_of_a_token_and_queries_with_unpacked_keys() -> None:
+    experts = memory_of(deployment(QWEN), MEMORY).activation_bytes
+    assert experts == 2048 * 2 * (2 * 2048 + 8 * (1536 + 768 + 2 * 2048))
     widest = 8 * (4096 // 8 + 2048 // 8 + 2 * 7168)
-    assert memory_of(deployed, H200).activation_bytes == 2048 * 2 * (2 * 7168 + widest)
+    latent = memory_of(deployment("deepseek-v3", tp=8), MEMORY).activation_bytes
+    assert latent == 2048 * 2 * (2 * 7168 + widest)
 
 
 def test_the_largest_batch_fits_and_one_more_does_not() -> None:
-    deployed = deployment("llama3-70b", tp=4)
-    largest = memory_of(deployed, H200).largest_batch
-    fits = [memory_of(with_batch(deployed, batch), H200).fits for batch in (largest, largest + 1)]
-    assert fits == [True, False]
+    by_gpus = [memory_of(deployment("llama3-70b", tp=t), MEMORY).largest_batch for t in (2, 4, 8)]
+    assert by_gpus == sorted(by_gpus)
+    deployed = deployment("llama3-70b", tp=2)
+    batches = (by_gpus[0], by_gpus[0] + 1)
+    assert [memory_of(with_batch(deployed, b), MEMORY).fits for b in batches] == [True, False]
+    long = memory_of(deployment("llama3-70b", tp=2, prompt=30000), MEMORY).largest_batch
+    assert long < by_gpus[0]
 
 
 def test_a_pipeline_halves_weights_and_cache() -> None:
-    one = memory_of(deployment("llama3-70b", tp=4), H200)
-    two = memory_of(deployment("llama3-70b", tp=4, pp=2), H200)
+    one = memory_of(deployment("llama3-70b", tp=4), MEMORY)
+    two = memory_of(deployment("llama3-70b", tp=4, pp=2), MEMORY)
     assert two.weight_bytes == pytest.approx(one.weight_bytes / 2, rel=0.01)
     assert two.kv_bytes == one.kv_bytes / 2
 
@@ -74,15 +90,10 @@ def test_what_does_not_fit_says_how_much_and_the_way_out(
     name: str, batch: int, prompt: int, says: str
 ) -> None:
     with pytest.raises(PredictError) as caught:
-        checked_memory(deployment(name, batch=batch, prompt=prompt), H200, "nvidia-h200", DEGREES)
+        checked_memory(
+            deployment(name, batch=batch, prompt=prompt), sources_of("datasheet"), "datasheet"
+        )
     assert says in str(caught.value)
-
-
-def test_the_smallest_degree_fits_and_the_next_smaller_does_not() -> None:
-    deployed = deployment("llama3-405b", "fp8_axiswise")
-    tensor = smallest_tensor(deployed, H200, DEGREES)
-    assert tensor == 4
-    assert not memory_of(replace(deployed, tensor=2), H200).fits
 
 
 @pytest.mark.parametrize(
@@ -92,8 +103,84 @@ def test_prompts_are_joined_and_cut_to_passes(batch: int, prompt: int, passes: i
     assert deployment(batch=batch, prompt=prompt).workload.prefill_passes == passes
 
 
-def test_the_largest_batch_grows_with_gpus_and_shrinks_with_context() -> None:
-    by_gpus = [memory_of(deployment("llama3-70b", tp=t), H200).largest_batch for t in (2, 4, 8)]
-    assert by_gpus == sorted(by_gpus)
-    long = memory_of(deployment("llama3-70b", tp=2, prompt=30000), H200).largest_batch
-    assert long < by_gpus[0]
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize(("recipe", "largest"), [("fp8_axiswise", 16), ("int4", 2)])
+def test_every_model_of_time_refuses_a_shard_and_names_the_largest_degree(
+    by: str, recipe: str, largest: int
+) -> None:
+    refused = deployment(QWEN, recipe, tp=32)
+    with pytest.raises(PredictError) as caught:
+        estimate(refused, sources_of(by), by)
+    message = str(caught.value)
+    assert message.startswith(f"--tp 32 leaves 2048 x 24 (n x k) of expert_down of {QWEN}")
+    assert f"largest --tp whose shards work: {largest};" in message
+    assert "torch_compile" not in message
+    assert recipe != "int4" or "cublaslt" not in message, "it has no int4"
+    estimate(replace(refused, tensor=min(largest, 8)), sources_of(by), by)  # of links: 8 GPUs
+    with pytest.raises(PredictError, match="--tp 32 leaves 2048 x 24"):
+        estimates_by_batch(refused, sources_of(by), by)
+
+
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise", "int4"])
+def test_a_shard_is_refused_where_predict_refuses_its_product(by: str, recipe: str) -> None:
+    op, op_recipe = "gemm", recipe
+    if recipe == "int4":
+        op, op_recipe = "mixed_gemm", "int4_groupwise_g128"
+    for tensor in tensor_degrees(model(QWEN), 64):
+        reasons = []
+        for matrix in local_matrices(model(QWEN), tensor).values():
+            shape = {"m": 16, "n": matrix.n, "k": matrix.k}
+            point = PlanPoint(
+                op=op, provider="", recipe=op_recipe, shape=shape, device="nvidia-h200"
+            )
+            try:
+                predict_point(point, by, sources_of(by))
+            except PredictError as error:
+                reasons.append(str(error))
+        reason = why_refused(model(QWEN), recipe, tensor, sources_of(by), by)
+        assert (reason is None) == (not reasons), (tensor, reasons)
+        assert reason is None or reason.endswith(reasons[0])
+
+
+def test_an_expert_is_judged_by_its_own_sides_and_not_by_all_of_them_together() -> None:
+    odd, even = (LocalMatrix(n=n, k=4096) for n in (1032, 1040))  # n in sixteens, or two of them
+    published = published_calibration()
+    times = CalibratedOperators(calibration=published, spec=LINKED)
+    assert times.product("fp8_axiswise", 64, even, 2).provider == "cublaslt"
+    assert times.product("fp8_axiswise", 64, odd, 2).provider == "triton"
+    libraries = {
+        name: constant
+        for name, constant in published.constants.items()
+        if ".triton" not in name  # cublaslt and tinygemm are left, which take n in sixteens
+    }
+    library = CalibratedOperators(calibration=replace(published, constants=libraries), spec=LINKED)
+    with pytest.raises(PredictError, match="cublaslt takes fp8_axiswise with n in multiples of 16"):
+        library.product("fp8_axiswise", 64, odd, 2)
+    assert library.product("int4", 8, even, 2).provider == "tinygemm"
+    assert library.product("int4", 8, odd, 2).provider == "cublaslt (bf16)"
+
+
+def test_the_table_the_sweep_and_the_smallest_cut_leave_refused_cuts_out() -> None:
+    rows = list(table_rows(SOURCES, {QWEN: model(QWEN)}))
+    degrees = {r: {row["tensor_parallel"] for row in rows if row["recipe"] == r} for r in
+               ("bf16", "fp8_tensorwise", "int4")}  # fmt: skip
+    assert degrees == {"bf16": {1, 2, 4, 8}, "fp8_tensorwise": {1, 2, 4, 8}, "int4": {1, 2}}
+    swept = sweep(deployment(QWEN, "int4"), SOURCES, "calibrated")
+    assert {tensor for tensor, _ in swept.estimates} == {1, 2}
+    assert [entry["tensor_parallel"] for entry in swept.answer["refused"]] == [4, 8]
+    assert "not timed: --tp 8 leaves 2048 x 96 (n x k) of expert_down" in str(swept)
+    assert runnable_degrees(model(QWEN), "int4", SOURCES, "calibrated", 8) == [1, 2]
+    large = deployment(QWEN, "int4", batch=1800)
+    assert with_smallest_cut(large, SOURCES, "calibrated").tensor <= 2
+    with pytest.raises(PredictError, match="no --tp up to 64 fits"):  # 4 would, and is refused
+        estimate(with_batch(large, 2000), SOURCES)
+
+
+def test_a_model_that_fits_no_degree_of_a_recipe_says_so() -> None:
+    qwen = model("qwen3-32b")
+    odd = {**qwen.matrices, "down": qwen.matrices["down"].model_copy(update={"k": 25608})}
+    changed = replace(deployment("qwen3-32b", "fp8_tensorwise"), model=qwen.model_copy(
+        update={"matrices": odd}))  # fmt: skip
+    with pytest.raises(PredictError, match=r"5120 x 25608 .* no --tp works; --recipe bf16 takes"):
+        with_smallest_cut(changed, SOURCES, "calibrated")

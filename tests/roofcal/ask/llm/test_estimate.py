@@ -1,15 +1,23 @@
-"""Prefill, decode and throughput: sums, bubbles, monotonicity, what bounds them."""
+"""Prefill, decode and throughput: sums, bubbles, monotonicity; the record and the text of them."""
 
+import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
+from roofcal.ask.devices import datasheet
+from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch, notes_of_all
+from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.operators import BUBBLE
-from roofcal.core.times import NO_TIME
+from roofcal.ask.llm.sweep import Curve, sweep
 from roofcal.models.errors import PredictError
-from tests.roofcal.ask.llm.deployments import SOURCES, deployment
+from roofcal.ops.time_models import Sources
+from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
+from tests.roofcal.ask.published_run import published_calibration
+
+PUBLISHED = Sources(calibration=published_calibration(), spec=datasheet("nvidia-h200"))
 
 
 def estimated(
@@ -18,19 +26,11 @@ def estimated(
     return estimate(deployment(name, recipe, tp, pp, **load), SOURCES)
 
 
-def test_operators_add_up_to_the_phases() -> None:
-    answer = estimated(batch=4)
-    for phase in (answer.prefill, answer.decode):
-        assert phase.total == sum((o.total for o in phase.operators), NO_TIME)
-        assert 0 < phase.total.low_s < phase.total.value_s < phase.total.high_s
-
-
 def test_decode_of_one_request_is_bound_by_dram_and_not_faster_than_its_weights() -> None:
     answer = estimated()
     assert answer.decode.bound_by == "dram"
     weights = answer.memory.weight_bytes - 2 * 128256 * 4096  # the embedding is not read
-    assert answer.decode.total.value_s > weights / 4.1e12
-    assert answer.decode.total.value_s < 1.5 * weights / 4.1e12
+    assert weights / 4.1e12 < answer.decode.total.value_s < 1.5 * weights / 4.1e12
 
 
 def test_prefill_is_not_faster_than_its_operations() -> None:
@@ -39,7 +39,7 @@ def test_prefill_is_not_faster_than_its_operations() -> None:
     assert answer.prefill.bound_by in ("power", "tiles")
 
 
-def test_rates_follow_from_the_times() -> None:
+def test_rates_follow_from_the_times_and_one_token_takes_no_decode() -> None:
     answer = estimated(batch=8, output=100)
     step = answer.decode.total.value_s
     assert answer.request_tokens_per_s.value == pytest.approx(1 / step)
@@ -47,17 +47,15 @@ def test_rates_follow_from_the_times() -> None:
     whole = answer.first_token.value_s + 99 * step
     assert answer.all_tokens.value_s == pytest.approx(whole)
     assert answer.output_tokens_per_s.value == pytest.approx(800 / whole)
-    assert answer.output_tokens_per_s.low < answer.output_tokens_per_s.value
+    one = estimated(output=1)
+    assert one.all_tokens.value_s == one.first_token.value_s
 
 
-def test_many_prompts_take_many_passes() -> None:
+def test_many_prompts_take_many_passes_and_a_long_one_runs_the_head_in_every_chunk() -> None:
     one, four = estimated(batch=4, prompt=2048), estimated(batch=16, prompt=2048)
     assert four.first_token.value_s == pytest.approx(4 * one.first_token.value_s)
-
-
-def test_a_long_prompt_runs_the_head_in_every_chunk() -> None:
-    answer = estimated(prompt=32768)
-    heads = [{o.name: o for o in s.operators}["head"] for s in (answer.prefill, answer.decode)]
+    long = estimated(prompt=32768)
+    heads = [{o.name: o for o in phase.operators}["head"] for phase in (long.prefill, long.decode)]
     assert heads[0].calls == 4
     assert heads[0].duration == heads[1].duration
 
@@ -71,6 +69,18 @@ def test_more_requests_take_longer_steps_and_give_more_tokens(name: str) -> None
         assert fewer.memory.needed_bytes < more.memory.needed_bytes
 
 
+def test_longer_contexts_take_longer_and_fewer_bits_and_more_gpus_less() -> None:
+    short, long = estimated(batch=16, prompt=512), estimated(batch=16, prompt=8192)
+    assert short.decode.total.value_s < long.decode.total.value_s
+    assert short.first_token.value_s < long.first_token.value_s
+    bf16, int4 = (estimated(recipe=r).decode.total.value_s for r in ("bf16", "int4"))
+    assert bf16 > 1.5 * int4
+    one, eight = estimated(batch=8), estimated(batch=8, tp=8)
+    assert eight.first_token.value_s < one.first_token.value_s
+    assert one.link is None
+    assert "not calibrated, assumed 0.7" in str(eight.link)
+
+
 def test_the_bubble_of_a_pipeline() -> None:
     answer = estimated(batch=16, pp=4)  # four passes of four prompts
     assert answer.prefill.bubble == pytest.approx(3 / 7)
@@ -80,7 +90,10 @@ def test_the_bubble_of_a_pipeline() -> None:
     assert {"send", BUBBLE} <= {o.name for o in answer.prefill.operators}
     assert BUBBLE not in {o.name for o in answer.decode.operators}
     assert estimated(batch=1, pp=4).decode.bubble == pytest.approx(3 / 4)  # stages idle
-    assert estimated(batch=1).decode.bubble == 0
+    text = str(answer)
+    assert "bubble       42.9% of prefill, 0.0% of decode" in text
+    row = next(line for line in text.splitlines() if line.startswith("pipeline bubble"))
+    assert row.endswith("pipeline")
 
 
 def test_a_token_passes_every_stage_of_a_pipeline() -> None:
@@ -90,7 +103,7 @@ def test_a_token_passes_every_stage_of_a_pipeline() -> None:
     assert split.decode.total.value_s > whole.decode.total.value_s
 
 
-def test_batches_go_from_one_request_to_the_largest_batch() -> None:
+def test_batches_go_from_one_request_to_the_largest_batch_a_line_each() -> None:
     estimates = estimates_by_batch(deployment(prompt=30000, batch=7), SOURCES)
     batches = [answer.deployment.workload.batch for answer in estimates]
     assert batches[:4] == [1, 2, 4, 8]
@@ -98,6 +111,11 @@ def test_batches_go_from_one_request_to_the_largest_batch() -> None:
     assert batches == sorted(set(batches))
     rates = [answer.decode_tokens_per_s.value for answer in estimates]
     assert rates == sorted(rates)
+    lines = str(Curve(estimates=estimates)).splitlines()
+    assert lines[1].startswith("batch from 1 to the largest that fits, prompt 30000")
+    first = lines.index("") + 2
+    rows = lines[first : lines.index("", first)]
+    assert [int(row.split()[0]) for row in rows] == batches
 
 
 def test_mistakes_are_reported_before_memory_is_counted() -> None:
@@ -110,30 +128,129 @@ def test_mistakes_are_reported_before_memory_is_counted() -> None:
     linked = replace(deployment("llama3-405b", tp=2), link="calibrated")
     with pytest.raises(PredictError, match="world sizes it has: none"):
         estimate(linked, SOURCES)
-
-
-def test_one_token_takes_no_decode_and_fewer_bits_decode_faster() -> None:
-    one = estimate(deployment(output=1), SOURCES)
-    assert one.all_tokens.value_s == one.first_token.value_s
-    load = deployment(prompt=100, output=50).workload
-    assert (load.mean_context, load.longest_context) == (125, 150)
-    bf16, int4 = (
-        estimate(deployment("llama3-8b", recipe), SOURCES).decode.total.value_s
-        for recipe in ("bf16", "int4")
-    )
-    assert bf16 > 1.5 * int4
     with pytest.raises(PredictError, match="does not fit 1 x made-up at batch 1"):
         estimates_by_batch(deployment("llama3-70b"), SOURCES)
 
 
-def test_longer_contexts_take_longer() -> None:
-    short, long = estimated(batch=16, prompt=512), estimated(batch=16, prompt=8192)
-    assert short.decode.total.value_s < long.decode.total.value_s
-    assert short.first_token.value_s < long.first_token.value_s
+def test_the_record_is_json_that_repeats_the_deployment_and_adds_up() -> None:
+    whole = estimated(tp=2, batch=4)
+    answer = whole.answer
+    assert json.loads(json.dumps(answer)) == answer
+    expected = {"model": "llama3-8b", "device": "made-up", "environment": "e1", "recipe": "bf16",
+              "tensor_parallel": 2, "pipeline_parallel": 1, "batch": 4, "prompt_tokens": 2048,
+              "output_tokens": 256, "chunk_tokens": 8192}  # fmt: skip
+    assert answer.items() >= expected.items()
+    assert set(answer) - set(whole.record) == {"prefill", "decode"}
+    for rate in ("request_tokens_per_s", "decode_tokens_per_s", "output_tokens_per_s"):
+        assert answer[f"{rate}_low"] < answer[rate] < answer[f"{rate}_high"]
+    for phase, total in (("prefill", "first_token"), ("decode", "decode_step")):
+        for end in ("s", "low_s", "high_s"):
+            added = sum(row[f"total_{end}"] for row in answer[phase])
+            assert added == pytest.approx(answer[f"{total}_{end}"])
+        for row in answer[phase]:
+            assert row["calls"] * row["call_s"] == pytest.approx(row["total_s"])
+            assert row["bound_by"]
+        assert 0 < answer[f"{total}_low_s"] < answer[f"{total}_s"] < answer[f"{total}_high_s"]
+    parts = sum(answer[f"{part}_bytes_per_gpu"] for part in ("weight", "kv_cache", "activation"))
+    assert parts == answer["needed_bytes_per_gpu"] <= answer["usable_bytes_per_gpu"]
+    assert answer["largest_batch"] >= 4
 
 
-def test_more_gpus_are_faster_and_wait_for_the_link() -> None:
-    one, eight = estimated("llama3-8b", batch=8), estimated("llama3-8b", batch=8, tp=8)
-    assert eight.first_token.value_s < one.first_token.value_s
-    assert one.link is None
-    assert "not calibrated, assumed 0.7" in str(eight.link)
+def test_the_text_has_deployment_memory_and_times_above_a_row_per_operator() -> None:
+    lines = str(estimated(batch=4)).splitlines()
+    assert lines[0] == "llama3-8b (8.0e9 parameters) in bf16 on 1 x made-up (tp 1, pp 1)"
+    assert lines[1] == "batch 4, prompt 2048, output 256; calibrated e1"
+    starts = [line.split("  ")[0] for line in lines[3:7]]
+    assert starts == ["memory", "first token", "per token", "tokens/s"]
+    assert "largest batch" in lines[3]
+    assert "(95 %: " in lines[4]
+    assert "at 2176 tokens of context" in lines[5]
+    assert "per GPU in decode" not in lines[6]
+    assert "qwen3-30b-a3b (30.5e9 parameters, 3.0e9 per token)" in str(estimated("qwen3-30b-a3b"))
+    two = estimated(tp=2)
+    (rates,) = [line for line in str(two).splitlines() if line.startswith("tokens/s")]
+    assert rates.endswith(f"; {two.decode_tokens_per_s.value / 2:.4g} per GPU in decode")
+
+    header = next(i for i, line in enumerate(lines) if line.startswith("operator"))
+    rows = lines[header + 1 : lines.index("", header)]
+    names = ["norm", "qkv", "rope and cache", "attention", "attention_out", "gate_up",
+             "activation", "down", "embedding", "head", "total"]  # fmt: skip
+    assert [row.split("  ")[0] for row in rows] == names
+    end = lines[header].index("share") + len("share")
+    assert all(row[end - 1] == "%" for row in rows)
+    assert not any("e-" in row or "e+" in row for row in rows)
+
+
+def test_assumptions_are_listed() -> None:
+    alone = estimated().notes()
+    assert alone[0] == "products by cublaslt"
+    assert alone[1].startswith("attention: assumed 0.55 (0.35 to 0.75)")
+    assert not any(line.startswith(("link", "int4", "casts", "extrapolated")) for line in alone)
+    wide = estimated("llama3-70b", tp=16).notes()
+    assert wide[1].endswith("as fast between hosts as within one, where 16 GPUs take several hosts")
+    small = estimated(recipe="int4").notes()
+    assert any(
+        "4.25 bit" in line and "no int4 kernel was calibrated: cublaslt (bf16) is" in line
+        for line in small
+    )
+    assert "products by cublaslt (bf16), cublaslt" in small
+    bare = "casts: not calibrated, timed as their least bytes at the copy bandwidth"
+    assert bare in estimated(recipe="fp8_tensorwise").notes()
+    times = CalibratedOperators(calibration=calibrated(), spec=LINKED)
+    assert "casts by the fastest provider that was calibrated" in times.assumptions("fp8_axiswise")
+
+
+def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None:
+    pair = {f"link__{name}__2__bytes_per_s": 4e11 for name in ("all_reduce", "all_gather")}
+    pair |= {name.replace("bytes_per_s", "latency_s"): 1e-5 for name in pair}
+    constants = {name.removeprefix("link__"): value for name, value in pair.items()}
+    linked = replace(SOURCES, calibration=calibrated(**constants))
+    swept = sweep(deployment("llama3-8b"), linked, "calibrated", 4)
+    links = [line for line in str(swept).splitlines() if line.startswith("link: ")]
+    assert links[0] == "link: calibrated (tp x pp: 2 x 1)"
+    assert links[1].startswith("link: not calibrated, assumed 0.7")
+    assert links[1].endswith("(tp x pp: 1 x 2, 4 x 1, 2 x 2, 1 x 4)")
+    for (tensor, pipeline), answers in swept.estimates.items():
+        link = estimate(deployment("llama3-8b", tp=tensor, pp=pipeline), linked).link
+        assert {answer.link for answer in answers} == {link}
+
+
+def test_every_line_of_any_batch_is_said_with_the_batches_that_it_holds_for() -> None:
+    answers = estimates_by_batch(deployment("llama3-70b", "int4"), PUBLISHED)
+    stated = notes_of_all(answers)
+    own = {answer.deployment.workload.batch: answer.notes() for answer in answers}
+    assert len({line for lines in own.values() for line in lines if "products of" in line}) > 1
+    for line in (line for lines in own.values() for line in lines if "extrapolated" not in line):
+        batches = [batch for batch, lines in own.items() if line in lines]
+        of_all = len(batches) == len(own)
+        assert (line if of_all else f"{line} (batch {', '.join(map(str, batches))})") in stated
+
+
+def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase() -> None:
+    swept = sweep(deployment("llama3-70b"), PUBLISHED, "calibrated", 2)
+    stated = [line for line in str(swept).splitlines() if line.startswith("extrapolated")]
+    assert [line.partition(" of ")[2].partition(",")[0] for line in stated] == ["prefill", "decode"]
+    of_any = {
+        operator.name
+        for answer in swept.answers
+        for operator in answer.prefill.operators
+        if operator.doublings
+    }
+    names = stated[0].removeprefix("extrapolated: ").partition(" of ")[0]
+    assert set(names.split(", ")) == of_any
+    assert re.search(
+        r"\d+% to \d+% of its time; .* range \(tp x pp: 1 x 2, batch \d+\);", stated[0]
+    )
+
+
+def test_operators_beyond_the_probes_are_named() -> None:
+    calibration = SOURCES.calibration
+    assert calibration is not None
+    span = {"m": (1.0, 256.0), "n": (1024.0, 8192.0), "k": (1024.0, 8192.0)}
+    spans = {"gemm.cublaslt.bf16": span}
+    probed = replace(SOURCES, calibration=replace(calibration, probe_spans=spans))
+    answer = estimate(deployment(), probed)
+    (prefill,) = (line for line in answer.notes() if "of prefill" in line)
+    assert prefill.startswith("extrapolated: qkv, attention_out, gate_up, down, head of prefill, ")
+    assert "head lies 4.0 doublings outside the probed range" in prefill
+    assert answer.decode.total.high_s > estimated().decode.total.high_s

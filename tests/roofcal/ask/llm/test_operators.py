@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roofcal.ask.llm.architecture import LocalMatrix, longest_stage
-from roofcal.ask.llm.calibrated_operators import CalibratedOperators
+from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.operators import Operator, Pass, Shard
 from roofcal.models.link import link_of
 from tests.roofcal.ask.llm.deployments import LINKED, calibrated, model
@@ -80,35 +80,30 @@ def test_experts_are_timed_by_how_many_a_batch_visits() -> None:
     assert down == pytest.approx(expected)
 
 
-def test_decode_attention_reads_the_cache_of_every_request() -> None:
-    attention = by_name(shard())["attention"]
-    read = 4 * 1000 * 2 * 8 * 128 * 2
-    assert attention.duration.value_s == pytest.approx(1e-6 + read / 4.5e12)
-    assert attention.bound_by == "dram"
+LONG = replace(DECODE, tokens=256, requests=256, context=4096)
 
 
-def test_prefill_attention_is_bound_by_math() -> None:
-    attention = by_name(shard(), PREFILL)["attention"]
-    flops = 4 * 32 * 128 * 2048 * 1024
-    assert attention.duration.value_s == pytest.approx(1e-6 + flops / (0.55 * 1e15))
-    assert attention.bound_by == "math"
-
-
-def test_latent_attention_reads_one_vector_for_all_heads_and_computes_more() -> None:
-    long = replace(DECODE, tokens=256, requests=256, context=4096)
-    attention = by_name(shard("deepseek-v3", tensor=1), long)["attention"]
-    flops = 2 * 128 * (2 * 512 + 64) * 256 * 4096
-    read = 256 * 4096 * 576 * 2
-    seconds = max(flops / (0.55 * 1e15), read / 4.5e12)
+@pytest.mark.parametrize(
+    ("cut", "forward", "flops", "read", "bound_by"),
+    [
+        # decode reads the keys and values of every request
+        (("llama3-8b", 1), DECODE, 0, 4 * 1000 * 2 * 8 * 128 * 2, "dram"),
+        (("llama3-8b", 1), PREFILL, 4 * 32 * 128 * 2048 * 1024, 0, "math"),
+        # latent: one vector for all heads, over which they compute more; on every GPU all of it
+        (("deepseek-v3", 1), LONG, 2 * 128 * (2 * 512 + 64) * 256 * 4096, 0, "math"),
+        (("deepseek-v3", 8), LONG, 0, 256 * 4096 * 576 * 2, "dram"),
+        # latent prefill: keys of 192 and values of 128
+        (("deepseek-v3", 1), PREFILL, 2 * 128 * (128 + 64 + 128) * 2048 * 1024, 0, "math"),
+    ],
+)
+def test_attention_takes_its_operations_or_its_cache(
+    cut: tuple[str, int], forward: Pass, flops: int, read: int, bound_by: str
+) -> None:
+    name, tensor = cut
+    attention = by_name(shard(name, tensor=tensor), forward)["attention"]
+    seconds = flops / (0.55 * 1e15) + read / 4.5e12
     assert attention.duration.value_s == pytest.approx(1e-6 + seconds)
-    spread = by_name(shard("deepseek-v3", tensor=8), long)["attention"]
-    assert spread.duration.value_s == pytest.approx(1e-6 + read / 4.5e12)
-
-
-def test_latent_prefill_uses_keys_of_192_and_values_of_128() -> None:
-    attention = by_name(shard("deepseek-v3"), PREFILL)["attention"]
-    flops = 2 * 128 * (128 + 64 + 128) * 2048 * 1024
-    assert attention.duration.value_s == pytest.approx(1e-6 + flops / (0.55 * 1e15))
+    assert attention.bound_by == bound_by
 
 
 def test_the_head_stays_in_bf16_under_every_recipe() -> None:

@@ -7,7 +7,6 @@ transformers 4.57.6, which say so; Qwen2-57B-A14B's stand in a test of NVIDIA's 
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.yaml_files import ConfigError
-from roofcal.models.errors import PredictError
 from tests.roofcal.ask.llm.deployments import MODELS, SOURCES, model
 
 
@@ -100,7 +98,6 @@ def read(tmp_path: Path) -> Any:
 @pytest.mark.parametrize(
     ("content", "published", "active"),
     [
-        (LLAMA, 8.03e9, None),  # model card of Llama-3.1-8B
         (sizes(32, 3072, 32, 32, 32064) | {"model_type": "phi3", "intermediate_size": 8192},
          3.82e9, None),  # arXiv 2404.14219: 3.8 billion; 3.82 by its files
         (sizes(28, 1024, 16, 8, 151936) | {"model_type": "qwen3", "head_dim": 128,
@@ -108,9 +105,7 @@ def read(tmp_path: Path) -> Any:
         (GEMMA, 8.54e9, None),  # arXiv 2403.08295, table 2: 0.787e9 + 7.751e9
         (VISION, 4.02e9, None),  # as Qwen3-4B, whose card says 4.0e9
         (MIXTRAL, 46.7e9, 12.9e9),  # mistral.ai/news/mixtral-of-experts
-        (QWEN, 30.5e9, None),  # card of Qwen3-30B-A3B
         (QWEN_2, 57.4e9, None),  # card of Qwen2-57B-A14B: 57.41e9
-        (DEEPSEEK, 671e9, 36.6e9),  # README_WEIGHTS.md of DeepSeek-V3, without the MTP layer
         (LITE, 15.7e9, None),  # arXiv 2405.04434, appendix B: 15.7e9, 2.4e9 of them active
         (GPT_OSS, 20.9e9, 3.61e9),  # arXiv 2508.10925, table 1: 20.91e9, active 3.61e9
     ],
@@ -266,14 +261,3 @@ def test_a_folder_stands_for_its_file_and_a_renamed_file_is_read(read: Any, tmp_
     assert asked_model(MODELS, str(tmp_path / "some-model")) == described
     renamed = read(json.dumps(LLAMA), "llama.yaml")
     assert (renamed.model, renamed.matrices) == ("llama", described.matrices)
-
-
-def test_shards_of_a_file_of_a_user_are_judged_too(read: Any) -> None:
-    load = Workload(batch=1, prompt=2048, output=256)
-    deployed = Deployment(
-        model=read(GPT_OSS), recipe="fp8_tensorwise", tensor=4, pipeline=1, workload=load
-    )
-    estimate(deployed, SOURCES)
-    refused = replace(deployed, tensor=8)
-    with pytest.raises(PredictError, match=r"2880 x 360 \(n x k\) of expert_down .* work: 4;"):
-        estimate(refused, SOURCES)

@@ -1,19 +1,21 @@
-"""Which of several predictions is the fastest, and how probably.
+"""Which of several predictions is the fastest: how probably, and how good such choices were.
 
 The error of a prediction is taken as normal in log space, with the 95 % interval as 1.96 standard
 deviations on each side. Predictions that share a part (the same product, another cast) share its
 error; parts of different names err independently. The probabilities are not too high: of 125
 published choices between two providers of an H200, 70 % of those stated with 0.5 to 0.6 were right,
-76 % of those with 0.6 to 0.8 and 83 % of those above (tests/roofcal/ask/test_fastest.py).
+76 % of those with 0.6 to 0.8 and 83 % of those above (tests/roofcal/ask/test_choices.py).
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
+from roofcal.ask.measured import MeasuredPoint
 from roofcal.core.records import Prediction
 from roofcal.core.times import Array, Value
 
@@ -71,3 +73,56 @@ def probabilities(candidates: Sequence[Mapping[str, tuple[float, float]]]) -> Ar
 def _draws(rows: int) -> Array:
     """Standard normal numbers [rows, draws], the same for all questions."""
     return np.random.default_rng(_SEED).standard_normal((rows, _DRAWS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceRecord:
+    """How good predicted choices of the fastest are, judged on measured points.
+
+    points        shapes that were measured with several choices
+    right         of them, those where the choice was the fastest
+    mean_regret   how much slower the choice was than the fastest, a fraction, over all points
+    worst_regret  the largest such fraction
+    """
+
+    points: int
+    right: int
+    mean_regret: float
+    worst_regret: float
+
+    def words(self, what: str, points: str) -> str:
+        """How often the predicted choice of a provider or recipe was right, and what it cost."""
+        return (
+            f"predicted choices of {what} were right for {self.right} of {self.points} measured "
+            f"{points}, and {self.mean_regret:.1%} slower than the fastest on average, "
+            f"{self.worst_regret:.0%} at worst"
+        )
+
+
+def choice_record(
+    points: Sequence[MeasuredPoint], among: Literal["providers", "recipes"] = "providers"
+) -> ChoiceRecord | None:
+    """The record of choices among providers of a recipe, or among all recipes by any provider.
+
+    None where no shape was both measured and predicted with two choices.
+    """
+    groups: dict[tuple[object, ...], dict[tuple[str, str], MeasuredPoint]] = {}
+    for point in points:
+        if point.predicted_s is not None:
+            recipe = point.recipe if among == "providers" else ""
+            key = (recipe, *sorted(point.shape.items()))
+            groups.setdefault(key, {})[point.provider, point.recipe] = point
+    regrets = []
+    for choices in groups.values():
+        if len(choices) > 1:
+            choice = min(choices.values(), key=lambda point: point.predicted_s or math.inf)
+            fastest = min(point.median_s for point in choices.values())
+            regrets.append(choice.median_s / fastest - 1)
+    if not regrets:
+        return None
+    return ChoiceRecord(
+        points=len(regrets),
+        right=sum(regret == 0 for regret in regrets),
+        mean_regret=sum(regrets) / len(regrets),
+        worst_regret=max(regrets),
+    )

@@ -1,4 +1,4 @@
-"""Operator times: the calibrated model's own where it has them, stated formulas elsewhere."""
+"""Times of operators by every model: the calibrated model's own, or stated formulas."""
 
 from dataclasses import replace
 
@@ -6,22 +6,38 @@ import numpy as np
 import pytest
 
 from roofcal.ask.llm.architecture import LocalMatrix
-from roofcal.ask.llm.calibrated_operators import (
+from roofcal.ask.llm.operator_models import (
     ATTENTION_SHARE,
     CACHE_SHARE,
     CalibratedOperators,
+    can_estimate,
+    estimable_recipes,
+    operator_times,
 )
-from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
+from roofcal.ask.llm.operator_times import AttentionWork, OperatorTimes
+from roofcal.core.times import CallTime
 from roofcal.models import calibrated as calibrated_model
 from roofcal.models.errors import PredictError
+from roofcal.models.wave.attention import Attention, flash_attention
+from roofcal.models.wave.operators import activation, all_reduce, normalisation, send
 from roofcal.ops.time_models import Sources
-from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated
-from tests.roofcal.ask.llm.deployments import attention_work as work
+from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, attention_work, calibrated
 from tests.roofcal.ask.published_run import published_sources
-from tests.roofcal.models.runs import calibration
+from tests.roofcal.models.runs import WAVE, calibration
 
 MATRIX = LocalMatrix(n=8192, k=4096)
 TIMES = operator_times(SOURCES, "bf16")
+PLAIN = Sources(spec=LINKED)
+DESCRIBED = Sources(spec=replace(LINKED, wave=WAVE))
+DATASHEET = operator_times(PLAIN, "bf16", "datasheet")
+TORCHAO = operator_times(PLAIN, "bf16", "torchao")
+WAVES = operator_times(DESCRIBED, "bf16", "wave")
+CAUSAL = Attention(heads=8, kv_heads=2, head_dim=128, query_tokens=512, kv_tokens=1024, sequences=2)
+PREFILL = AttentionWork(flops=1e12, read_bytes=1e9, shape=CAUSAL)
+
+
+def seconds(call: CallTime) -> float:
+    return call.duration.value_s
 
 
 @pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise"])
@@ -37,8 +53,8 @@ def test_a_product_is_that_of_the_calibrated_model(recipe: str) -> None:
 
 def test_int4_saves_bytes_and_no_math() -> None:
     def gain(rows: int) -> float:
-        seconds = [TIMES.product(r, rows, MATRIX).duration.value_s for r in ("bf16", "int4")]
-        return seconds[0] / seconds[1]
+        bf16, int4 = (seconds(TIMES.product(r, rows, MATRIX)) for r in ("bf16", "int4"))
+        return bf16 / int4
 
     assert gain(1) > 1.5
     assert gain(8192) == pytest.approx(1, abs=0.01)
@@ -125,14 +141,14 @@ def test_without_calibrated_casts_the_streams_own_interval_is_left() -> None:
 
 
 def test_attention_is_bound_by_the_longer_of_math_and_cache() -> None:
-    math = TIMES.attention(work(1e12, 1))
+    math = TIMES.attention(attention_work(1e12, 1))
     assert math.bound_by == "math"
     assert math.duration.value_s == pytest.approx(1e-6 + 1e-3 / ATTENTION_SHARE.value)
-    read = TIMES.attention(work(1, 4.5e9))
+    read = TIMES.attention(attention_work(1, 4.5e9))
     assert read.bound_by == "dram"
     assert read.duration.value_s == pytest.approx(1e-6 + 1e-3)
     assert read.duration.high_s == pytest.approx(1e-6 + 4.5e9 / 4.4e12 / CACHE_SHARE)
-    assert TIMES.attention(work(1, 1)).bound_by == "launch"
+    assert TIMES.attention(attention_work(1, 1)).bound_by == "launch"
 
 
 def test_recipes_are_those_calibrated_and_int4() -> None:
@@ -140,10 +156,54 @@ def test_recipes_are_those_calibrated_and_int4() -> None:
     assert estimable_recipes(Sources(spec=LINKED)) == ()
 
 
+def test_the_datasheet_bounds_every_operator() -> None:
+    assert seconds(DATASHEET.elementwise(4.8e9)) == pytest.approx(1e-3)
+    assert seconds(DATASHEET.attention(attention_work(1e12, 1))) == pytest.approx(1e-3)
+    assert seconds(DATASHEET.attention(attention_work(1, 4.8e9))) == pytest.approx(1e-3)
+    assert seconds(DATASHEET.norm(10, 4096)) == pytest.approx(8 * 10 * 4096 / 4.8e12)
+    activated = DATASHEET.activation(10, 8192, 4096)
+    assert seconds(activated) == pytest.approx(2 * 10 * (8192 + 4096) / 4.8e12)
+    reduced = DATASHEET.link("auto", 8, 1).collective("all_reduce", 8, 8e6)
+    assert seconds(reduced) == pytest.approx(2 * 7 / 8 * 8e6 / 450e9)
+
+
+def test_torchao_takes_its_fractions_and_no_kernel_below_two_microseconds() -> None:
+    assert seconds(TORCHAO.elementwise(0.92 * 4.8e9)) == pytest.approx(1e-3)
+    assert seconds(TORCHAO.attention(attention_work(0.78e12, 1))) == pytest.approx(1e-3)
+    assert TORCHAO.elementwise(1).bound_by == "launch"
+    assert seconds(TORCHAO.elementwise(1)) == pytest.approx(2e-6)
+    assert "assumed 0.7" in str(TORCHAO.link("auto", 8, 1).provenance)
+
+
+@pytest.mark.parametrize("times", [DATASHEET, TORCHAO, WAVES])
+def test_int4_reads_a_quarter_of_the_bytes_and_one_gpu_has_no_link(times: OperatorTimes) -> None:
+    small, large = (seconds(times.product(r, 1, MATRIX)) for r in ("int4", "bf16"))
+    assert 4.25 / 8 * 8192 * 4096 / 4.8e12 <= small < large
+    assert times.link("auto", 1, 1).provenance is None
+
+
+def test_on_a_described_device_torchaos_other_operators_are_the_wave_models() -> None:
+    torchao = operator_times(DESCRIBED, "bf16", "torchao")
+    assert torchao.attention(PREFILL) == WAVES.attention(PREFILL)
+    assert torchao.norm(64, 4096) == WAVES.norm(64, 4096)
+    assert torchao.product("bf16", 64, MATRIX) == TORCHAO.product("bf16", 64, MATRIX)
+    datasheet = operator_times(DESCRIBED, "bf16", "datasheet")
+    assert datasheet.attention(PREFILL) == DATASHEET.attention(PREFILL)
+
+
+def test_waves_time_the_kernels_of_their_model() -> None:
+    assert seconds(WAVES.attention(PREFILL)) == flash_attention(WAVE, CAUSAL).total_s
+    assert seconds(WAVES.norm(64, 4096)) == normalisation(WAVE, 64, 4096, residual=True).total_s
+    assert seconds(WAVES.activation(64, 8192, 4096)) == activation(WAVE, 64 * 4096).total_s
+    link = WAVES.link("auto", 4, 2)
+    assert seconds(link.collective("all_reduce", 4, 1e6)) == all_reduce(WAVE, 10**6, 4).total_s
+    assert seconds(link.send(1e6)) == send(WAVE, 10**6).total_s
+
+
 @pytest.mark.parametrize(
     ("sources", "says"),
     [
-        (Sources(spec=LINKED), "needs a calibration and a file in config/devices"),
+        (PLAIN, "needs a calibration and a file in config/devices"),
         (replace(SOURCES, spec=None), "needs a calibration and a file in config/devices"),
         (Sources(calibration=calibration(), spec=LINKED),
          r"has no dram_read_bytes_per_s; run `make study` again"),
@@ -154,3 +214,16 @@ def test_what_a_device_lacks_is_named_and_known_beforehand(sources: Sources, say
     assert not can_estimate(sources)
     with pytest.raises(PredictError, match=says):
         operator_times(sources, "bf16")
+
+
+@pytest.mark.parametrize(
+    ("sources", "recipe", "by", "says"),
+    [
+        (PLAIN, "bf16", "wave", r"made-up\.yaml has no section 'wave'"),
+        (PLAIN, "fp4", "datasheet", "'datasheet' of made-up does not know recipe 'fp4'"),
+        (Sources(), "bf16", "torchao", "needs a file in config/devices"),
+    ],
+)
+def test_what_a_model_lacks_is_named(sources: Sources, recipe: str, by: str, says: str) -> None:
+    with pytest.raises(PredictError, match=says):
+        operator_times(sources, recipe, by)

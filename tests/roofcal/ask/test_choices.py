@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.ask.fastest import log_error, probabilities, probability_of_first
+from roofcal.ask.choices import log_error, probabilities, probability_of_first
 from roofcal.ask.measured import measured_points
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models.registry import model_named, predict_points
