@@ -30,7 +30,8 @@ def test_rules_are_formatted() -> None:
 def test_a_rule_has_one_file_a_log_and_no_python_of_its_own(rule: str) -> None:
     text = (ROOT / "workflow" / "rules" / f"{rule}.smk").read_text()
 
-    assert re.findall(r"^rule (\w+):", text, re.MULTILINE) == [rule]
+    names = r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:"
+    assert re.findall(names, text, re.MULTILINE) == [rule]
     assert "    log:" in text
     assert "    message:" in text
     assert not re.search(r"^\s+(run|script|notebook|wrapper):", text, re.MULTILINE)
