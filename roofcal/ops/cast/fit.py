@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from roofcal.core.portable_math import log
 from roofcal.core.times import Array
 from roofcal.fitting.cross_validation import (
     Method,
@@ -74,9 +75,9 @@ class Casts(Problem):
             most = _MOST_FILL_BY_INDUCTOR * float(self.seconds.min())
             ranges = ranges | {"fill_s": (start, least, most)}
         names = self.names(family)
-        start, low, high = np.log([ranges[name] for name in names]).T
+        start, low, high = log(np.array([ranges[name] for name in names])).T
         # Two minima: large casts are slow because of misaligned rows, or all of them are.
-        more = np.array([np.log(2.0 / 1.2) * (name == "misaligned") for name in names])
+        more = log(np.where([name == "misaligned" for name in names], 2.0 / 1.2, 1.0))
         return SearchSpace(names=names, low=low, high=high, starts=np.array([start, start + more]))
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
@@ -98,7 +99,7 @@ class ProcessorCasts(Casts):
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest and the shortest cast; starts where most is shared or little."""
         names = self.names(family)
-        start, low, high = np.log([self.ranges[name] for name in names]).T
+        start, low, high = log(np.array([self.ranges[name] for name in names])).T
         serial = np.array([name == "serial_bytes_per_s" for name in names])
         return SearchSpace(
             names=names, low=low, high=high, starts=np.array([start, start - serial])

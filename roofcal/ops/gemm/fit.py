@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roofcal.core.portable_math import log
 from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
 from roofcal.fitting.bootstrap import Index, ceiling, interval
@@ -207,14 +208,14 @@ class Products(Problem):
 
     def space(self, family: str) -> SearchSpace:
         """All constants; those that are in no stage of the family stay unknown."""
-        start, low, high = np.log([self.bounds[name] for name in TILED_CONSTANTS]).T
+        start, low, high = log(np.array([self.bounds[name] for name in TILED_CONSTANTS])).T
         return SearchSpace(names=TILED_CONSTANTS, low=low, high=high, starts=start[None])
 
     def restarts(self, generator: np.random.Generator) -> Sequence[Array]:
         """Two more starts, all constants multiplied alike: the minimum over tiles has kinks."""
-        starts = np.array([self.bounds[name][0] for name in TILED_CONSTANTS])
+        starts = log(np.array([self.bounds[name][0] for name in TILED_CONSTANTS]))
         jumps = generator.normal(0, _JUMP, size=_RESTARTS)
-        return [np.log(starts * float(np.exp(jump))) for jump in jumps]
+        return [starts + jump for jump in jumps]
 
     def stages(self, family: str) -> Sequence[Stage]:
         """The aligned path, then each slow path: other kernels, whose scatter would pull at it."""
@@ -286,7 +287,7 @@ class ProcessorProducts(Problem):
         """The constants of the family, from starts where copying costs less or more."""
         how = FAMILIES[family]
         names = how.constants if isinstance(how, PackedFamily) else PLAIN_CONSTANTS
-        start, low, high = np.log([self.bounds[name] for name in names]).T
+        start, low, high = log(np.array([self.bounds[name] for name in names])).T
         copies = np.array([name.startswith("pack_") for name in names])
         starts = [start + shift * copies for shift in _SHIFTS if shift == 0 or copies.any()]
         return SearchSpace(names=names, low=low, high=high, starts=np.array(starts))

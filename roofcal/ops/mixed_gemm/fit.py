@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from roofcal.core.portable_math import log
 from roofcal.core.times import Array
 from roofcal.fitting.bootstrap import Index
 from roofcal.fitting.cross_validation import (
@@ -119,7 +120,7 @@ class NarrowProducts(Problem):
             name for recipe in self.recipes for name in self.names_of(family, recipe).values()
         )
         kinds = [name.rpartition(".")[2] for name in names]
-        start, low, high = np.log([ranges[kind] for kind in kinds]).T
+        start, low, high = log(np.array([ranges[kind] for kind in kinds])).T
         shifts = [[shift.get(kind, 0.0) for kind in kinds] for shift in _SHIFTS]
         return SearchSpace(names=tuple(names), low=low, high=high, starts=start + np.array(shifts))
 
