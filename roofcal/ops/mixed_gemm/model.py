@@ -49,8 +49,8 @@ themselves, and starts = turns * turn_s.
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
-(more than 8 tokens). A warp of the direct kernel waits for its weights, unit_s per 128 columns, and
-16 warps run at once.
+(more than 8 tokens). A warp of the direct kernel waits for all of its weights at once, and 16 warps
+run at once: direct_s a turn, and unit_s per 128 columns.
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
@@ -88,7 +88,7 @@ _DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's regist
 _ROOFS: Final = ("fixed_s", "bytes_per_s", "weights_per_s", "flops_per_s")
 _OF_OURS: Final = (
     *("bytes_per_s", "weights_per_s", "flops_per_s"),
-    *("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s"),
+    *("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s"),
 )
 
 
@@ -158,6 +158,8 @@ CONSTANTS: Final = by_name(
     Constant("halving_s", "s", "Halving K", Search(0.2, 0.002, 2, "time")),
     Constant("unit_s", "s", "A warp's wait for 128 columns of weights",
              Search(0.1, 0.001, 1, "time")),
+    Constant("direct_s", "s", "Start of a turn of warps that stream weights",
+             Search(0.4, 0.01, 1, "time")),
 )  # fmt: skip
 EQUATION: Final = 7  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
@@ -291,7 +293,8 @@ def _ours(
     started = constants["turn_s"] * (turns - how.chained)
     ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
-    waited = direct_turns * constants["unit_s"] * columns / int4.UNIT_COLUMNS / cut.warps
+    units_of_a_warp = columns / int4.UNIT_COLUMNS / cut.warps
+    waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
     joined = constants["halving_s"] * int4.halvings(cut.split)
     fixed = np.asarray(staged * (started + ended) + cut.direct * waited + joined)
     dram = np.asarray(moved / constants["bytes_per_s"])
