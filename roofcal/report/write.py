@@ -25,7 +25,7 @@ from roofcal.report.data.table_files import as_csv
 from roofcal.report.kit.blocks import Block, Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
-from roofcal.report.kit.vega import chart_svg, page_charts
+from roofcal.report.kit.vega import chart_svgs, page_charts
 from roofcal.report.shape_box import shape_box_data
 from roofcal.report.summary import device_line, device_table, headlines
 
@@ -99,7 +99,7 @@ def write_report(
     for name, text in files.items():
         write_bytes(out.parent / "tables" / name, text.encode())
     if figures is not None:
-        for name, svg in figure_files(chapters):
+        for name, svg in figure_files(chapters).items():
             write_bytes(figures / name, svg.encode())
     write_bytes(out.with_name(DETAILS), details.encode())
     write_bytes(out, page.encode())
@@ -126,16 +126,19 @@ def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
     return _joined(Chapter(analysis, "").labelled_tables())
 
 
-def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
-    """(path, SVG) of every figure; `_` in the name of a question stands for a space."""
-    for chapter in chapters:
-        for question in chapter.questions:
-            folder = question.title.removesuffix("?").replace(" ", "_")
-            for section in question.sections:
-                for block in section.blocks:
-                    if isinstance(block, Picture):
-                        name = f"{folder}/{chapter.id}/{block.key}.{block.op}.svg"
-                        yield name, chart_svg(block, block.alt)
+def figure_files(chapters: Sequence[Chapter]) -> dict[str, str]:
+    """Path -> SVG of every figure; `_` in the name of a question stands for a space."""
+    pictures = {
+        f"{title.replace(' ', '_')}/{chapter.id}/{block.key}.{block.op}.svg": block
+        for chapter in chapters
+        for question in chapter.questions
+        for title in [question.title.removesuffix("?")]
+        for section in question.sections
+        for block in section.blocks
+        if isinstance(block, Picture)
+    }
+    drawn = chart_svgs([(picture, picture.alt) for picture in pictures.values()])
+    return dict(zip(pictures, drawn, strict=True))
 
 
 def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:

@@ -8,7 +8,10 @@ Texts of records are data throughout, never markup or expressions.
 import json
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import cache
 from html import escape
@@ -19,6 +22,7 @@ import pandas as pd
 import vl_convert
 from altair.utils import schemapi
 
+from roofcal.core.machine.cores import allowed_cores
 from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry
 from roofcal.report.kit.numbers import is_missing
 from roofcal.report.kit.styles import COLOURS, GRID, INK, MUTED, PAPER
@@ -353,14 +357,52 @@ def _number(value: float) -> float | int | None:
 _WIDTH: Final = 960  # of a drawing, in pixels
 _LETTER_PX: Final = 6.6
 _LINE_PX: Final = 20  # of the legend
+_FEWEST_DRAWN: Final = 6  # charts that a process is started for, which takes as long as two
+_DRAW: Final = """
+import json, sys, vl_convert
+json.dump([vl_convert.vegalite_to_svg(spec) for spec in json.load(sys.stdin)], sys.stdout)
+"""
 _LINES: Final = {False: "M-2,-.25H2V.25H-2Z", True: "M-2,-.25H-.6V.25H-2ZM.6,-.25H2V.25H.6Z"}
 
 
-def chart_svg(chart: Chart, description: str) -> str:
-    """A chart as an SVG file: all its panels, in a grid below its legend.
+def chart_svgs(charts: Sequence[tuple[Chart, str]]) -> list[str]:
+    """Charts, each with its description, as SVG files: all panels in a grid below the legend.
 
-    Call it in the main process only: after Vega has run, forked processes hang.
+    Vega takes 0.4 s for a chart, so new processes draw them; forked ones would hang after Vega has
+    run in this one. Raises CalledProcessError for a chart that Vega cannot draw.
     """
+    specs = [_print_specification(chart) for chart, _ in charts]
+    count = min(allowed_cores(), len(specs) // _FEWEST_DRAWN + 1)
+    shares = [specs[place::count] for place in range(count)]
+    drawn: list[str] = [""] * len(specs)
+    with ThreadPoolExecutor(count) as waiting:
+        for place, svgs in enumerate(waiting.map(_drawn, shares)):
+            drawn[place::count] = svgs
+    return [_described(svg, text) for svg, (_, text) in zip(drawn, charts, strict=True)]
+
+
+def _drawn(specs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The SVG texts that a new process draws of specifications."""
+    command = [sys.executable, "-c", _DRAW]
+    done = subprocess.run(
+        command, input=json.dumps(specs), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+    done.check_returncode()
+    svgs: list[str] = json.loads(done.stdout)
+    return svgs
+
+
+def _described(svg: str, description: str) -> str:
+    """With its description, and the same bytes whatever its process drew before."""
+    numbers: dict[str, int] = {}  # Vega counts clips through the process
+    svg = re.sub(r"\bclip\d+", lambda m: f"clip{numbers.setdefault(m[0], len(numbers))}", svg)
+    label = escape(description, quote=True)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
+
+
+def _print_specification(chart: Chart) -> dict[str, Any]:
     datasets: dict[str, Any] = {}
     widest = max(panel.width for panel in chart.panels)
     across = min(chart.columns, len(chart.panels), max(1, _WIDTH // widest) if widest else 9)
@@ -374,17 +416,12 @@ def chart_svg(chart: Chart, description: str) -> str:
         for place, panel in enumerate(chart.panels)
     ]
     above = [_legend(chart.legend, datasets)] if len(chart.legend) > 1 else []
-    spec = {
+    return {
         "$schema": alt.SCHEMA_URL,
         "config": {**_CONFIG, "background": PAPER, "title": {"anchor": "start", "fontSize": 12}},
         "vconcat": [*above, {"concat": drawings, "columns": across}],
         "datasets": datasets,
     }
-    svg: str = vl_convert.vegalite_to_svg(spec)
-    numbers: dict[str, int] = {}  # Vega counts clips through the process: bytes would differ
-    svg = re.sub(r"\bclip\d+", lambda m: f"clip{numbers.setdefault(m[0], len(numbers))}", svg)
-    label = escape(description, quote=True)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
 
 
 def _panel(

@@ -1,6 +1,7 @@
 """What a page carries of its charts: columns of short numbers, once, and nothing that loads."""
 
 import json
+import subprocess
 from dataclasses import replace
 from typing import Any, get_args, get_type_hints
 from xml.etree import ElementTree
@@ -9,6 +10,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from roofcal.report.kit import vega
 from roofcal.report.kit.charts import (
     SLOWER_FASTER,
     Axis,
@@ -23,7 +25,7 @@ from roofcal.report.kit.charts import (
     ticks_around,
 )
 from roofcal.report.kit.styles import BLUE
-from roofcal.report.kit.vega import chart_svg, page_charts, vega_lite
+from roofcal.report.kit.vega import chart_svgs, page_charts, vega_lite
 from tests.roofcal.report.pages import unpack
 
 HOSTILE = "</script><img src=x onerror=alert(1)> {expr: datum} =1+1"
@@ -51,6 +53,11 @@ def chart(names: tuple[str, ...] = ("bf16", HOSTILE), rows: int = 4) -> Chart:
     )
 
 
+def chart_svg(one: Chart, description: str) -> str:
+    (svg,) = chart_svgs([(one, description)])
+    return svg
+
+
 def page(*charts: tuple[str, str, Chart]) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(
         unpack(page_charts((name, points, "t", one) for name, points, one in charts)[1])
@@ -76,6 +83,23 @@ def test_specifications_are_valid_vega_lite(mark: Any, scale: Any) -> None:
     )
     for one in (drawn, replace(drawn, legend=())):
         alt.LayerChart.from_dict(vega_lite(one))
+
+
+def test_drawings_come_in_the_order_of_their_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vega, "allowed_cores", lambda: 2)
+    names = [f"recipe {number}" for number in range(7)]
+    drawn = chart_svgs([(chart((name, "other")), name) for name in names])
+    assert [name in texts_of(svg) for name, svg in zip(names, drawn, strict=True)] == [True] * 7
+    assert drawn[0] == chart_svg(chart((names[0], "other")), names[0])
+
+
+def test_a_chart_that_vega_cannot_draw_is_no_empty_file(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(vega, "_print_specification", lambda _: {"mark": "no such mark"})
+    with pytest.raises(subprocess.CalledProcessError):
+        chart_svgs([(chart(), "")])
+    assert "vegaLiteToSvg" in capfd.readouterr().err
 
 
 def test_a_specification_that_is_no_vega_lite_is_found() -> None:
