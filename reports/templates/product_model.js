@@ -165,7 +165,7 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const { family } = option, block = ourBlock(option, shape, units);
-    const none = { beside: 0, ragged: 0, block_s: 0, unit_s: 0, halving_s: 0 };  // of the specialised kernel
+    const none = { beside: 0, ragged: 0, block_s: 0, unit_s: 0, direct_s: 0, halving_s: 0 };  // of the specialised kernel
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
@@ -176,7 +176,7 @@ const productModel = (() => {
     const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
       ? Math.ceil(Math.ceil(block.count / units) * block.warps / 16)
-        * constants.unit_s * columns / 128 / block.warps
+        * (constants.direct_s + constants.unit_s * columns / 128 / block.warps)
       : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
       + constants.halving_s * Math.log2(block.split);
     const dram = leastWork(option, shape).bytes / constants.bytes_per_s;

@@ -28,6 +28,7 @@ from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, RunFolder, Runs
 from roofcal.core.records import Environment, Measurement, Prediction
 from roofcal.models.registry import predict_run
 from roofcal.ops import BY_NAME, point_problem
+from roofcal.report.data.provenance import ReportError
 from roofcal.report.sections.claims import FILE as CLAIMS_FILE
 from roofcal.report.write import tables_of_run
 
@@ -91,10 +92,13 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
     ]
     problems += record_problems(run)
     if not problems:  # nothing can be derived from damaged records
-        for name, again in _made_again(run, quick):
-            problem, note = _compare_bytes(folder / name, again)
-            (problems if manifest else notes).extend([problem] if problem else [])
-            notes += [note] if note else []
+        try:
+            for name, again in _made_again(run, quick):
+                problem, note = _compare_bytes(folder / name, again)
+                (problems if manifest else notes).extend([problem] if problem else [])
+                notes += [note] if note else []
+        except ReportError as error:  # a published table that no page can be drawn from
+            problems.append(str(error))
     state: State = "no manifest" if manifest is None else "holds"
     return Outcome(
         folder=folder,

@@ -129,21 +129,21 @@ def _log_uniform(source: random.Random, low: int, high: int, multiple: int) -> i
 
 def _model_shapes(op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]) -> Iterator[Shape]:
     """The matrices of layers, or whole blocks, of the language models that a sweep names."""
-    chosen = sweep.layers or sweep.blocks
-    for name in chosen.models if chosen else ():
-        if name not in models:
-            raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
-    if layers := sweep.layers:
-        if op.layer_shape is None:
-            raise PlanError(f"{op.name}: has no shape for a layer")
+    if sweep.layers and op.layer_shape is None:
+        raise PlanError(f"{op.name}: has no shape for a layer")
+    if sweep.blocks and op.block_shape is None:
+        raise PlanError(f"{op.name}: has no shape for a block")
+    for chosen in filter(None, (sweep.layers, sweep.blocks)):
+        for name in chosen.models:
+            if name not in models:
+                raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
+    if (layers := sweep.layers) and op.layer_shape:
         for name, degree, tokens in product(layers.models, layers.tensor_parallel, layers.tokens):
             for matrix in models[name].matrices.values():
                 n = matrix.n // degree if matrix.shard == "n" else matrix.n
                 k = matrix.k // degree if matrix.shard == "k" else matrix.k
                 yield op.layer_shape(tokens, n, k)
-    if blocks := sweep.blocks:
-        if op.block_shape is None:
-            raise PlanError(f"{op.name}: has no shape for a block")
+    if (blocks := sweep.blocks) and op.block_shape:
         for name, tokens in product(blocks.models, blocks.tokens):
             try:
                 yield op.block_shape(models[name], tokens, blocks.sequence)

@@ -204,11 +204,11 @@ def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> p
 
     Args:
         path: the file.
-        labels: columns that it must have.
+        labels: columns that it must have, filled in every row.
         numbers: further ones, which must hold numbers alone.
 
     Raises:
-        ReportError: the file lacks a column, or holds text among numbers.
+        ReportError: the file lacks a column or a label, or holds text among numbers.
     """
     if not path.is_file():
         return pd.DataFrame(columns=[*labels, *numbers])
@@ -220,6 +220,10 @@ def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> p
     missing = [name for name in (*labels, *numbers) if name not in table.columns]
     if missing:
         raise ReportError(f"{path}: column {', '.join(missing)} is missing; {way_out}")
+    for name in labels:
+        if table[name].isna().any():
+            line = 2 + int(table[name].isna().argmax())
+            raise ReportError(f"{path}:{line}: column {name} is empty; {way_out}")
     for name in numbers:
         if len(table) and not pd.api.types.is_numeric_dtype(table[name]):
             raise ReportError(f"{path}: column {name} holds something else than numbers; {way_out}")

@@ -177,7 +177,7 @@ def test_measured_points_beside_the_time_are_shown_once_and_of_what_is_asked(
     text = str(recommended(linear(8192, 8192, 8192), adviser))
     lines = [line for line in text.splitlines() if line.startswith("measured ")]
     assert len(lines) == 2
-    assert lines[0].startswith("measured at this shape: the product 8192 x 8192 x 8192 in 848.6 us")
+    assert lines[0].startswith("measured at this shape: the product 8192 x 8192 x 8192 in ")
     assert " away: the product " in lines[1], "weights are cached, so no linear that casts them"
 
 
