@@ -1,4 +1,4 @@
-"""Fits give the same bits on every processor: their code calls no function of NumPy that does not."""
+"""Fits give the same bits on every processor, and call no function of NumPy that does not."""
 
 import ast
 from pathlib import Path
@@ -9,18 +9,7 @@ from tests.paths import ROOT
 
 # NumPy computes these by vector instructions that the processor has; roofcal.core.portable_math
 # has exp and log of the same bits everywhere.
-UNLIKE = {
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log2",
-    "log10",
-    "log1p",
-    "power",
-    "float_power",
-    "logaddexp",
-}
+UNLIKE = frozenset("exp exp2 expm1 log log2 log10 log1p power float_power logaddexp".split())
 FILES = sorted(
     path.relative_to(ROOT)
     for pattern in ("roofcal/fitting/*.py", "roofcal/ops/*/fit.py", "roofcal/ops/*/model.py")
