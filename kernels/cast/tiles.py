@@ -1,6 +1,6 @@
 """What casts share: tiles of a matrix, how they are loaded, new outputs, and their shapes.
 
-Of shapes, types and strides without values torch.compile is told (`like_...`).
+`like_...` tells torch.compile the shapes, types and strides of a result without its values.
 """
 
 import math

@@ -1,6 +1,6 @@
 """How a rank's shard gets into the buffers of its peers: by copy engines, on a side stream.
 
-What lies where in the memory of a rank that its peers write to, says `Layout`.
+`Layout` says what lies where in the memory of a rank that its peers write to.
 
 torch copies contiguous tensors of one type with cudaMemcpyAsync (its ATen/native/cuda/Copy.cu);
 where the target is a peer's memory, a copy engine does it and no SM is needed. That holds for the

@@ -132,7 +132,7 @@ FEW_ROWS_BLOCKS: Final = SkinnyConfig(n=128, k=128, num_warps=8, num_stages=4)
 
 Choices = tuple[tuple[Tiled, ...], SkinnyConfig]  # of large products, and what few rows take
 
-# What Hopper chooses from.
+# Accumulation, or blocks with B scaled per 128 x 128 -> what Hopper chooses from.
 TILES: Final[dict[str, Choices]] = {
     "fast": ((*FAST, PINGPONG), FEW_ROWS),
     "slow": (SLOW, FEW_ROWS),

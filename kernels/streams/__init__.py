@@ -1,1 +1,1 @@
-"""What memory and a launch cost: kernels.streams.memory."""
+"""What memory and a launch cost: kernels.streams.memory and kernels.streams.empty."""

@@ -3,7 +3,6 @@
     read_sum   total = sum_i src[i]            4 B/element read, one fp32 per program written
     fill       dst[i] = value                  4 B/element written
     copy       dst[i] = src[i]                 4 B/element read, 4 B/element written
-    empty      nothing                         what a launch costs
 
 Shapes: src, dst [COUNT] fp32, contiguous. Offsets are 64 bit.
 """
@@ -129,15 +128,3 @@ def copy(src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
 def _check_vector(x: torch.Tensor) -> None:
     if x.dtype != torch.float32 or x.ndim != 1 or not x.is_contiguous():
         raise ValueError(f"needs a contiguous fp32 vector, got {x.dtype} {tuple(x.shape)}")
-
-
-@triton.jit
-def _empty_kernel():
-    """Return at once."""
-
-
-def empty(programs: int) -> None:
-    """Launch `programs` programs that do nothing; raises ValueError for fewer than one."""
-    if programs < 1:
-        raise ValueError(f"needs at least one program, got {programs}")
-    _empty_kernel[(programs,)](num_warps=4)

@@ -165,7 +165,7 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const { family } = option, block = ourBlock(option, shape, units);
-    const none = { beside: 0, ragged: 0, block_s: 0, unit_s: 0, direct_s: 0, halving_s: 0 };  // of the specialised kernel
+    const none = { beside: 0, ragged: 0, block_s: 0, unit_s: 0, direct_s: 0, halving_s: 0 };  // the specialised kernel has none
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
@@ -193,10 +193,8 @@ const productModel = (() => {
     if (family.converts) {
       const launch = constants.fixed_s, dram = 2 * (m * n + n * k + m * k) / constants.bytes_per_s;
       const slots = n * k / constants.weights_per_s, math = 2 * m * n * k / constants.flops_per_s;
-      const largest = bound({ launch, dram, work: slots + math });
       return {
-        total: launch + slots + (dram ** 4 + math ** 4) ** 0.25,
-        boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
+        total: launch + slots + (dram ** 4 + math ** 4) ** 0.25, boundBy: bound({ launch, dram, slots, math }) };
     }
     const sides = family.blocks;
     const block = sides.length ? sides.find((side) => side >= m) ?? sides.at(-1) : m;

@@ -138,7 +138,8 @@ class _Formatter(string.Formatter):
             if format_spec.startswith(unit):
                 value, format_spec = value / scale, format_spec.removeprefix(unit)
         if format_spec == " three":  # 1112, 80.4, 2.15, 0.147, 0.001
-            format_spec = f".{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f"
+            digits = sum(value < least for least in (100, 10, 1))
+            format_spec = f".{digits}f"
         return format(value, format_spec)
 
 

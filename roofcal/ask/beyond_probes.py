@@ -56,7 +56,8 @@ def unprobed_kind(
     if has_probes(calibration, name, group):
         return ""
     nearest = []  # N and K whose rows start on 16 bytes
-    if group == "unaligned" and (spec := GEMM_RECIPES.get(recipe)):
+    is_product = BY_NAME[op].computes == "product"  # casts have recipes of the same names
+    if group == "unaligned" and is_product and (spec := GEMM_RECIPES.get(recipe)):
         for axis, dtype in (("n", spec.out), ("k", spec.a.dtype)):
             multiple = 8 * ALIGNED_BYTES // BITS[dtype]
             below = shape[axis] - shape[axis] % multiple

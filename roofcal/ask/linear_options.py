@@ -219,7 +219,8 @@ class LinearTimes:
         if not options:
             raise KeyError(linear.recipe)
         rivals = [*self.all_options(linear), *options]
-        of_part = {p: self.outside(p, sizes) for option in rivals for p in option.parts}
+        parts = {part for option in rivals for part in option.parts}
+        of_part = {part: self.outside(part, sizes) for part in parts}
         outside, nearest = (
             np.stack([reduce(np.maximum, (of_part[part] for part in one.parts)) for one in some])
             for some in (options, rivals)

@@ -48,14 +48,12 @@ class MeasuredPoint:
 def steady_points(run: RunFolder | None, *ops: str) -> list[MeasuredPoint]:
     """The settled points of ops (or probes), by default of all, with cold caches and normal inputs.
 
-    None without a run, or where it has no tables.
+    Empty without a run, or where it has no tables.
     """
+    if run is None:
+        return []
     names = ops or [op.name for op in OPS]
-    return (
-        [measured_point(op, row) for op in names for row in table_rows(run, op, _STEADY)]
-        if run
-        else []
-    )
+    return [measured_point(op, row) for op in names for row in table_rows(run, op, _STEADY)]
 
 
 def measured_points(run: RunFolder, op: str) -> list[MeasuredPoint]:

@@ -24,7 +24,8 @@ def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
         size, below = shape[axis], shape[axis] - shape[axis] % multiple
         required.append(f"{axis} in multiples of {multiple}")
         got.append(f"{axis}={size}")
-        nearest.append(f"{axis}={f'{below} or {below + multiple}' if below else multiple}")
+        either = f"{below} or {below + multiple}" if below else f"{multiple}"
+        nearest.append(f"{axis}={either}")
     return (
         f"{provider} takes {recipe} with {', '.join(required)}, got {', '.join(got)}; "
         f"the nearest that works: {', '.join(nearest)}"
@@ -49,7 +50,7 @@ def whole_providers(op: OpSpec, recipe: str, device: str) -> list[str]:
     whole = [one for one in providers if one not in op.partial and op.has_pair(one, recipe)]
     if not is_made_of_linears(op):
         return whole
-    known = []  # whose linears it is known what they consist of
+    known = []  # providers whose linears are made of known parts
     for provider in whole:
         with suppress(KeyError):  # as of fp8 by bf16_compile
             parts_of(provider, recipe)

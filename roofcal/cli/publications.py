@@ -42,7 +42,7 @@ def publish(*, run: Path | None = None, again: tuple[Path, ...] = ()) -> None:
             folders = [checked_folder(run)]
         for folder in folders:
             check_terms(folder, limits)
-        check_checkout(paths.PUBLISHED)  # nor did it change meanwhile
+        check_checkout(paths.PUBLISHED)  # deriving took minutes, in which a file may change
         for folder in folders:
             print(freeze(folder, paths.PUBLISHED, claims))
     _write_site(paths.PUBLISHED)

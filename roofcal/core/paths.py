@@ -131,14 +131,18 @@ class RunFolder:
         return _ops_in(self.derived / "predictions")
 
 
+class PathError(ValueError):
+    """A name in a path that no device, environment or op may have."""
+
+
 class RunsError(ValueError):
-    """Runs that have bad names, are not there or cannot be used; the message says what to do."""
+    """Runs that are not there or cannot be used; the message says what to do."""
 
 
 def run_folders(root: Path) -> list[RunFolder]:
     """The runs <device>/<environment_id> below a folder such as RESULTS or PUBLISHED, sorted.
 
-    Raises RunsError for names that would mean something else in a path or in a command.
+    Raises PathError for names that would mean something else in a path or in a command.
     """
     runs = [RunFolder.at(file.parent) for file in sorted(root.glob(f"*/*/{ENVIRONMENT_FILE}"))]
     _refuse_bad_names((run.folder, name) for run in runs for name in run.name.split("/"))
@@ -253,7 +257,7 @@ def _refuse_bad_names(names: Iterable[tuple[Path, str]]) -> None:
             "names of devices, environments and ops have letters, digits and . _ + - alone; rename "
             "it or take it away"
         )
-        raise RunsError("\n".join(f"{str(path)!r}: {why}" for path in dict.fromkeys(bad)))
+        raise PathError("\n".join(f"{str(path)!r}: {why}" for path in dict.fromkeys(bad)))
 
 
 def _records_file(folder: Path, op: str) -> Path:

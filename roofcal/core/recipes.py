@@ -1,6 +1,6 @@
 """Recipes: in which format each operand of a product lives, what a cast writes, how it is scaled.
 
-And the least work that follows: operations and bytes, which models of time turn into seconds.
+`Work` is the least that a call does: operations and bytes, which models of time turn into seconds.
 
 Products (RECIPES): `axiswise` is what torch calls `rowwise`: one scale per row of A and one per row
 of B, i.e. one scale per output row and column. `blockwise_128x128` has one per 1 x 128 of A and per

@@ -119,6 +119,10 @@ class Problem(ABC):
         """Whose probes they are."""
         return self.probes[0].point.provider
 
+    def known(self, family: str) -> dict[str, Ceiling]:  # noqa: ARG002
+        """Constants of the equation that probes of other ops tell, by name."""
+        return {}
+
     @cached_property
     def recipes(self) -> tuple[str, ...]:
         """The recipes of the probes, in their order."""
@@ -135,7 +139,7 @@ class Problem(ABC):
         return self.recipes[0]
 
     def names_of(self, family: str, recipe: str) -> Mapping[str, str]:  # noqa: ARG002
-        """Constants of the equation -> their names in the search; alike for one recipe."""
+        """Constants of the equation -> their names in the search, the same for a single recipe."""
         return {name: name for name in self.space(family).names}
 
     @property
@@ -187,7 +191,7 @@ class Problem(ABC):
         return log(self.predicted_seconds(family, constants)) - log(self.seconds)
 
 
-# further constants of a problem of one recipe, by name
+# further constants by name; every recipe of a problem gets the same
 MoreConstants = Callable[[Problem, np.random.Generator], Mapping[str, Ceiling]]
 P = TypeVar("P", bound=Problem)
 P_co = TypeVar("P_co", bound=Problem, covariant=True)
@@ -318,12 +322,16 @@ def fit_each_recipe(
         for number, recipe in enumerate(problem.recipes):
             own = problem.recipe_index == number
             logs, name = fit.log_errors[own], f"{op}.{problem.provider}.{recipe}"
-            evidence = f"{probe_op}, {own.sum()} {method.noun} of {len(own)}, {fit.family}"
+            count = f"{own.sum()} {method.noun}"
+            if len(problem.recipes) > 1:
+                count += f" of {len(own)}"
+            evidence = f"{probe_op}, {count}, {fit.family}"
             names = problem.names_of(fit.family, recipe)
             constants = family | fit.ceilings(equation.CONSTANTS, evidence, names)
+            constants |= problem.known(fit.family)
             constants |= method.more(problem, generator) if method.more else {}
             fitted.constants.update({f"{name}.{part}": value for part, value in constants.items()})
-            # By portable_math, so that published errors are exact to the last bit.
+            # By portable_math, so that published errors have the same bits on every machine.
             fitted.errors[name] = error_summary(np.abs(exp(logs) - 1))
             groups = groups_of(recipe, problem.sizes[:, own])
             errors.append((problem.provider, recipe, groups, logs))

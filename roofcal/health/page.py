@@ -88,7 +88,8 @@ class JudgedCards(Answer):
                 yield [f"{verdict.card}: {op} is not compared: {why}"]
         for op, values in _by_op(self.verdicts).items():
             if len(values) >= FEWEST:
-                ends = spread_between_cards(op, values)[2:]
+                found = spread_between_cards(op, values)
+                ends = (found.spread, found.low, found.high)
                 value, low, high = (f"{100 * end:.1f}%" for end in ends)
                 yield [f"spread between {len(values)} cards, {op}: {value} ({low} to {high})"]
         if len(self.verdicts) >= FEWEST:

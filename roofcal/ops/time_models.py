@@ -30,7 +30,7 @@ class Sources:
 
     @property
     def device(self) -> str:
-        """Its id; "" without a file."""
+        """The device's id; "" where nothing is known of it."""
         return next((s.device for s in (self.calibration, self.spec) if s is not None), "")
 
     @property

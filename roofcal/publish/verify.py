@@ -24,7 +24,7 @@ from roofcal.core.files import folder_problems, read_limited, write_bytes
 from roofcal.core.jsonl import RecordsError, encode, read_plan, read_records
 from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
-from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, RunFolder, RunsError, run_folders
+from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder, run_folders
 from roofcal.core.records import Environment, Measurement, Prediction
 from roofcal.models.registry import predict_run
 from roofcal.ops import BY_NAME, point_problem
@@ -97,8 +97,12 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
                 problem, note = _compare_bytes(folder / name, again)
                 (problems if manifest else notes).extend([problem] if problem else [])
                 notes += [note] if note else []
-        except ReportError as error:  # a published table that no page can be drawn from
-            problems.append(str(error))
+        except Exception as error:  # noqa: BLE001 (no page can be drawn from a published table)
+            why = (
+                str(error) if isinstance(error, ReportError) else f"{type(error).__name__}: {error}"
+            )
+            what = f"{folder}: its tables cannot be made again: {why}"
+            (problems if manifest else notes).append(what)
     state: State = "no manifest" if manifest is None else "holds"
     return Outcome(
         folder=folder,
@@ -134,7 +138,7 @@ def record_problems(run: RunFolder) -> Iterator[str]:
         yield f"{run.environment_file}: describes {described}, not its folder; {_RESTORE}"
     try:
         planned = run.planned_ops()
-    except RunsError as error:
+    except PathError as error:
         yield str(error)
         return
     if not planned:

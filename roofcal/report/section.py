@@ -47,7 +47,7 @@ class Answer:
     is_open: bool = field(default=False, kw_only=True)
 
 
-# What a section yields; a table without rows and None, a figure with nothing to draw, are left out.
+# What a section yields. A table without rows is left out; None stands for a figure without data.
 Item = Block | CsvTable | Answer | None
 
 
@@ -58,8 +58,8 @@ class Section:
     title     its heading
     question  key of the question of roofcal/report/page.py that it helps to answer
     show      what it shows of a run: its tables, figures and sentences in the order of the page,
-              the CSV files that it publishes, and, of one section of each question, the answer;
-              a section without any block is left out of the page
+              and the CSV files that it publishes. Exactly one section of a question yields its
+              answer. A section without any block is left out of the page
     lead      keys of figures that may stand on the first page; of each op the first that is drawn
     key       its id in the page: the name of its folder, with `-` for `_`; page.py fills it in
     """

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,10 +133,10 @@ def _model_shapes(op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel])
         raise PlanError(f"{op.name}: has no shape for a layer")
     if sweep.blocks and op.block_shape is None:
         raise PlanError(f"{op.name}: has no shape for a block")
-    for chosen in filter(None, (sweep.layers, sweep.blocks)):
-        for name in chosen.models:
-            if name not in models:
-                raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
+    named = [chosen.models for chosen in (sweep.layers, sweep.blocks) if chosen is not None]
+    for name in chain.from_iterable(named):
+        if name not in models:
+            raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
     if (layers := sweep.layers) and op.layer_shape:
         for name, degree, tokens in product(layers.models, layers.tensor_parallel, layers.tokens):
             for matrix in models[name].matrices.values():

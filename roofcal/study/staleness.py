@@ -57,7 +57,7 @@ NOT_DECIDING: Final = {
     "roofcal/core/units.py": "words messages",
     "roofcal/core/files.py": "refuses files, and changes nothing of what it reads or writes",
     "roofcal/core/paths.py": "says where files lie, not what is measured",
-    "roofcal/core/environments.py": "as paths.py",
+    "roofcal/core/environments.py": "sorts and words names of environments",
     "roofcal/study/discover.py": "what it finds is the environment, a file of its own",
     "roofcal/core/devices.py": "datasheets are joined after measuring",
     "roofcal/measure/compile.py": "compiles ahead what the timing process would compile",

@@ -31,7 +31,7 @@ from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4
 from kernels.int4 import rule
 from kernels.int4.packing import Int4Weights
-from kernels.streams import memory
+from kernels.streams import empty, memory
 from tests.kernels import integers
 from tests.kernels.common import replay_without_gpu
 
@@ -79,7 +79,7 @@ def vector(*size: int) -> torch.Tensor:
 def calls() -> Iterator[Call]:
     for stream in (read_sum, fill, copy):
         yield from ((stream, (count,)) for count in COUNTS)
-    yield memory.empty, (1,)
+    yield empty.empty, (1,)
     yield cast, (8, 8, 8)
     for sizes in MATRICES:
         yield cast, sizes

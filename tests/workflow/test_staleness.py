@@ -129,7 +129,7 @@ def test_comments_in_config_rules_profile_and_environment_and_touching_every_fil
 @pytest.mark.parametrize(
     ("source", "ops"),
     [
-        ("kernels/streams/memory.py", {"probe_copy", "probe_launch"}),
+        ("kernels/streams/memory.py", {"probe_copy"}),
         ("roofcal/measure/timing.py", set(OPS)),
     ],
 )

@@ -289,7 +289,10 @@ def _staged_scales_kernel(
 
 
 def launch(product: Product, config: StagedScalesConfig, *, rows_b: bool) -> None:
-    """Fill C, of scales per 1 x 128 that may lie anyhow. rows_b: scale_b is per 1 x 128, too."""
+    """Fill C. Scales per 1 x 128 that do not lie in aligned columns are copied there first.
+
+    rows_b: scale_b is per 1 x 128, too.
+    """
     scale_a = in_aligned_columns(product.scale_a)
     scale_b = in_aligned_columns(product.scale_b) if rows_b else product.scale_b
     _staged_scales_kernel[product.grid(config.m, config.n)](

@@ -5,12 +5,14 @@ touches has no upper end: its interval reaches to the bound of the search.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 
 from roofcal.core.portable_math import log
+from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
 from roofcal.fitting.bootstrap import Index
 from roofcal.fitting.cross_validation import (
@@ -110,12 +112,9 @@ class NarrowProducts(Problem):
             if stream
             else (weights, 0.05 * weights, 20 * weights)
         )
-        if how.converts:  # probes of few tokens tell neither from the pass that converts
-            ranges |= {
-                name: (known.value, known.value, known.value)
-                for name, of in _OF_BF16_PRODUCTS.items()
-                if (known := self.device.constants.get(of)) is not None
-            }
+        # probes of few tokens do not tell the library's product from the pass that converts
+        known = self.known(family).items()
+        ranges |= {name: (one.value, one.value, one.value) for name, one in known}
         names = dict.fromkeys(
             name for recipe in self.recipes for name in self.names_of(family, recipe).values()
         )
@@ -123,6 +122,15 @@ class NarrowProducts(Problem):
         start, low, high = log(np.array([ranges[kind] for kind in kinds])).T
         shifts = [[shift.get(kind, 0.0) for kind in kinds] for shift in _SHIFTS]
         return SearchSpace(names=tuple(names), low=low, high=high, starts=start + np.array(shifts))
+
+    def known(self, family: str) -> dict[str, Ceiling]:
+        """The rates of the library's product in bf16, where weights become bf16 first."""
+        told = _OF_BF16_PRODUCTS if FAMILIES[family].converts else {}
+        return {
+            name: replace(self.device.constants[of], evidence=f"as {of}")
+            for name, of in told.items()
+            if of in self.device.constants
+        }
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model, recipe by recipe."""

@@ -179,13 +179,17 @@ class NarrowParts(NamedTuple):
     slots: Array
     math: Array
     total: Array
+    converts: bool = False  # whether slots are a pass of its own, and math the product's
 
     @property
     def bound_by(self) -> list[str]:
         """The largest of launch, memory and work; of work its larger part.
 
-        "launch", "dram", "slots" or "math".
+        "launch", "dram", "slots" or "math". Slots and math are apart where a pass converts.
         """
+        if self.converts:
+            parts = np.stack([self.fixed, self.dram, self.slots, self.math]).argmax(axis=0)
+            return [("launch", "dram", "slots", "math")[index] for index in parts]
         work = np.where(self.slots >= self.math, 2, 3)
         largest = np.stack([self.fixed, self.dram, self.slots + self.math]).argmax(axis=0)
         names = ("launch", "dram", "slots", "math")
@@ -255,7 +259,8 @@ def evaluate(
     math = np.asarray(2 * work * block / constants["flops_per_s"])
     if how.converts:
         dram = np.asarray(_BF16_BYTES * (m * n + n * k + m * k) / constants["bytes_per_s"])
-        return NarrowParts(fixed, dram, slots, math, fixed + slots + _fourth_norm(dram, math))
+        total = fixed + slots + _fourth_norm(dram, math)
+        return NarrowParts(fixed, dram, slots, math, total, converts=True)
     dram = np.asarray(moved / constants["bytes_per_s"])
     return NarrowParts(fixed, dram, slots, math, fixed + _fourth_norm(dram, slots + math))
 

@@ -23,7 +23,7 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     if provider != "triton":
         raise Unsupported(f"unknown provider '{provider}' for op probe_launch")
     # Imported here: a CPU study needs no Triton.
-    from kernels.streams.memory import empty  # noqa: PLC0415
+    from kernels.streams.empty import empty  # noqa: PLC0415
 
     return lambda inputs: empty(shape["grid"])
 

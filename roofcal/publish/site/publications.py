@@ -118,7 +118,7 @@ def read_publications(
     `verify --quick` finds no problem; one from before manifests is shown too.
 
     Raises:
-        RunsError: a folder has a name that no run may have.
+        PathError: a folder has a name that no run may have.
     """
     folders, left_out = [], []
     for folder in run_folders(published):

@@ -73,7 +73,7 @@ def write_site(published: Path, out: Path) -> list[LeftOut]:
 
     Raises:
         SiteError: `out` holds something else than a site.
-        RunsError, ConfigError, ClaimError: a folder or a file of the configuration is bad.
+        PathError, ConfigError, ClaimError: a folder or a file of the configuration is bad.
         OSError: a file cannot be written.
     """
     is_elsewhere = out.resolve() != published.resolve()

@@ -51,8 +51,9 @@ def with_ratios(
     """A merged frame with the ratio of two times of each row, and how far it can be trusted.
 
     names: of the ratio, and of the low and the high end of its interval.
-    over, under: suffixes of the columns TIME_COLUMNS of both times. INTERVAL_HOLDS becomes that of
-        the ratio: as far as the less trusted time.
+    over, under: what follows TIME_COLUMNS in the names of the numerator and the denominator.
+
+    The interval of the ratio holds as far as that of the less trusted time: INTERVAL_HOLDS.
     """
     times = [
         frame[[f"{name}{suffix}" for name in TIME_COLUMNS]].set_axis(TIME_COLUMNS, axis="columns")

@@ -1,10 +1,12 @@
 """How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling.
 
-Also which points have visits in several states, which their one time hides, are faster than a roof
-allows, or have no time. A point below the time of its roof has one of three causes: the roof is
-wrong (datasheet of another card, a ceiling fitted on too few probes), the data never came from
-memory (warm cache), or the clock was read wrongly (broken timer). Hot points are left out: their
-data stays in the cache on purpose.
+Three kinds of points are listed, too. Visits of a point may be in several states, which its one
+time hides; a point may be faster than a roof allows; a point may have no time.
+
+A point below the time of its roof has one of three causes: the roof is wrong (datasheet of another
+card, a ceiling fitted on too few probes), the data never came from memory (warm cache), or the
+clock was read wrongly (broken timer). Points with hot caches are not held against roofs: their data
+stays in the cache on purpose.
 """
 
 from collections import Counter

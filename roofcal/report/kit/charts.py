@@ -177,7 +177,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture(Chart):
-    """A chart of a section with its words; chapter.py fills in what follows `command`.
+    """A chart of a section with its words.
+
+    When chapter.py places it, it appends the facts to `alt`, and fills in the file in `source`, the
+    command and all that follows it.
 
     key      <section folder>/<key>.md is its caption: what it shows and how that was measured
     op       the op whose points it shows

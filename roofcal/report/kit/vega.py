@@ -357,7 +357,7 @@ def _number(value: float) -> float | int | None:
 _WIDTH: Final = 960  # of a drawing, in pixels
 _LETTER_PX: Final = 6.6
 _LINE_PX: Final = 20  # of the legend
-_FEWEST_DRAWN: Final = 6  # charts that a process is started for, which takes as long as two
+_FEWEST_DRAWN: Final = 6  # charts of a process: starting it takes as long as drawing two
 _DRAW: Final = """
 import json, sys, vl_convert
 json.dump([vl_convert.vegalite_to_svg(spec) for spec in json.load(sys.stdin)], sys.stdout)
@@ -369,10 +369,12 @@ def chart_svgs(charts: Sequence[tuple[Chart, str]]) -> list[str]:
     """Charts, each with its description, as SVG files: all panels in a grid below the legend.
 
     Vega takes 0.4 s for a chart, so new processes draw them; forked ones would hang after Vega has
-    run in this one. Raises CalledProcessError for a chart that Vega cannot draw.
+    run in this one. Raises ValueError for a chart that Vega cannot draw.
     """
+    if not charts:
+        return []
     specs = [_print_specification(chart) for chart, _ in charts]
-    count = min(allowed_cores(), len(specs) // _FEWEST_DRAWN + 1)
+    count = min(allowed_cores(), math.ceil(len(specs) / _FEWEST_DRAWN))
     shares = [specs[place::count] for place in range(count)]
     drawn: list[str] = [""] * len(specs)
     with ThreadPoolExecutor(count) as waiting:
@@ -382,21 +384,23 @@ def chart_svgs(charts: Sequence[tuple[Chart, str]]) -> list[str]:
 
 
 def _drawn(specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The SVG texts that a new process draws of specifications."""
+    """The SVG texts that a new process draws of specifications; raises as `chart_svgs`."""
     command = [sys.executable, "-c", _DRAW]
     done = subprocess.run(
         command, input=json.dumps(specs), capture_output=True, text=True, check=False
     )
     if done.returncode:
-        sys.stderr.write(done.stderr)
-    done.check_returncode()
+        raise ValueError(f"Vega cannot draw a chart: {done.stderr.strip()[-400:]}")
     svgs: list[str] = json.loads(done.stdout)
     return svgs
 
 
 def _described(svg: str, description: str) -> str:
-    """With its description, and the same bytes whatever its process drew before."""
-    numbers: dict[str, int] = {}  # Vega counts clips through the process
+    """The SVG with its description, and with clips numbered anew.
+
+    Vega counts them through its process, so that equal charts would have other bytes.
+    """
+    numbers: dict[str, int] = {}
     svg = re.sub(r"\bclip\d+", lambda m: f"clip{numbers.setdefault(m[0], len(numbers))}", svg)
     label = escape(description, quote=True)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from kernels.streams import memory
+from kernels.streams import empty, memory
 from tests.kernels.compile_case import Case, launched, on_gpu
 
 
@@ -13,4 +13,4 @@ def stream_cases() -> Iterator[tuple[str, Case]]:
     yield "read_sum", launched(lambda: memory.read_sum(x))
     yield "fill", launched(lambda: memory.fill(x, 2.5))
     yield "copy", launched(lambda: memory.copy(x, x))
-    yield "empty", launched(lambda: memory.empty(3), wide=False)
+    yield "empty", launched(lambda: empty.empty(3), wide=False)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernels.streams import memory
+from kernels.streams.empty import empty
 from kernels.streams.memory import COPY, FILL, READ
 
 LENGTHS = [1, 3, 1023, COPY.block, FILL.block + 1, 3 * READ.block - 5]
@@ -64,6 +65,6 @@ def test_a_gigabyte_and_a_bit_is_copied_whole() -> None:
 
 
 def test_an_empty_launch_has_one_program_at_least() -> None:
-    memory.empty(3)
+    empty(3)
     with pytest.raises(ValueError, match="at least one program, got 0"):
-        memory.empty(0)
+        empty(0)

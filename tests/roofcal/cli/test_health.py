@@ -155,6 +155,13 @@ def test_a_publication_of_another_environment_is_named(judge: Judge, shell: Shel
     assert said in shell.err
 
 
+@pytest.mark.usefixtures("fleet")
+def test_a_publication_whose_name_none_may_have_is_not_left_out(judge: Judge, shell: Shell) -> None:
+    write_card(Path("reports/published") / CPU.device / "torch 0.9; ls", 0.0)
+    assert judge(write_card(Path("out") / KIND / "n9/cpu", 0.0)) == 2
+    assert "names of devices, environments and ops have letters" in shell.err
+
+
 @pytest.mark.parametrize(("slower", "code"), [(0.001, 0), (0.2, 1)])
 def test_a_card_is_compared_with_its_fleet(
     fleet: Path, judge: Judge, slower: float, code: int

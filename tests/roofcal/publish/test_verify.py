@@ -4,10 +4,12 @@ import gzip
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from roofcal.core.manifest import NAME, write_manifest
+from roofcal.publish import verify as verify_module
 from roofcal.publish.verify import Outcome, verify
 
 MATH = "measurements/probe_math.jsonl.gz"
@@ -100,3 +102,14 @@ def test_a_damaged_manifest_is_a_problem_and_no_missing_one(folder: Path) -> Non
     outcome = quickly(folder)
     assert outcome.state == "does not hold"
     assert "is no manifest" in outcome.problems[0]
+
+
+def test_a_table_that_no_page_can_be_drawn_from_is_a_problem_of_its_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(*_: Any) -> dict[str, str]:
+        raise KeyError("environment")
+
+    monkeypatch.setattr(verify_module, "tables_of_run", draw)
+    (problem,) = quickly(folder).problems
+    assert problem == f"{folder}: its tables cannot be made again: KeyError: 'environment'"

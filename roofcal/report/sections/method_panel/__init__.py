@@ -152,8 +152,9 @@ def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:
         chosen = others[others["protocol"] == protocol]
         parts = {"": chosen}
         if protocol == _ALONE and chosen["sm_clock_hz"].notna().all():
-            # at the power limit, alone or in turns, turns let contenders share power; below it
-            # there is nothing to share
+            # Contenders that take turns at the power limit share power. A point is at the limit
+            # where the card named power in one of both ways of timing. CPUs say no clock: there
+            # all points are one part.
             either = rows[rows["protocol"].isin(["graph, cold", _ALONE])]
             names_power = either["throttle_reasons"].astype(object).fillna("").str.contains("power")
             is_limited = chosen["point"].isin(either.loc[names_power.astype(bool), "point"])

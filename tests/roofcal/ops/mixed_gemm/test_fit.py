@@ -117,6 +117,8 @@ def test_weights_that_become_bf16_first_cost_a_pass_and_the_librarys_product(
     assert result.constants["weights_per_s"].value == pytest.approx(1e12, rel=0.1)
     for name in ("bytes_per_s", "flops_per_s"):
         assert result.constants[name].value == pytest.approx(truth[name])
+    told = "gemm.cublaslt.bf16.ceiling_flops_per_s"
+    assert result.constants["flops_per_s"] == replace(known[told], evidence=f"as {told}")
 
 
 def test_tiles_of_rows_are_found_with_what_a_block_costs(tmp_path: Path) -> None:

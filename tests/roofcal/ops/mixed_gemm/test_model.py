@@ -177,3 +177,9 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     weights = int4.WeightSizes(rows=4096, k=4096, group=128)
     assert int4.for_many_tokens(weights, least - 1) is None
     assert int4.for_many_tokens(weights, least) is not None
+
+
+def test_a_pass_that_converts_and_the_product_behind_it_bind_apart() -> None:
+    parts = [np.array([seconds]) for seconds in (1.0, 5.0, 3.0, 3.0, 9.0)]
+    assert NarrowParts(*parts).bound_by == ["slots"]
+    assert NarrowParts(*parts, converts=True).bound_by == ["dram"]
