@@ -194,11 +194,13 @@ def runs_with_records() -> list[RunFolder]:
 
     A published run has what was derived from it here; without that it is as it was frozen.
     """
-    runs = run_folders(RESULTS)
-    for published in reversed(run_folders(PUBLISHED)):
-        replayed = replace(published, derived=REPLAY / published.name)
-        runs.insert(0, replayed if replayed.calibration_file.is_file() else published)
-    return [run for run in runs if run.measured_ops()]
+    published = run_folders(PUBLISHED)
+    replayed = [replace(run, derived=REPLAY / run.name) for run in published]
+    shown = [
+        again if again.calibration_file.is_file() else run
+        for run, again in zip(published, replayed, strict=True)
+    ]
+    return [run for run in (*shown, *run_folders(RESULTS)) if run.measured_ops()]
 
 
 _WITHOUT_SAMPLES: Final = (
