@@ -180,6 +180,7 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
 
 
 def test_a_pass_that_converts_and_the_product_behind_it_bind_apart() -> None:
-    parts = [np.array([seconds]) for seconds in (1.0, 5.0, 3.0, 3.0, 9.0)]
-    assert NarrowParts(*parts).bound_by == ["slots"]
-    assert NarrowParts(*parts, converts=True).bound_by == ["dram"]
+    fixed, dram, slots, math, total = np.array([[1.0], [5.0], [3.0], [3.0], [9.0]])
+    parts = NarrowParts(fixed, dram, slots, math, total)
+    assert parts.bound_by == ["slots"]
+    assert parts._replace(converts=True).bound_by == ["dram"]
