@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
 
 # kernels.cast.rows: rows of more columns are read twice, so many columns at a time.
 MOST_COLUMNS_OF_ROW: Final = 16384
@@ -116,36 +114,3 @@ def _power_of_two(count: Any) -> Any:
     """The next power of two."""
     mantissa, exponent = np.frexp(count)
     return np.ldexp(1.0, exponent - (mantissa == 0.5))
-
-
-# --- many casts on Hopper -------------------------------------------------------------------------
-
-
-def passes(recipe: str, rows: Array, cols: Array, units: int) -> Array | float:
-    """Bytes that a way of a cast moves over those of the way of large ones; 1 where all are alike.
-
-    Casts along rows and columns read x twice from BOTH_LEAST_ELEMENTS on and thrice below: a pass
-    over x reads 2 bytes an element, a result writes 1. Short columns are read once, but take as
-    long as if they were read twice, and longer by the lanes that idle (cross-validation on probes
-    of an H200; in casts along both, idle lanes count for the rows, too). units: multiprocessors.
-    """
-    if recipe not in ("fp8_rowwise_dim1", "fp8_rowwise_both"):
-        return 1.0
-    short = np.where(has_short_columns(rows, cols), _idle_lanes(rows, cols, units), 1.0)
-    if recipe == "fp8_rowwise_dim1":
-        return short
-    is_together = takes_maxima_beside_rows(rows, cols)
-    return np.asarray(np.where(is_together, 1.0, 8.0 / 6.0) * short)
-
-
-def _idle_lanes(rows: Array, cols: Array, units: int) -> Array:
-    """Elements that programs of short columns have room for, over those of the matrix.
-
-    The busiest multiprocessor decides.
-    """
-    held, across, _ = short_columns_tile(rows, cols, units, SHORT_COLUMNS)
-    few_held, few_across, _ = short_columns_tile(rows, cols, units, SHORT_COLUMNS_OF_FEW_ROWS)
-    held = np.where(rows <= FEW_ROWS, few_held, held)
-    across = np.where(rows <= FEW_ROWS, few_across, across)
-    waves = np.ceil(np.ceil(cols / across) / units)
-    return np.asarray(waves * units * held * across / (rows * cols))

@@ -163,9 +163,11 @@ const productModel = (() => {
     return { ...plain, resident: 1, count: count(plain) };
   }
 
+  const norm = (a, b, power) => (a ** power + b ** power) ** (1 / power);
+
   function ourNarrowTime(option, shape, units) {
     const { family } = option, block = ourBlock(option, shape, units);
-    const none = { beside: 0, ragged: 0, block_s: 0, unit_s: 0, direct_s: 0, halving_s: 0 };  // the specialised kernel has none
+    const none = { beside: 0, ragged: 0, unit_s: 0, direct_s: 0 };  // the specialised kernel has none
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
@@ -183,7 +185,7 @@ const productModel = (() => {
     const slots = work / constants.weights_per_s, math = 2 * block.tokens * work * ragged / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });
     return {
-      total: launch + Math.sqrt(dram ** 2 + (slots + math) ** 2),
+      total: launch + norm(dram, slots + math, family.fetches_beside ? 4 : 2),
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 
@@ -194,7 +196,7 @@ const productModel = (() => {
       const launch = constants.fixed_s, dram = 2 * (m * n + n * k + m * k) / constants.bytes_per_s;
       const slots = n * k / constants.weights_per_s, math = 2 * m * n * k / constants.flops_per_s;
       return {
-        total: launch + slots + (dram ** 4 + math ** 4) ** 0.25, boundBy: bound({ launch, dram, slots, math }) };
+        total: launch + slots + norm(dram, math, 4), boundBy: bound({ launch, dram, slots, math }) };
     }
     const sides = family.blocks;
     const block = sides.length ? sides.find((side) => side >= m) ?? sides.at(-1) : m;
@@ -209,7 +211,7 @@ const productModel = (() => {
     const slots = slotWork / constants.weights_per_s, math = 2 * slotWork * block / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });
     return {
-      total: launch + (dram ** 4 + (slots + math) ** 4) ** 0.25,
+      total: launch + norm(dram, slots + math, 4),
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 

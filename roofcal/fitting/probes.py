@@ -29,16 +29,34 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """What other cards say of the constants of a provider and recipe.
+
+    family     of the equation; "" where nothing is known
+    constants  last part of their names -> value, as they would be on the device that is fitted
+    """
+
+    family: str = ""
+    constants: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """What a fit may use besides the probes of its own op.
 
     cache_bytes  size of the last-level cache, None where neither machine nor datasheet states it
     constants    constants that were fitted before: ops are fitted in the order of roofcal.ops.OPS
+    priors       "<op>.<provider>.<recipe>" -> what other cards say of its constants
     """
 
     environment: Environment
     cache_bytes: float | None = None
     constants: Mapping[str, Ceiling] = field(default_factory=dict)
+    priors: Mapping[str, Prior] = field(default_factory=dict)
+
+    def prior_of(self, op: str, provider: str, recipe: str) -> Prior:
+        """What other cards say of a provider and recipe; nothing where none was measured."""
+        return self.priors.get(f"{op}.{provider}.{recipe}", Prior())
 
     @property
     def compute_units(self) -> int:

@@ -22,6 +22,8 @@ from roofcal.ops.cast.model import (
     FAMILIES,
     GPU_CONSTANTS,
     INDUCTOR_FAMILIES,
+    OUR_FAMILIES,
+    OUR_OTHERS,
     NEUTRAL,
     PROCESSOR_CONSTANTS,
     RULES,
@@ -45,6 +47,8 @@ class Casts(Problem):
         rule = RULES.get(self.provider, "")
         if rule == "inductor" and self.recipe in INDUCTOR_FAMILIES:
             return INDUCTOR_FAMILIES[self.recipe]
+        if rule == "ours":
+            return OUR_FAMILIES.get(self.recipe, OUR_OTHERS)
         return [
             name
             for name, family in FAMILIES.items()
@@ -55,8 +59,10 @@ class Casts(Problem):
         """The constants that are searched."""
         how = FAMILIES[family]
         others = {"uneven"} if how.line == 1 else set()
-        if how.rule != "inductor":
+        if how.rule != "inductor" and how.loads != "columns":
             others.add("further_s")
+        if how.rule != "ours" or self.recipe != "fp8_tensorwise":
+            others |= {"cached_bytes_per_s", "near_bytes"}
         return tuple(name for name in GPU_CONSTANTS if name not in others)
 
     @cached_property

@@ -3,10 +3,11 @@
     t = fixed + fill * x / (1 + x) + launches * further + bytes * slower / bandwidth
 
 bytes      least bytes of the cast (roofcal.ops.cast.spec), times `passes` where one of our ways
-           reads the matrix more often (kernels/cast/rule.py)
+           reads the matrix more often
 fixed      start of its first kernel, however small the matrix
 fill       what it takes longer to start many programs than one; x = elements / 20,000
-launches   further kernels of its way by Inductor (roofcal.ops.cast.launches); 0 for others
+launches   further kernels of its way: by Inductor (roofcal.ops.cast.launches), and 1 of our casts
+           along columns that do not stay in registers (kernels/cast/rule.py); 0 for others
 bandwidth  least bytes per second that a large matrix reaches; passes and waits that a better kernel
            would not need keep it below the copy bandwidth
 slower     `misaligned` where the sizes are none that loads of 16 bytes take, see `loads` there,
@@ -17,6 +18,11 @@ Inductor's kernels along rows have a program per row, which takes whole blocks o
     slower = padded columns / columns where loads of 16 bytes take the columns, else misaligned
 
 Narrow loads take longer than idle lanes of a block, so neither adds to the other.
+
+Our casts with one scale read the matrix twice, the second time from the cache as far as it is there:
+
+    bytes / bandwidth -> (bytes - cached) / bandwidth + cached / cached_bandwidth
+    cached = min(2 rows columns, near)
 
 `misaligned` and `uneven` may be below 1: Inductor casts the blocks of columns twice as fast where
 rows of x do not start on 8 bytes.
@@ -43,6 +49,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from roofcal.core.recipes import nbytes
 from roofcal.core.records import Calibration
 from roofcal.core.times import Array, Times, Value
 from roofcal.ops.cast.launches import inductor_launches, padded_row_columns
@@ -76,20 +83,20 @@ CONSTANTS: Final = by_name(
     Constant("uneven", "1", "Slow-down of rows of the result off its lines",
              Search(1.05, 0.5, 6.0), 1.0),
     Constant("cached_bytes_per_s", "B/s", "Bandwidth of a cached cast",
-             Search(3, 0.05, 50, "rate"), group="cpu"),
+             Search(20, 5, 100, "rate"), NO_LIMIT, on_cpu=Search(3, 0.05, 50, "rate"), group="both"),
     Constant("fork_s", "s", "Sharing out the passes of a cast",
              Search(1, 0.02, 20, "time"), 0.0, "cpu"),
     Constant("serial_bytes_per_s", "B/s", "Bandwidth of what one thread does alone",
              Search(10, 0.3, 300, "rate"), NO_LIMIT, "cpu"),
     Constant("near_bytes", "B", "Casts that stay in the cache",
-             Search(1e6, 1e5, 1e8), NO_LIMIT, "cpu"),
+             Search(2e7, 1e6, 2e8), NO_LIMIT, "both", Search(1e6, 1e5, 1e8)),
     Constant("row_s", "s", "End of a row off 64 elements",
              Search(5e-3, 1e-4, 0.1, "time"), 0.0, "cpu"),
 )  # fmt: skip
 GPU_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group != "cpu")
 PROCESSOR_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group)
 Rule = Literal["", "inductor", "ours"]
-Loads = Literal["multiples_of_16", "short_columns", "by_divisor", "multiples_of_4", "rows"]
+Loads = Literal["multiples_of_16", "columns", "by_divisor", "multiples_of_4", "rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +105,8 @@ class CastFamily:
 
     loads     which sizes are `misaligned`:
               multiples_of_16  others of rows or columns
-              short_columns    the same, and short ones (kernels/cast/rule.py) less: the root of it,
-                               by their divisor
+              columns          other columns, and none of those that are cast from registers: there
+                               loads do not decide, and neither do rows of the result off a line
               by_divisor       columns off 8, less by the square of their largest divisor of 8:
                                vectors of so many elements are loaded
               multiples_of_4   other columns
@@ -123,7 +130,7 @@ FAMILIES: Final[dict[str, CastFamily]] = {
     "inductor_lines_of_1024": CastFamily(loads="multiples_of_4", line=1024, rule="inductor"),
     "inductor_rows": CastFamily(loads="rows", rule="inductor"),
     "ours_divisor": CastFamily(loads="by_divisor", line=16, rule="ours"),
-    "ours_short": CastFamily(loads="short_columns", line=16, rule="ours"),
+    "ours_columns": CastFamily(loads="columns", line=16, rule="ours"),
     "ours_256": CastFamily(line=256, rule="ours"),
     "threads": CastFamily(grain=1 << 15),
 }
@@ -136,8 +143,11 @@ INDUCTOR_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "mxfp8_dim1": ("inductor_lines_of_1024",),
     "mxfp8_both": ("inductor_lines_of_1024",),
 }
+# The same of our kernels; every other recipe has OUR_OTHERS.
+OUR_FAMILIES: Final = dict.fromkeys(("fp8_rowwise_dim1", "fp8_rowwise_both"), ("ours_columns",))
+OUR_OTHERS: Final = ("ours_divisor", "ours_256")
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
-EQUATION: Final = 6  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 7  # see roofcal.ops.constants; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "bytes_per_s")
 NEUTRAL: Final = neutral_values(CONSTANTS)
@@ -207,12 +217,19 @@ def evaluate(
     if how.grain:
         threads = np.minimum(compute_units, np.ceil(rows * cols / how.grain))
         return _threaded_parts(constants, recipe, (rows, cols), threads)
-    moved = least_bytes(recipe, rows, cols)
-    if how.rule == "ours":
-        moved = moved * ours.passes(recipe, rows, cols, compute_units)
-    moving = moved * _slower(constants, how, recipe, rows, cols) / constants["bytes_per_s"]
+    moved, cached = least_bytes(recipe, rows, cols), np.zeros_like(rows)
+    if how.loads == "columns":
+        moved = moved * _passes(recipe, rows, cols, compute_units)
+    if how.rule == "ours" and recipe == "fp8_tensorwise":
+        cached = np.minimum(nbytes("bf16", rows * cols), constants["near_bytes"])
+    slower = _slower(constants, how, recipe, rows, cols)
+    moving = slower * (
+        (moved - cached) / constants["bytes_per_s"] + cached / constants["cached_bytes_per_s"]
+    )
     filled = rows * cols / (rows * cols + _FILL_ELEMENTS)
     start = constants["fixed_s"] + constants["fill_s"] * filled
+    if how.loads == "columns":
+        start = start + constants["further_s"] * (1.0 - ours.has_short_columns(rows, cols))
     if how.rule == "inductor":
         start = start + constants["further_s"] * inductor_launches(
             recipe, rows, cols, compute_units
@@ -244,16 +261,44 @@ def _slower(
     is_ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
     if how.loads == "multiples_of_4":
         slower = np.where(cols % 4 != 0, misaligned, 1.0)
+    elif how.loads == "columns":
+        slower = np.where(cols % _ALIGNED != 0, misaligned, 1.0)
     elif how.loads == "by_divisor":
         slower = _slower_by_divisor(misaligned, _divisor(cols))
     else:
         slower = np.where(is_ragged, misaligned, 1.0)
-    if how.loads == "short_columns":
-        short = _slower_by_divisor(np.sqrt(misaligned), np.minimum(_divisor(rows), _divisor(cols)))
-        slower = np.where(ours.has_short_columns(rows, cols), short, slower)
     # Of the transposed result where there is one.
     result_columns = rows if recipe.endswith(("_dim1", "_both")) else cols
-    return np.asarray(slower * np.where(result_columns % how.line, constants["uneven"], 1.0))
+    slower = slower * np.where(result_columns % how.line, constants["uneven"], 1.0)
+    in_registers = how.loads == "columns" and ours.has_short_columns(rows, cols)
+    return np.where(in_registers, 1.0, slower)
+
+
+def _passes(recipe: str, rows: Array, cols: Array, units: int) -> Array:
+    """Bytes that our casts along columns move over those of the way of large ones.
+
+    Casts along rows and columns read x twice where one kernel casts rows and finds the maxima of
+    columns, else thrice: a pass over x reads 2 bytes an element, a result writes 1. Columns in
+    registers are read once, but take as long as if they were read twice, and longer by the columns
+    that multiprocessors of a last wave idle for. units: multiprocessors.
+    """
+    short = ours.has_short_columns(rows, cols)
+    moved = np.where(short, _idle_columns(rows, cols, units), 1.0)
+    if recipe == "fp8_rowwise_both":
+        moved = moved * np.where(ours.takes_maxima_beside_rows(rows, cols), 1.0, 8.0 / 6.0)
+    return np.asarray(moved)
+
+
+def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
+    """Columns that programs of short ones have room for, over those of the matrix.
+
+    The busiest multiprocessor decides. Rows that pad a program's tile are masked and cost little: of
+    265 rows in tiles of 512, 12.9 us on an H100, where whole tiles would take 25.
+    """
+    few = ours.short_columns_tile(rows, cols, units, ours.SHORT_COLUMNS_OF_FEW_ROWS)[1]
+    many = ours.short_columns_tile(rows, cols, units, ours.SHORT_COLUMNS)[1]
+    across = np.where(rows <= ours.FEW_ROWS, few, many)
+    return np.asarray(np.ceil(np.ceil(cols / across) / units) * units * across / cols)
 
 
 def _divisor(count: Array) -> Array:

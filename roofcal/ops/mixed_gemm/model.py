@@ -45,7 +45,10 @@ flops_per_s are those of one block on each multiprocessor), and each further one
     starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
 
 Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens) have a multiprocessor to
-themselves, and starts = turns * turn_s.
+themselves. Warps that fetch weights run beside those that multiply, so that memory and work hide
+each other better:
+
+    t = starts + (dram^4 + (slots + math)^4)^(1/4)
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
@@ -103,6 +106,7 @@ class BlockFamily:
     splits: of K, from which the best is taken; () for kernels without tiles of rows
     rule: of our kernels, by which a product has one block and split (int4.RULES)
     chained: whether kernels start while the one before them ends
+    fetches_beside: whether warps of their own fetch weights
     """
 
     constants: tuple[str, ...] = _ROOFS
@@ -112,6 +116,7 @@ class BlockFamily:
     splits: tuple[int, ...] = ()
     rule: str = ""
     chained: bool = False
+    fetches_beside: bool = False
 
 
 FAMILIES: Final[dict[str, BlockFamily]] = {
@@ -129,9 +134,13 @@ FAMILIES: Final[dict[str, BlockFamily]] = {
         constants=_OF_OURS, own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES, chained=True
     ),
     "ours_specialised": BlockFamily(
-        constants=("bytes_per_s", "weights_per_s", "flops_per_s", "turn_s"),
+        constants=(
+            *("bytes_per_s", "weights_per_s", "flops_per_s"),
+            *("turn_s", "block_s", "halving_s"),
+        ),
         own=("weights_per_s",),
         rule=int4.SPECIALISED,
+        fetches_beside=True,
     ),
 }
 OF_PROCESSORS: Final = ("turned_once", "blocks_of_4")
@@ -161,7 +170,7 @@ CONSTANTS: Final = by_name(
     Constant("direct_s", "s", "Start of a turn of warps that stream weights",
              Search(0.4, 0.01, 1, "time")),
 )  # fmt: skip
-EQUATION: Final = 7  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 8  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -305,9 +314,12 @@ def _ours(
     dram = np.asarray(moved / constants["bytes_per_s"])
     slots = np.asarray(work / constants["weights_per_s"])
     math = np.asarray(tokens / constants["flops_per_s"])
-    return NarrowParts(
-        fixed, dram, slots, math, np.asarray(fixed + np.sqrt(dram**2 + (slots + math) ** 2))
+    busy = (
+        _fourth_norm(dram, slots + math)
+        if how.fetches_beside
+        else np.sqrt(dram**2 + (slots + math) ** 2)
     )
+    return NarrowParts(fixed, dram, slots, math, np.asarray(fixed + busy))
 
 
 def _token_blocks(family: BlockFamily, m: Array) -> tuple[Array, Array]:
