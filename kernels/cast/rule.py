@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import numpy as np
 
-
 # kernels.cast.rows: rows of more columns are read twice, so many columns at a time.
 MOST_COLUMNS_OF_ROW: Final = 16384
 LONG_ROWS_BLOCK: Final = 8192

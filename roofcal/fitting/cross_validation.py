@@ -44,7 +44,14 @@ from roofcal.fitting.bootstrap import (
 )
 from roofcal.fitting.conformal import Errors, half_widths
 from roofcal.fitting.parallel import parallel_map
-from roofcal.fitting.probes import CalibrationError, Device, Fitted, Probe, by_provider_and_recipe
+from roofcal.fitting.probes import (
+    CalibrationError,
+    Device,
+    Fitted,
+    Known,
+    Probe,
+    by_provider_and_recipe,
+)
 from roofcal.ops import BY_NAME
 
 # Derivatives are differences over this factor of a constant: half of the digits of a float64.
@@ -54,8 +61,6 @@ _MOST_LEFT_OUT: Final = 60  # fits; of more probes, two or three are left out at
 _MOST_REFITS: Final = 4
 _NOTICEABLE: Final = 1e-3
 _ON_BOUND: Final = 1e-6  # of a logarithm
-# Of a logarithm: how far constants of two cards of one generation lie apart, see docs/models.md.
-PRIOR_SPREAD: Final = 0.1
 _PRIOR_ROOM: Final = 0.5  # of a logarithm, that a search has on both sides of a prior
 _LOG_NUDGE: Final = 2.0**-24 - 2.0**-49  # log(1 + x) = x - x^2 / 2, exact to the last bit here
 
@@ -142,19 +147,21 @@ class Problem(ABC):
         """The recipe of the probes; the first where there are several."""
         return self.recipes[0]
 
-    def prior_logs(self, family: str, names: Sequence[str]) -> Array:
-        """Logarithms of what other cards say of the constants of a search, NaN where nothing."""
+    def prior_logs(self, family: str, names: Sequence[str]) -> tuple[Array, Array]:
+        """What other cards say of the constants of a search: logarithms and their deviations.
+
+        Both [names], NaN where they say nothing.
+        """
         op = BY_NAME[self.probes[0].point.op]
-        logs = dict.fromkeys(names, np.nan)
+        known: dict[str, Known] = {}
         for recipe in self.recipes:
             prior = self.device.prior_of(op.calibrates or op.name, self.provider, recipe)
             if prior.family == family:
-                logs |= {
-                    searched: float(log(np.array(prior.constants[name])))
-                    for name, searched in self.names_of(family, recipe).items()
-                    if name in prior.constants
-                }
-        return np.array([logs[name] for name in names])
+                names_here = self.names_of(family, recipe).items()
+                own = prior.constants
+                known |= {searched: own[name] for name, searched in names_here if name in own}
+        values = np.array([known.get(name, Known(np.nan, np.nan)) for name in names])
+        return log(values[:, 0]), values[:, 1]
 
     def names_of(self, family: str, recipe: str) -> Mapping[str, str]:  # noqa: ARG002
         """Constants of the equation -> their names in the search, the same for a single recipe."""
@@ -419,7 +426,7 @@ def fit_problem(problem: Problem, method: Method[Any], generator: np.random.Gene
 def _not_identified(problem: Problem, family: str, best: Array) -> list[str]:
     """Constants whose search ended on a bound, or that move no probe noticeably."""
     space = problem.space(family)
-    logs, prior = log(best), problem.prior_logs(family, space.names)
+    logs, (prior, _) = log(best), problem.prior_logs(family, space.names)
     on_bound = (logs <= space.low + _ON_BOUND) | (logs >= space.high - _ON_BOUND)
     return [
         name
@@ -576,10 +583,11 @@ def search(
         method: of the op.
         steps: most evaluations per search; None: until it converges.
     """
-    prior = problem.prior_logs(family, space.names)
+    prior, deviations = problem.prior_logs(family, space.names)
     space = _with_prior(space, prior)
     # What no stage searches keeps the value of the prior.
-    constants = np.tile(exp(prior), (len(weights), 1))
+    known = np.where(np.isnan(prior), np.nan, exp(np.nan_to_num(prior)))
+    constants = np.tile(known, (len(weights), 1))
     full = (len(space.starts), *constants.shape)
     # One start for all fits, or one for each.
     starts = np.broadcast_to(
@@ -601,12 +609,12 @@ def search(
         if not len(rows):
             continue
         residuals = _log_residuals(problem, family, columns, tiled(constants[rows]))
-        known = ~np.isnan(prior[columns])
+        is_known = ~np.isnan(prior[columns])
         solution = minimise(
-            _with_prior_residuals(residuals, prior[columns], method.soft),
+            _with_prior_residuals(residuals, prior[columns], method.soft / deviations[columns]),
             starts[:, rows][:, :, columns].reshape(-1, len(columns)),
             (tiled(low[rows][:, columns]), tiled(high[rows][:, columns])),
-            tiled(np.hstack([stage_weights[rows], np.ones((len(rows), known.sum()))])),
+            tiled(np.hstack([stage_weights[rows], np.ones((len(rows), is_known.sum()))])),
             method.soft,
             steps=steps or _MOST_STEPS,
         )
@@ -651,25 +659,26 @@ def _with_prior(space: SearchSpace, prior: Array) -> SearchSpace:
 
 
 def _with_prior_residuals(
-    residuals: ResidualsWithJacobian, prior: Array, soft: float
+    residuals: ResidualsWithJacobian, prior: Array, slopes: Array
 ) -> ResidualsWithJacobian:
     """Residuals with one more for each constant that has a prior.
 
-    A constant that lies PRIOR_SPREAD from its prior pulls as much as a probe that is `soft` off, so
+    A constant that lies one deviation from its prior pulls as much as a probe that is `soft` off, so
     that the search finds the maximum a posteriori (Gelman et al., Bayesian Data Analysis, 2013,
     section 13.3). The loss is that of probes: a card that is unlike all others pulls free.
+
+    slopes: `soft` over the deviation of each constant, [constants].
     """
     known = np.flatnonzero(~np.isnan(prior))
     if not len(known):
         return residuals
-    slope = soft / PRIOR_SPREAD
 
     def with_prior(logarithms: Array, rows: Index) -> tuple[Array, Array]:
         residual, jacobian = residuals(logarithms, rows)
-        away = slope * (logarithms[:, known] - prior[known])
-        slopes = np.zeros((*jacobian.shape[:2], len(known)))
-        slopes[:, known, np.arange(len(known))] = slope
-        return np.hstack([residual, away]), np.concatenate([jacobian, slopes], axis=2)
+        away = slopes[known] * (logarithms[:, known] - prior[known])
+        of_prior = np.zeros((*jacobian.shape[:2], len(known)))
+        of_prior[:, known, np.arange(len(known))] = slopes[known]
+        return np.hstack([residual, away]), np.concatenate([jacobian, of_prior], axis=2)
 
     return with_prior
 

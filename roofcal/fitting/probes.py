@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,16 +28,23 @@ class Probe:
         return self.point.shape
 
 
+class Known(NamedTuple):
+    """A constant as other cards tell it; deviation: standard deviation of its logarithm."""
+
+    value: float
+    deviation: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prior:
     """What other cards say of the constants of a provider and recipe.
 
     family     of the equation; "" where nothing is known
-    constants  last part of their names -> value, as they would be on the device that is fitted
+    constants  last part of their names -> as they would be on the device that is fitted
     """
 
     family: str = ""
-    constants: Mapping[str, float] = field(default_factory=dict)
+    constants: Mapping[str, Known] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
