@@ -25,9 +25,10 @@ from roofcal.core.visits.rows import (
 from roofcal.fitting.bootstrap import exact
 from roofcal.fitting.cross_validation import Method
 from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
-from roofcal.ops import OPS
+from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import current_equations, load_part
 from roofcal.ops.predictions import Span, probe_spans
+from roofcal.ops.priors import priors_of
 from roofcal.ops.spec import OpSpec
 from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column
 from roofcal.points.reader import RECORDED, Points, read_points, with_intervals
@@ -35,13 +36,20 @@ from roofcal.points.reader import RECORDED, Points, read_points, with_intervals
 _ROW: Final = Column("measurement", "object", lambda p: p.row)
 
 
-def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calibration:
+def calibrate(
+    run: Path,
+    spec: DeviceSpec | None = None,
+    seed: int = 0,
+    cards: Sequence[Calibration] = (),
+) -> Calibration:
     """Fit every constant that the probes of a run folder allow, op by op.
 
     Args:
         run: folder with environment.jsonl, plan/ and measurements/.
-        spec: the device's datasheet, for the size of its cache alone.
+        spec: the device's datasheet, for the size of its cache and for what other cards say.
         seed: of the bootstrap; equal records and seed give equal numbers.
+        cards: what the fits start from and are drawn to, see roofcal.ops.priors. The card of the
+            run itself in the same environment is left out: its probes would count twice.
 
     Raises:
         CalibrationError: for a run without any probe, or with too few of an op.
@@ -51,12 +59,18 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     device, generator = _measured_device(environment, spec), np.random.default_rng(seed)
     units = exact(float(environment.compute_units), "1", "environment record")
     fitted = Fitted(constants={"compute_units": units})
+    itself = (environment.device, environment.environment_id)
+    others = [card for card in cards if (card.device, card.environment_id) != itself]
     spans: dict[str, Span] = {}
     disturbances: list[str] = []
     count = 0
     for op, part, points in _fits_with_points(run):
         probes = probes_of(points)
-        own = part.fit(probes, replace(device, constants=fitted.constants), generator)
+        device = replace(device, constants=fitted.constants)
+        if spec is not None and op.calibrates is not None:
+            known = priors_of(others, spec, device.stream_bytes_per_s)
+            device = replace(device, priors=known.get(op.calibrates, {}))
+        own = part.fit(probes, device, generator)
         fitted.constants.update(own.constants)
         fitted.errors.update(own.errors)
         if op.calibrates is not None:
@@ -95,6 +109,13 @@ def cross_validated_ops(
         else:
             constants = part.fit(probes, device, np.random.default_rng(0)).constants
             device = replace(device, constants={**device.constants, **constants})
+
+
+def probes_of_ops(run: RunFolder) -> Iterator[tuple[OpSpec, list[Probe]]]:
+    """(op that was calibrated, its probes that were timed) of a run that has probes of it."""
+    for op in OPS:
+        if op.calibrates is not None and run.plan_file(op.name).is_file():
+            yield BY_NAME[op.calibrates], probes_of(read_points(run, op.name, [_ROW]))
 
 
 def _median_half_width(probes: Sequence[Probe]) -> float:

@@ -221,9 +221,11 @@ def calibrate(*, run: Path, out: Path) -> None:
     from roofcal.ask.devices import datasheet
     from roofcal.calibrate.calibration import calibrate as calibrated
     from roofcal.core.jsonl import write_records
+    from roofcal.models.priors import cards_like
 
     folder = checked_folder(run)
-    write_records(out, [calibrated(folder, datasheet(folder.parent.name))])
+    spec = datasheet(folder.parent.name)
+    write_records(out, [calibrated(folder, spec, cards=cards_like(spec))])
 
 
 def learning(*, run: Path, out: Path | None = None) -> None:

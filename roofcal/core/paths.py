@@ -24,6 +24,7 @@ _ROOT: Final = Path() if Path("config/devices").is_dir() else _INSTALLED
 CONFIG: Final = _ROOT / "config"
 DEVICES: Final = CONFIG / "devices"
 MODELS: Final = CONFIG / "models"
+PRIORS: Final = CONFIG / "priors"
 CLAIMS: Final = CONFIG / "claims"
 PUBLISHED: Final = _ROOT / "reports/published"
 RESULTS: Final = Path("results")

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.core.portable_math import exp, log
+from roofcal.core.priors import Known, Prior
 from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
 from roofcal.fitting.batched_least_squares import ResidualsWithJacobian, minimise
@@ -48,11 +49,9 @@ from roofcal.fitting.probes import (
     CalibrationError,
     Device,
     Fitted,
-    Known,
     Probe,
     by_provider_and_recipe,
 )
-from roofcal.ops import BY_NAME
 
 # Derivatives are differences over this factor of a constant: half of the digits of a float64.
 _NUDGE: Final = 1.0 + 2.0**-24
@@ -62,6 +61,7 @@ _MOST_REFITS: Final = 4
 _NOTICEABLE: Final = 1e-3
 _ON_BOUND: Final = 1e-6  # of a logarithm
 _PRIOR_ROOM: Final = 0.5  # of a logarithm, that a search has on both sides of a prior
+_NORMAL_95: Final = 1.959963984540054  # quantile of a normal deviate, for intervals of 95 %
 _LOG_NUDGE: Final = 2.0**-24 - 2.0**-49  # log(1 + x) = x - x^2 / 2, exact to the last bit here
 
 # constants [..., fits, constants], in the order of a space, NaN where unknown
@@ -152,10 +152,9 @@ class Problem(ABC):
 
         Both [names], NaN where they say nothing.
         """
-        op = BY_NAME[self.probes[0].point.op]
         known: dict[str, Known] = {}
         for recipe in self.recipes:
-            prior = self.device.prior_of(op.calibrates or op.name, self.provider, recipe)
+            prior = self.device.priors.get((self.provider, recipe), Prior())
             if prior.family == family:
                 names_here = self.names_of(family, recipe).items()
                 own = prior.constants
@@ -351,6 +350,8 @@ def fit_each_recipe(
             if len(problem.recipes) > 1:
                 count += f" of {len(own)}"
             evidence = f"{probe_op}, {count}, {fit.family}"
+            cards = problem.device.priors.get((problem.provider, recipe), Prior()).cards
+            evidence += f", prior of {' and '.join(cards)}" if cards else ""
             names = problem.names_of(fit.family, recipe)
             constants = family | fit.ceilings(equation.CONSTANTS, evidence, names)
             constants |= problem.known(fit.family)
@@ -412,6 +413,11 @@ def fit_problem(problem: Problem, method: Method[Any], generator: np.random.Gene
     weights = counts.astype(float)
     resampled = search(problem, family, weights, space, method)
     low, high = interval_ends(np.where(np.isnan(resampled), best, resampled))
+    # Of constants that the probes do not tell, the prior knows how far cards lie apart.
+    _, deviations = problem.prior_logs(family, space.names)
+    is_held = (low == high) & ~np.isnan(deviations)
+    factor = exp(_NORMAL_95 * np.where(is_held, deviations, 0.0))
+    low, high = low / factor, high * factor
     columns = {name: i for i, name in enumerate(space.names) if not np.isnan(best[i])}
     return Fit(
         family=family,
@@ -663,8 +669,8 @@ def _with_prior_residuals(
 ) -> ResidualsWithJacobian:
     """Residuals with one more for each constant that has a prior.
 
-    A constant that lies one deviation from its prior pulls as much as a probe that is `soft` off, so
-    that the search finds the maximum a posteriori (Gelman et al., Bayesian Data Analysis, 2013,
+    A constant that lies one deviation from its prior pulls as much as a probe that is `soft` off,
+    so that the search finds the maximum a posteriori (Gelman et al., Bayesian Data Analysis, 2013,
     section 13.3). The loss is that of probes: a card that is unlike all others pulls free.
 
     slopes: `soft` over the deviation of each constant, [constants].

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from roofcal.core.priors import Prior
 from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint
 from roofcal.core.statistics import Summary
 
@@ -28,42 +29,19 @@ class Probe:
         return self.point.shape
 
 
-class Known(NamedTuple):
-    """A constant as other cards tell it; deviation: standard deviation of its logarithm."""
-
-    value: float
-    deviation: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prior:
-    """What other cards say of the constants of a provider and recipe.
-
-    family     of the equation; "" where nothing is known
-    constants  last part of their names -> as they would be on the device that is fitted
-    """
-
-    family: str = ""
-    constants: Mapping[str, Known] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """What a fit may use besides the probes of its own op.
 
     cache_bytes  size of the last-level cache, None where neither machine nor datasheet states it
     constants    constants that were fitted before: ops are fitted in the order of roofcal.ops.OPS
-    priors       "<op>.<provider>.<recipe>" -> what other cards say of its constants
+    priors       (provider, recipe) -> what other cards say of the op's constants
     """
 
     environment: Environment
     cache_bytes: float | None = None
     constants: Mapping[str, Ceiling] = field(default_factory=dict)
-    priors: Mapping[str, Prior] = field(default_factory=dict)
-
-    def prior_of(self, op: str, provider: str, recipe: str) -> Prior:
-        """What other cards say of a provider and recipe; nothing where none was measured."""
-        return self.priors.get(f"{op}.{provider}.{recipe}", Prior())
+    priors: Mapping[tuple[str, str], Prior] = field(default_factory=dict)
 
     @property
     def compute_units(self) -> int:

@@ -26,6 +26,7 @@ from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
 from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder, run_folders
 from roofcal.core.records import Environment, Measurement, Prediction
+from roofcal.models.priors import cards_like
 from roofcal.models.registry import predict_run
 from roofcal.ops import BY_NAME, point_problem
 from roofcal.report.data.provenance import ReportError
@@ -271,7 +272,7 @@ def derive(run: RunFolder, names: Iterable[str], place: Path) -> Iterator[tuple[
             spec = datasheet(run.device)
             match name:
                 case "calibration.jsonl":
-                    text = encode(calibrate(folder, spec)) + "\n"
+                    text = encode(calibrate(folder, spec, cards=cards_like(spec))) + "\n"
                 case "breakeven.csv":
                     text = run_map(folder, calibration)
                 case "llm.csv":

@@ -19,7 +19,8 @@ Inductor's kernels along rows have a program per row, which takes whole blocks o
 
 Narrow loads take longer than idle lanes of a block, so neither adds to the other.
 
-Our casts with one scale read the matrix twice, the second time from the cache as far as it is there:
+Our casts with one scale read the matrix twice, the second time from the cache as far as it holds
+the matrix:
 
     bytes / bandwidth -> (bytes - cached) / bandwidth + cached / cached_bandwidth
     cached = min(2 rows columns, near)
@@ -83,7 +84,7 @@ CONSTANTS: Final = by_name(
     Constant("uneven", "1", "Slow-down of rows of the result off its lines",
              Search(1.05, 0.5, 6.0), 1.0),
     Constant("cached_bytes_per_s", "B/s", "Bandwidth of a cached cast",
-             Search(20, 5, 100, "rate"), NO_LIMIT, on_cpu=Search(3, 0.05, 50, "rate"), group="both"),
+             Search(20, 5, 100, "rate"), NO_LIMIT, "both", Search(3, 0.05, 50, "rate")),
     Constant("fork_s", "s", "Sharing out the passes of a cast",
              Search(1, 0.02, 20, "time"), 0.0, "cpu"),
     Constant("serial_bytes_per_s", "B/s", "Bandwidth of what one thread does alone",
@@ -292,8 +293,8 @@ def _passes(recipe: str, rows: Array, cols: Array, units: int) -> Array:
 def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
     """Columns that programs of short ones have room for, over those of the matrix.
 
-    The busiest multiprocessor decides. Rows that pad a program's tile are masked and cost little: of
-    265 rows in tiles of 512, 12.9 us on an H100, where whole tiles would take 25.
+    The busiest multiprocessor decides. Rows that pad a program's tile are masked and cost little:
+    265 rows in tiles of 512 take 12.9 us on an H100, where whole tiles would take 25.
     """
     few = ours.short_columns_tile(rows, cols, units, ours.SHORT_COLUMNS_OF_FEW_ROWS)[1]
     many = ours.short_columns_tile(rows, cols, units, ours.SHORT_COLUMNS)[1]

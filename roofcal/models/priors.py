@@ -1,0 +1,38 @@
+"""config/priors/<architecture>.jsonl: what measured cards of an architecture say of others.
+
+The file holds the published cards, each calibrated without any prior and stated as fractions
+(roofcal.ops.priors), and one record of the architecture itself: how far cards lie from what the
+others say of them. `python tools/write_priors.py` makes it from publications.
+"""
+
+from typing import Final
+
+from roofcal.core import paths
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Calibration
+from roofcal.ops.priors import calibration_of_nobody
+
+BETWEEN: Final = "between-cards"  # the environment of the record of an architecture
+
+
+def cards_like(spec: DeviceSpec | None) -> list[Calibration]:
+    """Fractions of the published cards of a device's architecture; none without a datasheet.
+
+    Raises RecordsError for a bad file.
+    """
+    return [card for card in _records_like(spec) if card.environment_id != BETWEEN]
+
+
+def calibration_by_priors(spec: DeviceSpec) -> Calibration | None:
+    """The calibration of a device that nobody measured; None where no card is of its architecture.
+
+    Raises RecordsError for a bad file.
+    """
+    between = [card for card in _records_like(spec) if card.environment_id == BETWEEN]
+    return calibration_of_nobody(cards_like(spec), between[0], spec) if between else None
+
+
+def _records_like(spec: DeviceSpec | None) -> list[Calibration]:
+    file = paths.PRIORS / f"{spec.architecture}.jsonl" if spec else None
+    return read_records(file, Calibration) if file and file.is_file() else []

@@ -1,0 +1,210 @@
+"""Constants across cards: what the measured cards of an architecture say of one that is not.
+
+A constant is stated as a fraction of what the datasheet of its card says of the same kind:
+
+    rates of math and of caches    of the dense bf16 peak, of one compute unit where it is of one:
+                                   both go with the clock and the number of units
+    bandwidth of streams           of the datasheet's memory bandwidth
+    bandwidth within an equation   of the bandwidth of streams, which every study measures
+    all others                     seconds and factors, which cards of an architecture share
+
+Fractions are averaged over the cards by their logarithms. A constant is known as well as its cards
+know it, and no better than SPREAD, by which cards differ.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.portable_math import exp, log
+from roofcal.core.priors import Known, Prior
+from roofcal.core.records import CODE, Calibration, Ceiling
+from roofcal.ops import BY_NAME, STUDY_OPS
+from roofcal.ops.constants import (
+    Constant,
+    calibrated_pairs,
+    current_equations,
+    decode_family,
+    load_part,
+)
+
+# Of a logarithm. An H100 that is predicted from its quick probes and the constants of an H200 is
+# 4.4, 4.2 and 4.3 % off with 0.05, 0.1 and 0.2 (144 products of layers that no study lists).
+SPREAD: Final = 0.1
+_DEVIATIONS_IN_INTERVAL: Final = 3.92  # 95 % of a normal distribution
+_STREAM: Final = "dram_read_bytes_per_s"
+_OF_UNIT: Final = " per compute unit"
+
+
+def fractions_of(calibration: Calibration, spec: DeviceSpec) -> Calibration:
+    """A calibration whose constants are fractions, see the module; families stay what they are."""
+    stream = calibration.constants[_STREAM].value
+    constants = {
+        name: _times(constant, 1 / _yardstick(name, constant, spec, stream))
+        for name, constant in calibration.constants.items()
+        if _is_shared(name)
+    }
+    return replace(calibration, constants=constants)
+
+
+def priors_of(
+    cards: Sequence[Calibration], spec: DeviceSpec, stream_bytes_per_s: float | None = None
+) -> dict[str, dict[tuple[str, str], Prior]]:
+    """Op -> (provider, recipe) -> what cards say of its constants on a device.
+
+    Args:
+        cards: fractions of other cards of the architecture; those of other equations are left out.
+        spec: the device's datasheet.
+        stream_bytes_per_s: its measured bandwidth of streams; None: as the cards and the datasheet
+            say.
+    """
+    known = [card for card in _richest_first(cards) if card.equations == current_equations()]
+    stream = stream_bytes_per_s or _stream_of(known, spec)
+    priors: dict[str, dict[tuple[str, str], Prior]] = {}
+    for op in STUDY_OPS if known else ():
+        for pair in dict.fromkeys(p for c in known for p in calibrated_pairs(c.constants, op.name)):
+            prefix = f"{op.name}.{'.'.join(pair)}."
+            model = load_part(op, "model")
+            family_name: str = getattr(model, "FAMILY", "")
+            own = [card for card in known if prefix + family_name in card.constants]
+            if not own:
+                continue
+            code = own[0].constants[prefix + family_name].value
+            alike = [card for card in own if card.constants[prefix + family_name].value == code]
+            names = (name.removeprefix(prefix) for name in alike[0].constants)
+            constants = {
+                name: _known(prefix + name, alike, spec, stream)
+                for name in names
+                if "." not in name and _is_searched(op.name, name)
+            }
+            priors.setdefault(op.name, {})[pair] = Prior(
+                family=decode_family(getattr(model, "FAMILIES", ()), code),
+                constants=constants,
+                cards=tuple(card.device for card in alike),
+            )
+    return priors
+
+
+def calibration_of_nobody(
+    cards: Sequence[Calibration], between: Calibration, spec: DeviceSpec
+) -> Calibration | None:
+    """The calibration of a device that nobody measured, from cards of its architecture.
+
+    None without cards of the present equations.
+
+    Args:
+        cards: as for `priors_of`.
+        between: errors of cards that are predicted by the others, as a calibration without
+            constants; they are the width of its intervals.
+        spec: the device's datasheet.
+    """
+    known = [card for card in _richest_first(cards) if card.equations == current_equations()]
+    if not known:
+        return None
+    stream = _stream_of(known, spec)
+    of_device = {name: None for name in known[0].constants if "." not in name}
+    constants = {
+        name: _ceiling(name, _known(name, known, spec, stream), known[0].constants[name], known)
+        for name in of_device
+    }
+    units = float(spec.compute_units)
+    constants["compute_units"] = Ceiling(
+        value=units, ci95_low=units, ci95_high=units, unit="1", evidence="datasheet"
+    )
+    for op, pairs in priors_of(known, spec).items():
+        for pair, prior in pairs.items():
+            prefix = f"{op}.{'.'.join(pair)}."
+            source = next(card for card in known if card.device == prior.cards[0])
+            of_pair = {n: c for n, c in source.constants.items() if n.startswith(prefix)}
+            members = [card for card in known if card.device in prior.cards]
+            constants |= {
+                name: constant
+                if constant.unit == CODE
+                else _ceiling(name, _known(name, members, spec, stream), constant, members)
+                for name, constant in of_pair.items()
+            }
+    names = {name.rpartition(".")[0] for name in constants if "." in name}
+    errors = {name: errors for name, errors in between.probe_errors.items() if name in names}
+    return Calibration(
+        device=spec.device,
+        environment_id=f"prior-of-{len(known)}-card{'s' if len(known) > 1 else ''}",
+        constants={
+            name: constant
+            for name, constant in constants.items()
+            if "." not in name or name.rpartition(".")[0] in errors
+        },
+        probe_errors=errors,
+        probe_spans={name: known[0].probe_spans[name] for name in errors},
+        equations=current_equations(),
+    )
+
+
+def _richest_first(cards: Iterable[Calibration]) -> list[Calibration]:
+    return sorted(cards, key=lambda card: -card.probe_points)
+
+
+def _is_shared(name: str) -> bool:
+    """Whether a constant is one that cards share: not of links, and not a count of the device."""
+    op, _, rest = name.partition(".")
+    return op in BY_NAME if rest else name != "compute_units"
+
+
+def _declared(op: str, name: str) -> Constant | None:
+    model = load_part(BY_NAME[op], "model")
+    declared: Mapping[str, Constant] = getattr(model, "CONSTANTS", {})
+    return declared.get(name)
+
+
+def _is_searched(op: str, name: str) -> bool:
+    declared = _declared(op, name)
+    return declared is not None and name != getattr(load_part(BY_NAME[op], "model"), "FAMILY", "")
+
+
+def _yardstick(name: str, constant: Ceiling, spec: DeviceSpec, stream: float) -> float:
+    """What a constant is a fraction of, see the module; 1 for those that cards share."""
+    op, _, rest = name.partition(".")
+    if not rest and name.startswith("dram_"):
+        return spec.dram_bytes_per_s
+    declared = _declared(op, name.rpartition(".")[2]) if rest else None
+    if declared is not None and declared.datasheet == "dram_bytes_per_s":
+        return stream
+    peak, unit = spec.peak_flops_per_s["bf16"], constant.unit
+    if unit in ("flop/s", "B/s", "1/s"):
+        return peak
+    return peak / spec.compute_units if unit in (f"flop/s{_OF_UNIT}", f"B/s{_OF_UNIT}") else 1.0
+
+
+def _known(name: str, cards: Sequence[Calibration], spec: DeviceSpec, stream: float) -> Known:
+    """A constant on a device, as the cards that have it know it."""
+    own = [card.constants[name] for card in cards if name in card.constants]
+    logs = log(np.array([constant.value for constant in own]))
+    ends = np.array([(constant.ci95_low, constant.ci95_high) for constant in own])
+    widths = (log(ends[:, 1]) - log(ends[:, 0])) / _DEVIATIONS_IN_INTERVAL
+    mean, variance = logs.sum() / len(own), (widths * widths).sum() / len(own) ** 2
+    value = float(exp(np.array(mean))) * _yardstick(name, own[0], spec, stream)
+    return Known(value, float(np.sqrt(SPREAD * SPREAD + variance)))
+
+
+def _ceiling(name: str, known: Known, source: Ceiling, cards: Sequence[Calibration]) -> Ceiling:
+    """A constant that nobody measured, with the interval in which cards of a kind lie."""
+    factor = float(exp(np.array(known.deviation * _DEVIATIONS_IN_INTERVAL / 2)))
+    devices = " and ".join(dict.fromkeys(card.device for card in cards if name in card.constants))
+    return replace(
+        source,
+        value=known.value,
+        ci95_low=known.value / factor,
+        ci95_high=known.value * factor,
+        evidence=f"prior of {devices}, by the datasheets",
+    )
+
+
+def _stream_of(cards: Sequence[Calibration], spec: DeviceSpec) -> float:
+    return _known(_STREAM, cards, spec, 0.0).value if cards else spec.dram_bytes_per_s
+
+
+def _times(constant: Ceiling, factor: float) -> Ceiling:
+    ends = {name: getattr(constant, name) * factor for name in ("value", "ci95_low", "ci95_high")}
+    return replace(constant, **ends)
