@@ -34,6 +34,7 @@ from roofcal.ops.linear.model import (
     cast_recipes,
     has_casts,
     product_recipes,
+    product_sides,
 )
 from roofcal.ops.predictions import doublings_outside
 from roofcal.ops.time_models import Model, Sources, cast_times, product_times, sum_of_times
@@ -185,7 +186,13 @@ class LinearTimes:
         Shapes that its provider refuses have one, too. Raises KeyError for what the model does not
         know.
         """
-        sides = list(part.shape(sizes).values())
+        of_linear = (sizes["m"], sizes["n"], sizes["k"])
+        is_product = part.op != "cast"
+        sides = (
+            product_sides(part.role, part.recipe, of_linear)
+            if is_product
+            else list(part.shape(sizes).values())
+        )
         key = (part.op, part.provider, part.recipe, *(side.tobytes() for side in sides))
         if key not in self._of_parts:
             own = self.model, self.sources, part.provider, part.recipe
