@@ -20,6 +20,7 @@ from roofcal.models.errors import CalibrationWarning, PredictError
 from roofcal.models.registry import model_named
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
+from roofcal.ops.priors import PRIOR_OF
 from roofcal.ops.time_models import Sources
 
 
@@ -82,6 +83,14 @@ def device_sources(device: str, environment: str | None, model: str) -> tuple[So
             warnings.warn(
                 f"{folder} was calibrated on a disturbed machine, measure it again: "
                 f"{reasons[0]}{more}",
+                CalibrationWarning,
+                stacklevel=2,
+            )
+        if calibration.environment_id.startswith(PRIOR_OF):
+            warnings.warn(
+                f"nobody measured {device}: its constants are those of published cards of its "
+                f"architecture ({folder.name}), by the datasheets; `make study STUDY=quick` there "
+                "measures it",
                 CalibrationWarning,
                 stacklevel=2,
             )

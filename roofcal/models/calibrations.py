@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from roofcal.core.devices import load_device
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records
 from roofcal.core.manifest import NAME as MANIFEST
@@ -14,6 +15,7 @@ from roofcal.core.paths import DEVICES, RunFolder
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
+from roofcal.models.priors import calibration_by_priors, priors_file
 from roofcal.ops import OPS
 from roofcal.ops.constants import (
     calibrated_pairs,
@@ -32,13 +34,20 @@ def find_calibration(
     """(run folder, calibration) of a device, measured here or else published.
 
     The latest environment where there are several: the highest driver, torch and triton versions
-    in its name. Raises PredictError with what there is where nothing matches, and for a file that
-    holds no calibration of the device.
+    in its name. A device that nobody measured and that has a datasheet is answered by cards of its
+    architecture, from the file that holds them. Raises PredictError with what there is where
+    nothing matches, and for a file that holds no calibration of the device.
     """
     runs = calibrated_runs(published, results)
     for run in runs:
         if run.device == device and environment in (None, run.environment_id):
             return run.folder, read_calibration(run.calibration_file, device)
+    datasheet = DEVICES / f"{device}.yaml"
+    if datasheet.is_file() and all(run.device != device for run in runs):
+        spec = load_device(datasheet)
+        by_priors = calibration_by_priors(spec)
+        if by_priors is not None and environment in (None, by_priors.environment_id):
+            return priors_file(spec), by_priors
     raise PredictError(_no_match(device, environment, runs))
 
 

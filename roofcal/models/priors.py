@@ -5,6 +5,7 @@ The file holds the published cards, each calibrated without any prior and stated
 others say of them. `python tools/write_priors.py` makes it from publications.
 """
 
+from pathlib import Path
 from typing import Final
 
 from roofcal.core import paths
@@ -33,6 +34,11 @@ def calibration_by_priors(spec: DeviceSpec) -> Calibration | None:
     return calibration_of_nobody(cards_like(spec), between[0], spec) if between else None
 
 
+def priors_file(spec: DeviceSpec) -> Path:
+    """The file of a device's architecture, whether it exists or not."""
+    return paths.PRIORS / f"{spec.architecture}.jsonl"
+
+
 def _records_like(spec: DeviceSpec | None) -> list[Calibration]:
-    file = paths.PRIORS / f"{spec.architecture}.jsonl" if spec else None
+    file = priors_file(spec) if spec else None
     return read_records(file, Calibration) if file and file.is_file() else []

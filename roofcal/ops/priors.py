@@ -34,6 +34,7 @@ from roofcal.ops.constants import (
 # Of a logarithm. An H100 that is predicted from its quick probes and the constants of an H200 is
 # 4.4, 4.2 and 4.3 % off with 0.05, 0.1 and 0.2 (144 products of layers that no study lists).
 SPREAD: Final = 0.1
+PRIOR_OF: Final = "prior-of-"  # the environment of a device that nobody measured begins so
 _DEVIATIONS_IN_INTERVAL: Final = 3.92  # 95 % of a normal distribution
 _STREAM: Final = "dram_read_bytes_per_s"
 _OF_UNIT: Final = " per compute unit"
@@ -130,7 +131,7 @@ def calibration_of_nobody(
     errors = {name: errors for name, errors in between.probe_errors.items() if name in names}
     return Calibration(
         device=spec.device,
-        environment_id=f"prior-of-{len(known)}-card{'s' if len(known) > 1 else ''}",
+        environment_id=f"{PRIOR_OF}{len(known)}-card{'s' if len(known) > 1 else ''}",
         constants={
             name: constant
             for name, constant in constants.items()

@@ -19,6 +19,7 @@ from roofcal.core.names import is_name
 from roofcal.core.paths import (
     DERIVED_TABLES,
     DEVICES,
+    PRIORS,
     PUBLISHED,
     REPLAY,
     RESULTS,
@@ -208,6 +209,10 @@ class StudyRun(RunFolder):
         """The device's file in config/devices, if it has one."""
         path = DEVICES / f"{self.device}.yaml"
         return [str(path)] if path.is_file() else []
+
+    def priors(self) -> list[str]:
+        """What cards say of others, where the device has a file that says which are like it."""
+        return sorted(map(str, PRIORS.glob("*.jsonl"))) if self.datasheet() else []
 
 
 def study_runs(study: Study) -> tuple[list[StudyRun], list[str]]:

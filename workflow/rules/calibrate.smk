@@ -5,6 +5,7 @@ rule calibrate:
         plans=lambda w: run_of(w).plans(run_of(w).probes),
         measurements=lambda w: run_of(w).measurements(run_of(w).probes),
         datasheet=lambda w: run_of(w).datasheet(),
+        priors=lambda w: run_of(w).priors(),
         sources=SOURCES["calibrate"],
     output:
         "{root}/{device}/{environment}/calibration.jsonl",

@@ -324,8 +324,8 @@ def product_sides(name: str, recipe: str, sizes: tuple[Array, Array, Array]) -> 
     """Sides (m, n, k) of a product of a linear, as the library has to load them.
 
     Autograd hands it both operands of a bf16 grad_weight as they lie: rows along N and K, which
-    begin on 16 bytes whatever the number of tokens is. A linear of 15,115 tokens takes 10.3 ms on an
-    H100, where a sum over rows off 16 bytes would make it three times as long.
+    begin on 16 bytes whatever the number of tokens is. A linear of 15,115 tokens takes 10.3 ms on
+    an H100, where a sum over rows off 16 bytes would make it three times as long.
     """
     of_linear = dict(zip("mnk", sizes, strict=True))
     sides = [of_linear[axis] for axis in PRODUCTS[name]]
