@@ -1,7 +1,7 @@
 """Calibrated rooflines for low-precision GEMMs: plan, measure, calibrate, predict, report.
 
 `roofcal.predict`, `advise`, `breakeven`, `llm`, `load` and `devices` answer in Python what the
-commands answer in a shell (roofcal/api.py).
+commands answer in a shell (roofcal/api.py). `roofcal.time_products` measures.
 """
 
 from importlib import import_module
@@ -11,6 +11,7 @@ __version__ = "0.4.0"
 
 _API: Final = (
     *("predict", "advise", "breakeven", "llm", "llm_curve", "llm_sweep", "load", "devices"),
+    "time_products",
 )
 
 

@@ -4,5 +4,6 @@ from roofcal.api import devices as devices
 from roofcal.api import llm as llm
 from roofcal.api import load as load
 from roofcal.api import predict as predict
+from roofcal.api import time_products as time_products
 
 __version__: str

@@ -9,7 +9,7 @@ out. docs/package.md has a walk through.
 """
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -52,6 +52,7 @@ OperatorModel = Literal["calibrated", "wave", "torchao", "datasheet"]
 
 if TYPE_CHECKING:
     from roofcal.export.frames import RunFrames
+    from roofcal.health.products import TimedProducts
 
 
 def devices() -> dict[str, tuple[str, ...]]:
@@ -320,6 +321,33 @@ def _deployment(
     )
     is_given = tp is not None or pp is not None
     return deployment if is_given else with_smallest_cut(deployment, sources, by)
+
+
+def time_products(
+    shapes: Sequence[Sequence[int]], recipes: Collection[str] = ()
+) -> "TimedProducts":
+    """Measure products on the card at hand, or on its CPU, beside their predictions.
+
+    Every provider that a study here has is timed as in `quick`, one visit of each, in seconds. The
+    records are kept in asked/ of the device's run folder below results/, and `predict` and `advise`
+    show the times at these shapes, where they answer by a calibration of this environment and
+    nothing else kept the machine busy. What is asked again is measured again, and the newest time
+    counts. `publish` leaves all of this out.
+
+    Args:
+        shapes: sizes (m, n, k) of each product.
+        recipes: these alone; default: all that a study measures here.
+
+    Raises:
+        PredictError: a shape or a recipe is none that can be measured here.
+        DiscoverError: nothing can be measured here.
+        MeasureError: no product has a time.
+        ModuleNotFoundError: this is no clone, or the extra `measure` is not installed.
+    """
+    # no wheel carries what measures
+    from roofcal.health.products import time_products as measured_now  # noqa: PLC0415
+
+    return measured_now(shapes, recipes)
 
 
 def load(device: str, environment: str | None = None) -> "RunFrames":

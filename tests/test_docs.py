@@ -25,7 +25,7 @@ EXAMPLE: Final = re.compile(
     r"^    \$ python -m roofcal (.*)\n((?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+)", re.MULTILINE
 )
 EXAMPLES: Final = [found for page in PAGES.values() for found in EXAMPLE.findall(page)]
-OF_THIS_MACHINE: Final = ("doctor",)
+OF_THIS_MACHINE: Final = ("doctor", "time")
 TWO_CARDS: Final = "compare first nvidia-h200"  # of which the page leaves out most points
 INDEXES: Final = ("docs/tutorials.md", "docs/how-to.md", "docs/reference.md", "docs/explanation.md")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 # Examples in Python import roofcal from the checkout, as the commands do by themselves.
 sys.path.insert(0, str(Path.cwd()))
-_OF_THIS_MACHINE = ("doctor", "verify", "plan")
+_OF_THIS_MACHINE = ("doctor", "verify", "plan", "time")
 # The page leaves out most points of it, and the first card is from this repository's history.
 _SHORTENED = "compare first nvidia-h200"
 _EXAMPLE = re.compile(

@@ -21,6 +21,7 @@ from roofcal.ask.beyond_probes import FAR, unprobed_words
 from roofcal.ask.choices import ChoiceRecord, choice_record
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.core.csv_files import read_shapes
+from roofcal.ops import BY_NAME
 from roofcal.ops.spec import Shape
 
 _MOST_REASONS: Final = 3
@@ -127,7 +128,7 @@ class Recommendation(Advice, Answer):
             yield unprobed_words(unprobed)
         for point in rows[0]["nearest_measured"]:
             what = "linear" if point["op"] == "linear" else "product"
-            off = " (a probe of the fit)"
+            off = " (a probe of the fit)" if BY_NAME[point["op"]].role == "probe" else ""
             if point["predicted_s"] is not None:
                 off = f" (predicted {point['predicted_s'] / point['measured_s'] - 1:+.1%})"
             doublings = point["distance_doublings"]

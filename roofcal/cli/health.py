@@ -1,11 +1,14 @@
-"""`health`: is this card slower than its kind? `fleet`: which cards of a cluster are, and why."""
+"""What measures this card at once: `health`, which judges it, and `time`, products of any size.
+
+`fleet` says which cards of a cluster are slow, and why.
+"""
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from roofcal.cli.commands import Command, show
+from roofcal.cli.commands import Command, MxNxK, show
 from roofcal.core import paths
 from roofcal.core.names import printable
 from roofcal.core.statistics import BETWEEN_CARDS
@@ -138,5 +141,28 @@ def _show(verdicts: "Sequence[CardVerdict]", *, as_json: bool, out: Path | None 
     return 0 if all(verdict.is_healthy for verdict in verdicts) else UNHEALTHY
 
 
+def time(*sizes: MxNxK, csv: Path | None = None, recipes: str = "", json: bool = False) -> None:
+    """Measure products and print their times beside their predictions.
+
+    Args:
+        csv (FILE): columns m,n,k: many shapes
+        recipes (NAMES): these recipes alone, with commas between
+    """
+    from roofcal.api import time_products
+    from roofcal.core.csv_files import read_shapes
+
+    # 4096 28672 8192 is one shape, as of `predict`
+    is_one = all(len(word) == 1 for word in sizes)
+    shapes = [tuple(size for word in sizes for size in word)] if is_one and sizes else list(sizes)
+    if csv:
+        shapes += [tuple(shape.values()) for _, shape in read_shapes(csv, "mnk")]
+    if not shapes:
+        raise ValueError("time needs sizes, as 4096x28672x8192, or --csv FILE")
+    _say_what_is_left_out()
+    names = [name.strip() for name in recipes.split(",") if name.strip()]
+    show(time_products(shapes, names), as_json=json)
+
+
 HEALTH: Final = Command({"--every-card": every_card, "": health})
 FLEET: Final = Command({"": fleet})
+TIME: Final = Command({"": time})

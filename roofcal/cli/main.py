@@ -72,6 +72,7 @@ GROUPS: Final = {
             "error of predictions by the number of probes they were fitted on, as CSV",
         ),
         "report": ("stages.REPORT", "the HTML page of one or more runs"),
+        "time": ("health.TIME", "measure products of any sizes here, beside their predictions"),
         "health": (
             "health.HEALTH",
             "whether this card is slower than its kind or fails; exit code 0 no, 1 yes, 2 unknown",
@@ -147,7 +148,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 2
     except KeyboardInterrupt:
         print(
-            "stopped; what was measured is kept, and the next run goes on from there",
+            "stopped; what was measured is kept, and a study goes on from there",
             file=sys.stderr,
         )
         return INTERRUPTED

@@ -47,6 +47,7 @@ class RunFolder:
                  measurements/<op>.jsonl      sessions, then one row per point of the plan
                  journal/<op>.<gpus>.jsonl, measurements/by_gpus/<op>.<gpus>.jsonl
                                               of jobs that share out a plan by world size
+                 asked/                       what `roofcal time` measured, see `asked`
     derived  holds what follows from them; the same folder, except for a published run that is
              derived again below REPLAY:
                  calibration.jsonl            constants with intervals
@@ -78,6 +79,15 @@ class RunFolder:
     def name(self) -> str:
         """<device>/<environment_id>."""
         return f"{self.device}/{self.environment_id}"
+
+    @property
+    def asked(self) -> "RunFolder":
+        """What `roofcal time` measured on this device in this environment, also of a publication.
+
+        It is laid out as a run of its own, so that no study plans, fits, reports or publishes it.
+        Answers read its tables, see roofcal.points.tables.
+        """
+        return RunFolder.at(RESULTS / self.name / "asked")
 
     @property
     def environment_file(self) -> Path:

@@ -1,1 +1,1 @@
-"""Is a card slower than others of its kind, and why? Cards of a fleet, or one and a publication."""
+"""Measure this card at once: whether it is slower than its kind, and products people ask for."""

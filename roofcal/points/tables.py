@@ -32,17 +32,23 @@ def table_files(run: RunFolder) -> dict[str, Path]:
     }
 
 
+def asked_table_file(run: RunFolder, op: str) -> Path:
+    """The table of the points of an op that people asked to be measured in a run's environment."""
+    return run.asked.folder / "tables" / f"{op}.csv"
+
+
 def table_rows(run: RunFolder, op: str, where: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The points of an op whose cells are those of `where`, as text; "" for a missing value.
 
-    A run without tables (before its report) has none.
+    Those of the study come before those that were asked for. A run without tables (before its
+    report) has none of the first.
     """
-    path = table_files(run).get(op)
-    if path is None:
-        return
     # the tables of a report may hold several runs
     wanted = [("environment_id", run.environment_id), *where.items()]
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if all(row[name] == value for name, value in wanted):
-                yield row
+    for path in (table_files(run).get(op), asked_table_file(run, op)):
+        if path is None or not path.is_file():
+            continue
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                if all(row[name] == value for name, value in wanted):
+                    yield row

@@ -42,9 +42,10 @@ def publish(folder: Path, published: Path, claims: Sequence[Entry] = ()) -> Path
     """The folder reports/published/<device>/<environment_id> of the finished run of `folder`.
 
     Predictions with the calibration of another environment are left out unless that calibration is
-    published beside it: they could not be made again from what is published. The same records give
-    the same bytes, manifest.json of the same commit too. The site over all publications is not
-    written: see roofcal.publish.site.write.
+    published beside it: they could not be made again from what is published. What `roofcal time`
+    measured is left out as well: its sessions have no sentinels that tie them to others. The same
+    records give the same bytes, manifest.json of the same commit too. The site over all
+    publications is not written: see roofcal.publish.site.write.
 
     claims: of the ledger as it is today; the report carries their verdicts.
 
