@@ -103,7 +103,7 @@ class RunFolder:
 
     def judged(self) -> dict[int, "RunFolder"]:
         """Seed -> the records of layers that no study lists, by the seed that drew them."""
-        folders = (file.parent for file in self.folder.glob(f"{JUDGED}/*/{ENVIRONMENT_FILE}"))
+        folders = [folder for folder in self.folder.glob(f"{JUDGED}/*") if folder.is_dir()]
         seeds = {int(m[1]): f for f in folders if (m := SEED_FOLDER.fullmatch(f.name))}
         return {seed: RunFolder.at(seeds[seed]) for seed in sorted(seeds)}
 

@@ -14,6 +14,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import read_plan
 from roofcal.core.paths import RunFolder
 from roofcal.core.portable_math import exp, log
+from roofcal.core.records import PlanPoint
 from roofcal.judge.layers import INT4, JUDGED_OPS, OUR_INT4
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.ops import BY_NAME, OPS, point_problem
@@ -104,19 +105,19 @@ def _points(judged: RunFolder, run: RunFolder, op: str, sources: Sources) -> pd.
     table, sessions = read_points(judged, op, columns, known)
     timed = with_made(with_intervals(table, sessions, of_sentinels=True), columns)
     planned = set(_planned_shapes(run, BY_NAME[op]))
-    shapes = pd.Series([_shape_of(point) for point in timed[POINT]], dtype=object)
+    shapes = timed[POINT].map(_shape_text)
     return timed.assign(shape=shapes, is_planned=shapes.isin(planned))
 
 
-def _planned_shapes(run: RunFolder, op: OpSpec) -> Iterator[tuple[tuple[str, int], ...]]:
+def _planned_shapes(run: RunFolder, op: OpSpec) -> Iterator[str]:
     """Shapes that the plans of an op and of its probe have."""
     for other in OPS:
         if other.folder == op.folder and other.name in run.planned_ops():
-            yield from map(_shape_of, read_plan(run, other.name, point_problem))
+            yield from map(_shape_text, read_plan(run, other.name, point_problem))
 
 
-def _shape_of(point: Any) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(point.shape.items()))
+def _shape_text(point: PlanPoint) -> str:
+    return str(sorted(point.shape.items()))
 
 
 def _rows_of_op(points: pd.DataFrame, op: str) -> Iterator[dict[str, Any]]:
@@ -140,16 +141,15 @@ def _fastest_at_each_shape(points: pd.DataFrame) -> pd.DataFrame:
     They may be of different providers: who picks a kernel by its prediction is judged by the time
     of the best one.
     """
-    measured = ["status", "median_s", "ci95_low_s", "ci95_high_s"]
-    rows = []
-    for _, own in points.groupby("shape", sort=False):
-        answered = own[own["median_s"].notna() & own["predicted_s"].notna()]
-        row = own.iloc[0]
-        if len(answered):
-            row = answered.loc[answered["predicted_s"].idxmin()].copy()
-            row[measured] = answered.loc[answered["median_s"].idxmin(), measured]
-        rows.append(row)
-    return pd.DataFrame(rows, columns=points.columns)
+    has_both = points["median_s"].notna() & points["predicted_s"].notna()
+    seconds = ("predicted_s", "median_s")
+    answered = points.assign(**{name: points[name].where(has_both) for name in seconds})
+    predicted, measured = (
+        answered.sort_values(name, kind="stable").drop_duplicates("shape").set_index("shape")
+        for name in seconds
+    )
+    own = ("status", "median_s", "ci95_low_s", "ci95_high_s")
+    return predicted.assign(**{name: measured[name] for name in own})
 
 
 def _row(points: pd.DataFrame, model: str, **keys: str) -> dict[str, Any]:
