@@ -116,8 +116,10 @@ def unlisted_lines(folder: Path, environment: Environment, seed: int) -> list[st
     """The errors of predictions on the layers that a seed draws: a table, then a line of each op.
 
     Predictions are those of this environment's run, measured here or published, or else of the
-    device's latest.
+    device's latest. Raises SystemExit on a machine without a GPU.
     """
+    if environment.backend == "cpu":
+        raise SystemExit("unlisted: layers are drawn for GPUs, and this machine has none")
     overrides = {"study": "quick", "timing_of_study": {"quick": _SHORTLY_ALONE}}
     study = load_study(paths.CONFIG, overrides)
     place = folder / f"seed{seed}"

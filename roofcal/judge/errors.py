@@ -201,6 +201,8 @@ def error_sentences(errors: pd.DataFrame) -> list[str]:
         if of_model:
             others = (f"{name} is off by {row['mape']:.1%}" for name, row in of_model.items())
             text += f" On the same points, {' and '.join(others)}."
+        if unanswered := int(own["drawn"] - own["left_out"] - own["count"]):
+            text += f" Without a time or a prediction: {unanswered} more."
         if own["left_out"]:
             text += (
                 f" {int(own['left_out'])} of {int(own['drawn'])} points are left out, because the "

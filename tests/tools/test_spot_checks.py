@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from roofcal.core.jsonl import read_single_record
+from roofcal.core.jsonl import read_records, read_single_record
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol
 from roofcal.core.visits.rows import is_sentinel
 from roofcal.judge.errors import error_lines, error_sentences, errors_of_seed
-from roofcal.judge.layers import JUDGED_OPS
-from roofcal.study.config import Study
+from roofcal.judge.layers import JUDGED_OPS, unlisted_points
+from roofcal.measure.session import Job
+from roofcal.study.config import Study, load_study
 from tests.paths import ROOT
 from tests.roofcal.judge.records import JUDGED, h100, published_run
 from tests.roofcal.measure.runs import environment, point
@@ -83,6 +84,26 @@ def test_layers_of_a_seed_are_measured_op_by_op_and_judged(
     assert lines[: len(errors) + 1] == error_lines(errors)
     assert lines[len(errors) + 1].startswith("seed 1 by reports/published/nvidia-h100-sxm/")
     assert lines[len(errors) + 2 :] == error_sentences(errors)
+
+
+def test_a_machine_without_a_gpu_draws_no_layers(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="this machine has none"):
+        spot_checks.unlisted_lines(tmp_path, replace(environment(), vendor="cpu"), 1)
+
+
+def test_plan_and_records_are_named_by_the_op_of_the_points(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jobs: list[Job] = []
+    monkeypatch.setattr(spot_checks, "measure", jobs.append)
+    points = unlisted_points(1, "made-up")["cast"]
+    study = load_study(ROOT / "config", {"study": "quick"})
+    spot_checks.measured(tmp_path, points, environment(), study)
+    (job,) = jobs
+    run = spot_checks.run_folder(tmp_path, environment())
+    assert job.out == run.measurements_file("cast")
+    assert read_records(job.plan, PlanPoint) == points
+    assert job.plan == run.plan_file("cast")
 
 
 @pytest.mark.parametrize("words", [["unlisted", "x"], ["repeat", "x", "--seed", "1"]])

@@ -141,8 +141,10 @@ def test_a_point_that_failed_counts_as_drawn_alone(tmp_path: Path) -> None:
         reason="too large",
     )
     write_records(folder / "measurements/gemm.jsonl.gz", [*sessions, failed, *rows[1:]])
-    row = row_of(errors_of_seed(SEED, RunFolder.at(folder), published_run(), h100()), op="gemm")
+    errors = errors_of_seed(SEED, RunFolder.at(folder), published_run(), h100())
+    row = row_of(errors, op="gemm")
     assert row["drawn"] - row["count"] == 1
+    assert " Without a time or a prediction: 1 more." in error_sentences(errors)[0]
 
 
 def test_ops_with_outdated_constants_are_left_out() -> None:
