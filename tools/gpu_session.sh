@@ -6,6 +6,7 @@
 #   health    how long `roofcal health` takes
 #   energy    the energy of the board by its counter against the power that was integrated
 #   repeat    96 products in two sessions, and alone until settled (tools/spot_checks.py)
+#   unlisted  layers that no study lists, drawn by SEED: how wrong are predictions? (tools/spot_checks.py)
 #   standard  the standard study in this checkout, to be published; another call goes on with it
 #
 # Without a part all run, in this order. Each is stopped after PART_S seconds. Logs go to OUT, which ends
@@ -13,12 +14,14 @@
 #   OUT=gpu-session             where logs and records go
 #   PART_S=570                  most seconds of a part (5400 where standard runs in one call)
 #   WORK=/tmp/roofcal-session   checkouts and caches of the studies that are measured to be looked at
+#   SEED=...                    of unlisted; without it the shell draws one
 #   VENV=none PYTHON=python3    as for make; PYTHONPATH is handed on
 set -uo pipefail
 cd "$(dirname "$0")/.."
 OUT=$(mkdir -p "${OUT:=gpu-session}" && cd "$OUT" && pwd)
 WORK=${WORK:-/tmp/roofcal-session}
 PART_S=${PART_S:-570}
+SEED=${SEED:-$((RANDOM * 32768 + RANDOM))}
 export VENV=${VENV:-.venv} PYTHON=${PYTHON:-} PYTHONUNBUFFERED=1
 if [ "$VENV" = none ]; then python=${PYTHON:-python3}; else python=$PWD/$VENV/bin/python; fi
 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
@@ -59,6 +62,8 @@ part_energy() { "$python" tools/spot_checks.py energy "$WORK/energy"; }
 
 part_repeat() { "$python" tools/spot_checks.py repeat "$WORK/repeat"; }
 
+part_unlisted() { "$python" tools/spot_checks.py unlisted "$WORK/unlisted" --seed "$SEED"; }
+
 part_standard() { study_in "$PWD" STUDY=standard; }
 
 # What a part found, in a few lines, from its log and its records.
@@ -73,10 +78,11 @@ finding() {
         health) grep -vE '^(waiting|study)' "$OUT/health.log" | tail -1 ;;
         energy) tail -1 "$OUT/energy.log" ;;
         repeat) tail -2 "$OUT/repeat.log" ;;
+        unlisted) sed -n '/^seed /,$p' "$OUT/unlisted.log" ;;
     esac 2>&1
 }
 
-known='kernels quick health energy repeat standard'
+known='kernels quick health energy repeat unlisted standard'
 for part in "${@:-$known}"; do
     for name in $part; do
         [[ " $known " == *" $name "* ]] || { echo "unknown part '$name'; parts: $known" >&2; exit 2; }
@@ -89,7 +95,7 @@ for part in ${*:-$known}; do
     start=$SECONDS
     # A shell of its own, so that `timeout` ends everything the part started.
     export -f fresh_checkout cold_caches study_in "part_$part"
-    export OUT WORK python
+    export OUT WORK SEED python
     timeout -k 30 "$PART_S" bash -c "set -uo pipefail; part_$part" > "$OUT/$part.log" 2>&1
     status=$?
     [ $status -eq 0 ] || code=1

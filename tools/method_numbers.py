@@ -22,6 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md")
 PUBLICATIONS = ROOT / "reports" / "published" / "nvidia-h200"
 ENERGY = ROOT / "docs" / "energy"  # products whose energy counter was read beside their power
+# The row of the calibrated model on all products of a seed of the judge.
+_ALL_PRODUCTS = {"op": "gemm", "model": "calibrated"} | dict.fromkeys(
+    ("recipe", "provider", "regime"), "all"
+)
 _NUMBER = re.compile(r"(<!-- (\w+) -->).*?(<!-- / -->)", re.DOTALL)
 
 
@@ -75,6 +79,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "error_datasheet": mean_error(products, "datasheet_s"),
         "error_torchao": mean_error(products, "torchao_s"),
         "error_calibrated": mean_error(products, "predicted_s"),
+        "judged": judged_text(tables_of_devices()),
         "h200": peaks_table(tables),
         **sentinel_numbers(gemm),
         **factor_numbers(tables),
@@ -122,6 +127,31 @@ def library_products(tables: Path) -> pd.DataFrame:
 def mean_error(products: pd.DataFrame, model: str) -> str:
     """Mean of |predicted / measured - 1| of a column of predicted seconds, as text."""
     return f"{100 * (products[model] / products['median_s'] - 1).abs().mean():.1f} %"
+
+
+def judged_text(tables: "Sequence[Path]") -> str:
+    """What the records of a judge say of products, device by device; "" where none has any.
+
+    Of several seeds the one that was measured last counts, which is the last of the table.
+
+    Args:
+        tables: folders with the CSV tables of publications.
+    """
+    texts = []
+    for file in (folder / "judged_errors.csv" for folder in tables):
+        if not file.is_file():
+            continue
+        rows = pd.read_csv(file)
+        for column, value in _ALL_PRODUCTS.items():
+            rows = rows[rows[column] == value]
+        for _, last in rows[rows["count"] > 0].iloc[-1:].iterrows():
+            gpu = last["device"].removeprefix("nvidia-").partition("-")[0].upper()
+            texts.append(
+                f"{100 * last['mape']:.1f} % on an {gpu} ({last['count']} products, 95th "
+                f"percentile {100 * last['p95_abs_error']:.0f} %)"
+            )
+    by = " and ".join(texts)
+    return f" On layers that no study lists, measured apart, roofcal is off by {by}." if by else ""
 
 
 def peaks_table(tables: Path) -> str:

@@ -5,6 +5,10 @@
                                 how far are times in turns from times alone?
 `spot_checks.py energy FOLDER`  the points of `full` whose energy counter is read: how far is it
                                 from the power that was integrated over the same time?
+`spot_checks.py unlisted FOLDER --seed S`
+                                layers of models that no study lists, drawn by the seed, each alone
+                                until it has settled, in three minutes: how wrong are predictions?
+                                `python -m roofcal publish --judged` publishes such records
 
 Records go to run folders below FOLDER; a second call goes on where the first was stopped.
 """
@@ -20,13 +24,17 @@ import numpy as np
 
 from roofcal.compare.comparison import compare
 from roofcal.core import paths
+from roofcal.core.devices import load_devices
 from roofcal.core.jsonl import write_records
-from roofcal.core.paths import RunFolder
+from roofcal.core.paths import RunFolder, RunsError, find_run
 from roofcal.core.records import Environment, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.rows import is_sentinel
+from roofcal.judge.errors import error_lines, error_sentences, errors_of_seed
+from roofcal.judge.layers import unlisted_points
 from roofcal.measure.session import Job, measure
 from roofcal.points.power import counted_power, integrated_power
+from roofcal.points.run import load_run
 from roofcal.study.config import Study, load_study
 from roofcal.study.discover import discover
 from roofcal.study.plan import plan_op
@@ -35,17 +43,26 @@ from roofcal.study.staleness import measure_hash
 OP: Final = "gemm"
 _PRODUCTS: Final = 96  # 8 minutes on an H200, both sessions and those alone
 _ALONE_EVERY: Final = 4  # a product alone takes three seconds to settle
+# Of points of `unlisted`: a second each, not three.
+_SHORTLY_ALONE: Final = {"alone_turn_s": 0.12, "settle_min_s": 0.2, "settle_tolerance": 0.02}
 
 
 def main() -> None:
     """Measure, then print the answers, a line each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("check", choices=("repeat", "energy"))
+    parser.add_argument("check", choices=("repeat", "energy", "unlisted"))
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, help="of unlisted: it draws the layers")
     options = parser.parse_args()
+    if (options.check == "unlisted") != (options.seed is not None):
+        parser.error("unlisted needs --seed, and no other check takes one")
     environment = discover(paths.DEVICES)[0]
-    check = {"repeat": repeat_lines, "energy": energy_lines}[options.check]
-    print(*check(options.folder, environment), sep="\n")
+    if options.check == "unlisted":
+        lines = unlisted_lines(options.folder, environment, options.seed)
+    else:
+        check = {"repeat": repeat_lines, "energy": energy_lines}[options.check]
+        lines = check(options.folder, environment)
+    print(*lines, sep="\n")
 
 
 def repeat_lines(folder: Path, environment: Environment) -> list[str]:
@@ -95,6 +112,31 @@ def energy_lines(folder: Path, environment: Environment) -> list[str]:
     ]
 
 
+def unlisted_lines(folder: Path, environment: Environment, seed: int) -> list[str]:
+    """The errors of predictions on the layers that a seed draws: a table, then a line of each op.
+
+    Predictions are those of this environment's run, measured here or published, or else of the
+    device's latest. Raises SystemExit on a machine without a GPU.
+    """
+    if environment.backend == "cpu":
+        raise SystemExit("unlisted: layers are drawn for GPUs, and this machine has none")
+    overrides = {"study": "quick", "timing_of_study": {"quick": _SHORTLY_ALONE}}
+    study = load_study(paths.CONFIG, overrides)
+    place = folder / f"seed{seed}"
+    for points in unlisted_points(seed, environment.device).values():
+        measured(place, points, environment, study)
+    judged = run_folder(place, environment)
+    try:
+        own = find_run(environment.device, environment.environment_id)
+    except RunsError:
+        own = find_run(environment.device)
+    run = load_run(own.folder, own.derived)
+    errors = errors_of_seed(seed, judged, run, load_devices(paths.DEVICES).get(own.device))
+    if errors.empty:
+        return [f"{own.folder}: has no calibration that predicts; records are in {judged.folder}"]
+    return [*error_lines(errors), f"seed {seed} by {own.folder}:", *error_sentences(errors)]
+
+
 def products_in_turns(points: Sequence[PlanPoint], count: int) -> list[PlanPoint]:
     """About `count` products of a plan that are timed in turns, in whole groups of contenders.
 
@@ -114,17 +156,17 @@ def run_folder(folder: Path, environment: Environment) -> RunFolder:
 def measured(
     folder: Path, points: Sequence[PlanPoint], environment: Environment, study: Study
 ) -> list[Measurement]:
-    """The rows of a session on some points, with the timing of a study."""
-    run = run_folder(folder, environment).folder
+    """The rows of a session on some points of one op, with the timing of a study."""
+    run, op = run_folder(folder, environment).folder, points[0].op
     write_records(run / "environment.jsonl", [environment])
-    write_records(run / "plan" / f"{OP}.jsonl", points)
+    write_records(run / "plan" / f"{op}.jsonl", points)
     return measure(
         Job(
-            plan=run / "plan" / f"{OP}.jsonl",
+            plan=run / "plan" / f"{op}.jsonl",
             environment=run / "environment.jsonl",
             timing=study.timing(environment.backend),
-            journal=run / "journal" / f"{OP}.jsonl",
-            out=run / "measurements" / f"{OP}.jsonl",
+            journal=run / "journal" / f"{op}.jsonl",
+            out=run / "measurements" / f"{op}.jsonl",
             code_hash_of=measure_hash,
         )
     )

@@ -18,27 +18,38 @@ from roofcal.core.paths import RunFolder, run_folders
 NO_MANIFEST = 3  # the exit code where nothing is wrong, yet a publication has no manifest
 
 
-def publish(*, run: Path | None = None, again: tuple[Path, ...] = ()) -> None:
+def publish(
+    *, run: Path | None = None, again: tuple[Path, ...] = (), judged: tuple[Path, ...] = ()
+) -> None:
     """Publish and print the folders. What the terms refuse leaves all of them unchanged.
 
     Args:
         again (FOLDER): publications whose derived files the present code makes anew from their
             records
+        judged (FOLDER): seed<seed>/<device>/<environment_id> as `tools/spot_checks.py unlisted`
+            measures it: its records are put beside the publication of the environment, which is
+            made anew as by --again
     """
     from roofcal.claims import load_claims
-    from roofcal.publish.freeze import check_checkout, check_terms, run_folders_anew
+    from roofcal.publish.freeze import (
+        check_checkout,
+        check_terms,
+        publication_of,
+        run_folders_anew,
+    )
     from roofcal.publish.freeze import publish as freeze
     from roofcal.study.config import load_study
 
     limits, claims = load_study(paths.CONFIG).file.publish, load_claims(paths.CLAIMS)
     check_checkout(paths.PUBLISHED)  # before minutes of deriving
     with tempfile.TemporaryDirectory() as place:
-        if again:
-            for folder in again:
+        of_judged = (publication_of(folder, paths.PUBLISHED) for folder in judged)
+        if publications := list(dict.fromkeys((*again, *of_judged))):
+            for folder in publications:
                 _refuse_other_folder(folder)
-            folders = run_folders_anew(again, Path(place))
+            folders = run_folders_anew(publications, Path(place), judged)
         else:
-            assert run  # one of both is given
+            assert run  # one of the three is given
             folders = [checked_folder(run)]
         for folder in folders:
             check_terms(folder, limits)
@@ -124,6 +135,6 @@ _WORDS = {
 }
 
 
-PUBLISH: Final = Command({"": publish}, either=("run", "again"), is_needed=True)
+PUBLISH: Final = Command({"": publish}, either=("run", "again", "judged"), is_needed=True)
 SITE: Final = Command({"": site})
 VERIFY: Final = Command({"": verify})

@@ -5,6 +5,7 @@ because a study runs in its checkout and prints paths that a person can open fro
 they lead to what an installed package carries, or to the checkout that the code lies in.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ REPLAY: Final = RESULTS / "replay"  # what `published: again` derives anew from 
 ENVIRONMENT_FILE: Final = "environment.jsonl"
 # CSV files that are derived from the records of a run and its calibration.
 DERIVED_TABLES: Final = ("breakeven.csv", "llm.csv")
+JUDGED: Final = "judged"
+SEED_FOLDER: Final = re.compile(r"seed(0|[1-9][0-9]{0,8})")  # one spelling of each seed
 _SUFFIXES: Final = (".jsonl", ".jsonl.gz")  # publications are packed
 
 
@@ -48,6 +51,9 @@ class RunFolder:
                  journal/<op>.<gpus>.jsonl, measurements/by_gpus/<op>.<gpus>.jsonl
                                               of jobs that share out a plan by world size
                  asked/                       what `roofcal time` measured, see `asked`
+                 judged/seed<seed>/           environment, plan and measurements of layers that no
+                                              study lists: predictions are judged on them, and no
+                                              fit reads them
     derived  holds what follows from them; the same folder, except for a published run that is
              derived again below REPLAY:
                  calibration.jsonl            constants with intervals
@@ -105,6 +111,12 @@ class RunFolder:
     def journal_file(self, op: str) -> Path:
         """Every measurement ever taken of an op."""
         return self.folder / "journal" / f"{op}.jsonl"
+
+    def judged(self) -> dict[int, "RunFolder"]:
+        """Seed -> the records of layers that no study lists, by the seed that drew them."""
+        folders = [folder for folder in self.folder.glob(f"{JUDGED}/*") if folder.is_dir()]
+        seeds = {int(m[1]): f for f in folders if (m := SEED_FOLDER.fullmatch(f.name))}
+        return {seed: RunFolder.at(seeds[seed]) for seed in sorted(seeds)}
 
     @property
     def calibration_file(self) -> Path:

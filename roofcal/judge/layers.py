@@ -44,7 +44,8 @@ class Contenders(NamedTuple):
 
 
 _FAST: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise")
-_INT4: Final = "int4_groupwise_g128"
+INT4: Final = "int4_groupwise_g128"
+OUR_INT4: Final = ("triton", "triton_chained", "triton_specialised")
 _CASTS: Final = ("fp8_tensorwise", "fp8_rowwise_dim0", "fp8_rowwise_dim1", "fp8_rowwise_both")
 # About three minutes on an H100. Two thirds are products by the library.
 ON_GPU: Final = (
@@ -53,7 +54,7 @@ ON_GPU: Final = (
     Contenders(
         "mixed_gemm",
         14,
-        tuple((name, _INT4) for name in ("triton", "triton_chained", "triton_specialised")),
+        tuple((name, INT4) for name in OUR_INT4),
         (1, 256),
     ),
     Contenders("cast", 8, tuple(("triton", recipe) for recipe in _CASTS)),
@@ -64,6 +65,7 @@ ON_GPU: Final = (
         (512, 16384),
     ),
 )
+JUDGED_OPS: Final = tuple(dict.fromkeys(contenders.op for contenders in ON_GPU))
 
 
 def unlisted_points(seed: int, device: str, file: Path = LAYERS_FILE) -> dict[str, list[PlanPoint]]:

@@ -20,12 +20,19 @@ from roofcal.core.jsonl import read_plan, read_records, read_single_record, writ
 from roofcal.core.machine.checkout import MEASURING_CODE, GitError, checkout_commit
 from roofcal.core.machine.checkout import changed_files as checkout_changes
 from roofcal.core.manifest import manifest_problems, write_manifest
-from roofcal.core.paths import DERIVED_TABLES, RunFolder
+from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, JUDGED, SEED_FOLDER, RunFolder
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
 from roofcal.ops import BY_NAME, point_problem
 from roofcal.points.columns import MODEL
 from roofcal.points.run import load_run
-from roofcal.publish.verify import claimed_twice, derive, derived_names, record_problems
+from roofcal.publish.verify import (
+    claimed_twice,
+    derive,
+    derived_names,
+    is_drawn,
+    judged_problems,
+    record_problems,
+)
 from roofcal.report.data.prediction_errors import error_by_regime, error_of
 from roofcal.report.write import write_report
 from roofcal.study.schema import Publishing
@@ -91,12 +98,10 @@ def _freeze_records(run: RunFolder, fresh: RunFolder, beside: Path) -> None:
 
     beside: folder of the device's publications.
     """
-    write_records(fresh.environment_file, read_records(run.environment_file, Environment))
-    for op in run.planned_ops():
-        points = read_plan(run, op, point_problem)
-        rows = read_records(run.measurements_file(op), Session, Measurement)
-        write_records(fresh.folder / "plan" / f"{op}.jsonl.gz", points)
-        write_records(fresh.folder / "measurements" / f"{op}.jsonl.gz", rows)
+    _freeze_measured(run, fresh.folder)
+    published = RunFolder.at(beside / fresh.environment_id).judged()
+    for seed, judged in (published | run.judged()).items():
+        _freeze_measured(judged, _folder_of_seed(fresh.folder, seed))
     write_records(fresh.calibration_file, read_records(run.calibration_file, Calibration))
     for op in run.predicted_ops():
         predictions = read_records(run.predictions_file(op), Prediction)
@@ -113,10 +118,25 @@ def _freeze_records(run: RunFolder, fresh: RunFolder, beside: Path) -> None:
             shutil.copyfile(run.table_file(name), fresh.table_file(name))
 
 
+def _freeze_measured(run: RunFolder, target: Path) -> None:
+    """Write environment, plans and measurements of `run` to the folder `target`, packed."""
+    write_records(target / ENVIRONMENT_FILE, read_records(run.environment_file, Environment))
+    for op in run.planned_ops():
+        points = read_plan(run, op, point_problem)
+        rows = read_records(run.measurements_file(op), Session, Measurement)
+        write_records(target / "plan" / f"{op}.jsonl.gz", points)
+        write_records(target / "measurements" / f"{op}.jsonl.gz", rows)
+
+
+def _folder_of_seed(run: Path, seed: int) -> Path:
+    return run / JUDGED / f"seed{seed}"
+
+
 def _refuse_other_records(fresh: RunFolder, target: RunFolder) -> None:
     """Published measurements are never replaced; a new calibration of the same ones may be."""
-    for old in sorted((target.folder / "measurements").glob("*")):
-        new = fresh.folder / "measurements" / old.name
+    own, judged = (target.folder.glob(f"{at}measurements/*") for at in ("", f"{JUDGED}/*/"))
+    for old in (*sorted(own), *sorted(judged)):
+        new = fresh.folder / old.relative_to(target.folder)
         if not new.is_file():
             raise PublishError(f"{old} would be lost: this run has no such measurements; {_NEVER}")
         if old.read_bytes() != new.read_bytes():
@@ -129,28 +149,87 @@ _NEVER: Final = (
 )
 
 
-def run_folders_anew(publications: Sequence[Path], place: Path) -> list[Path]:
+def run_folders_anew(
+    publications: Sequence[Path], place: Path, judged: Sequence[Path] = ()
+) -> list[Path]:
     """Run folders below `place` with the records of publications and fresh derived files.
 
     All calibrations are derived first, because environments of one device predict each other.
 
-    Raises PublishError for records that are not those of the manifest or cannot be read, ValueError
-    for a file that cannot be made; no publication is changed.
+    judged: folders seed<seed>/<device>/<environment_id> of the judge, whose records are added to
+    those of the publication of the environment.
+
+    Raises PublishError for records that are not those of the manifest or cannot be read, and for
+    those of a judge that no seed draws, that are not finished or that are published; ValueError for
+    a file that cannot be made; no publication is changed.
     """
     runs = [RunFolder.at(folder) for folder in publications]
+    seeds = [(folder, _checked_seed(folder, runs)) for folder in judged]
     for run in runs:
         problems = manifest_problems(run.folder, records_only=True)
         if problems := problems or list(record_problems(run)):
             raise PublishError("\n".join(problems))
     for run in runs:
-        for part in (run.environment_file, run.folder / "plan", run.folder / "measurements"):
-            copy = shutil.copytree if part.is_dir() else shutil.copyfile
-            (place / run.name).mkdir(parents=True, exist_ok=True)
-            copy(part, place / run.name / part.name)
+        (place / run.name).mkdir(parents=True)
+        for part in (ENVIRONMENT_FILE, "plan", "measurements", JUDGED):
+            if (run.folder / part).exists():
+                copy = shutil.copytree if (run.folder / part).is_dir() else shutil.copyfile
+                copy(run.folder / part, place / run.name / part)
         list(derive(run, derived_names(run)[:1], place / run.name))
     for run in runs:
         list(derive(run, derived_names(run)[1:], place / run.name))
+    for folder, seed in seeds:
+        records = RunFolder.at(folder.absolute())
+        _freeze_measured(records, _folder_of_seed(place / records.name, seed))
     return [place / run.name for run in runs]
+
+
+def publication_of(judged: Path, published: Path) -> Path:
+    """The publication beside which records of a judge belong, by the names of their folders.
+
+    Raises PublishError where there is none, or no seed in the names.
+    """
+    run = RunFolder.at(judged.absolute())
+    publication = RunFolder.at(published / run.name)
+    if _seed_of(judged) is None or not publication.environment_file.is_file():
+        raise PublishError(
+            f"{judged}: give a folder seed<seed>/<device>/<environment_id>, as `python "
+            "tools/spot_checks.py unlisted` makes it, of an environment that is published"
+        )
+    return publication.folder
+
+
+def _seed_of(judged: Path) -> int | None:
+    match = SEED_FOLDER.fullmatch(judged.absolute().parent.parent.name)
+    return int(match[1]) if match else None
+
+
+def _checked_seed(folder: Path, runs: Sequence[RunFolder]) -> int:
+    """The seed of the finished records of a judge in a folder, which belong beside one of `runs`.
+
+    Raises PublishError for records that may not be published.
+    """
+    check_folder(folder)
+    judged, seed = RunFolder.at(folder.absolute()), _seed_of(folder)
+    run = next((run for run in runs if run.name == judged.name), None)
+    if seed is None or run is None:
+        raise PublishError(f"{folder}: is of no seed, or of no publication that is made anew")
+    if problems := list(judged_problems(judged, run)):
+        raise PublishError("\n".join(problems))
+    if not is_drawn(judged, seed, run.device):
+        raise PublishError(f"{folder}/plan: holds other points than seed {seed} draws; {_ALL}")
+    for op in judged.planned_ops():
+        rows = read_records(judged.measurements_file(op), Measurement)
+        missing = len(read_plan(judged, op, point_problem)) - len({row.point_id for row in rows})
+        if missing:
+            file = judged.measurements_file(op)
+            raise PublishError(f"{file}: lacks {missing} of the points that were drawn; {_ALL}")
+    if seed in run.judged():
+        raise PublishError(f"{run.judged()[seed].folder}: is published; draw another seed")
+    return seed
+
+
+_ALL: Final = "nobody may choose among them: measure the seed again with this roofcal"
 
 
 # --- the terms ------------------------------------------------------------------------------------

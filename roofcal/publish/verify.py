@@ -24,8 +24,17 @@ from roofcal.core.files import folder_problems, read_limited, write_bytes
 from roofcal.core.jsonl import RecordsError, encode, read_plan, read_records
 from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
-from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder, run_folders
+from roofcal.core.paths import (
+    DERIVED_TABLES,
+    ENVIRONMENT_FILE,
+    JUDGED,
+    SEED_FOLDER,
+    PathError,
+    RunFolder,
+    run_folders,
+)
 from roofcal.core.records import Environment, Measurement, Prediction
+from roofcal.judge.layers import JUDGED_OPS, unlisted_points
 from roofcal.models.priors import cards_like
 from roofcal.models.registry import predict_run
 from roofcal.ops import BY_NAME, point_problem
@@ -94,6 +103,7 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
     problems += record_problems(run)
     if not problems:  # nothing can be derived from damaged records
         try:
+            notes += _drawn_by_others(run)
             for name, again in _made_again(run, quick):
                 problem, note = _compare_bytes(folder / name, again)
                 (problems if manifest else notes).extend([problem] if problem else [])
@@ -115,6 +125,10 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
 
 def _is_file_of_publication(name: str) -> bool:
     folder, _, file = name.partition("/")
+    if folder == JUDGED:
+        seed, _, of_seed = file.partition("/")
+        is_record = of_seed.partition("/")[0] in {ENVIRONMENT_FILE, "plan", "measurements"}
+        return bool(SEED_FOLDER.fullmatch(seed)) and is_record and _is_file_of_publication(of_seed)
     if not file:
         return name in {*_FILES, *_PAGES, *_NO_LONGER_MADE, NAME}
     return "/" not in file and file.endswith(_SUFFIXES.get(folder, ()))
@@ -127,25 +141,62 @@ def files_without_report(folder: Path) -> list[str]:
 
 
 def record_problems(run: RunFolder) -> Iterator[str]:
-    """Files of records that cannot be read, or whose rows are not those of plan and environment."""
+    """Files of records that cannot be read, or whose rows are not those of plan and environment.
+
+    Those of a judge beside the run are checked, too.
+    """
+    yield from _problems_of_records(run, run)
+    for judged in run.judged().values():
+        yield from judged_problems(judged, run)
+
+
+def judged_problems(judged: RunFolder, run: RunFolder) -> Iterator[str]:
+    """The same of the records of a judge, which are of the environment of a run."""
+    yield from _problems_of_records(judged, run)
+    if strange := set(_ops_in_plan(judged)) - {*JUDGED_OPS}:
+        names = ", ".join(sorted(strange))
+        yield f"{judged.folder}/plan: holds {names}, of which no seed draws points; {_RESTORE}"
+
+
+def is_drawn(judged: RunFolder, seed: int, device: str) -> bool:
+    """Whether a plan has the points that a seed draws for a device, all of them and no others.
+
+    Raises RecordsError for a bad plan.
+    """
+    planned = {op: read_plan(judged, op, point_problem) for op in judged.planned_ops()}
+    plans = (planned, unlisted_points(seed, device))
+    ids, drawn = ({op: {p.point_id for p in own} for op, own in plan.items()} for plan in plans)
+    return ids == drawn
+
+
+def _ops_in_plan(run: RunFolder) -> list[str]:
+    """Planned ops; none where a name is bad, which `_problems_of_records` says."""
     try:
-        environments = read_records(run.environment_file, Environment)
+        return run.planned_ops()
+    except PathError:
+        return []
+
+
+def _problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
+    """See `record_problems`; run: whose environment the records are of."""
+    try:
+        environments = read_records(records.environment_file, Environment)
     except RecordsError as error:
         yield str(error)
         return
     ids = [f"{e.device}/{e.environment_id}" for e in environments]
     if ids != [run.name]:
         described = ", ".join(ids) or "nothing"
-        yield f"{run.environment_file}: describes {described}, not its folder; {_RESTORE}"
+        yield f"{records.environment_file}: describes {described}, not its folder; {_RESTORE}"
     try:
-        planned = run.planned_ops()
+        planned = records.planned_ops()
     except PathError as error:
         yield str(error)
         return
     if not planned:
-        yield f"{run.folder}/plan: holds no plan; {_RESTORE}"
+        yield f"{records.folder}/plan: holds no plan; {_RESTORE}"
     for op in planned:
-        yield from _op_problems(run, op)
+        yield from _op_problems(records, op, run.environment_id)
 
 
 def claimed_twice(published: Path) -> Iterator[str]:
@@ -166,8 +217,8 @@ def claimed_twice(published: Path) -> Iterator[str]:
             )
 
 
-def _op_problems(run: RunFolder, op: str) -> Iterator[str]:
-    """Measurements of an op that are not of its plan or not of the environment of the folder."""
+def _op_problems(run: RunFolder, op: str, environment_id: str) -> Iterator[str]:
+    """Measurements of an op that are not of its plan or not of the environment."""
     measured = run.measurements_file(op)
     try:
         points = {point.point_id for point in read_plan(run, op, point_problem)}
@@ -179,7 +230,7 @@ def _op_problems(run: RunFolder, op: str) -> Iterator[str]:
         yield f"{measured}: holds no measurement of its plan; {_RESTORE}"
     environments = {m.environment_id for m in measurements}
     for what, strange in (
-        ("of another environment", environments - {run.environment_id}),
+        ("of another environment", environments - {environment_id}),
         ("of points that are not planned", {m.point_id for m in measurements} - points),
     ):
         if strange:
@@ -206,6 +257,13 @@ def _made_again(run: RunFolder, quick: bool) -> Iterator[tuple[str, bytes]]:
     fresh = {f"tables/{name}": text.encode() for name, text in tables_again.items()}
     for name in sorted({*published, *fresh}):
         yield name, fresh.get(name, b"")
+
+
+def _drawn_by_others(run: RunFolder) -> Iterator[str]:
+    """The seeds of a judge that draw other points with the present list of layers."""
+    for seed, judged in run.judged().items():
+        if not is_drawn(judged, seed, run.device):
+            yield f"{judged.folder}: the layers of today give seed {seed} other points"
 
 
 def _compare_bytes(path: Path, again: bytes) -> tuple[str | None, str | None]:

@@ -38,6 +38,7 @@ ORDER: Final = (
     "health",
     "moved",
     "prediction_errors",
+    "judged_layers",
     "constants",
     "audit",
     "claims",

@@ -49,6 +49,9 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.study.doctor": {"numpy"},  # its product
     "roofcal.core.visits.intervals": {"numpy", "scipy"},
     "roofcal.points": {"pandas"},
+    "roofcal.points.errors": {"numpy", "pandas", "scipy"},
+    "roofcal.judge.layers": {"pydantic"},
+    "roofcal.judge.errors": {"numpy", "pandas"},
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao_formulas": {"sympy"},  # formulas as expressions
@@ -62,7 +65,6 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.publish.site.devices": {"pandas"},
     "roofcal.publish.site.points": {"pandas"},
     "roofcal.publish.site.charts": {"pandas", "altair"},
-    "roofcal.report.data.prediction_errors": {"numpy", "pandas", "scipy"},
     "roofcal.report": {"numpy", "pandas", "altair", "vl_convert", "jinja2"},
 }
 

@@ -9,9 +9,11 @@ from roofcal.ask.breakeven_map import run_map
 from roofcal.calibrate.calibration import calibrate
 from roofcal.core import paths
 from roofcal.core.jsonl import write_records
+from roofcal.judge.layers import unlisted_points
 from roofcal.publish.freeze import publish
 from roofcal.report.write import tables_of_run
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.made_up_records import session, timed
 from tests.roofcal.models.runs import calibration
 from tests.roofcal.resamples import draw_few_resamples
 
@@ -30,6 +32,20 @@ def finished_run(results: Path) -> Path:
     run = write_run(results / ENVIRONMENT.device / ENVIRONMENT.environment_id)
     fitted = calibration(ENVIRONMENT.device, ENVIRONMENT.environment_id)
     write_records(run / "calibration.jsonl", [fitted])
+    return run
+
+
+def judged_run(folder: Path, seed: int) -> Path:
+    """Records of all points of a seed, as `tools/spot_checks.py unlisted` leaves them."""
+    environment = ENVIRONMENT.environment_id
+    run = folder / f"seed{seed}" / ENVIRONMENT.device / environment
+    write_records(run / "environment.jsonl", [ENVIRONMENT])
+    for op, points in unlisted_points(seed, ENVIRONMENT.device).items():
+        rows = [timed(point, ENVIRONMENT, *[1e-4] * 9) for point in points]
+        own = session(environment_id=environment, op=op, started_utc="2026-11-27T10:00:00")
+        write_records(run / f"plan/{op}.jsonl", points)
+        write_records(run / f"measurements/{op}.jsonl", [own, *rows])
+        write_records(run / f"journal/{op}.jsonl", [own, *rows])
     return run
 
 

@@ -17,6 +17,7 @@ case "$*" in
 esac
 case "$*" in
     *"-m pytest"*) echo "12 passed, 3 skipped in 4 s" ;;
+    *spot_checks.py*unlisted*) printf 'op  mape\n%s\n%s\n' "seed 7 by run:" "Predictions of gemm" ;;
     *what_waited.py*) printf 'device/environment\\n  gemm  60\\n  all  70 s busy\\n' ;;
     *spot_checks.py*) printf 'first\\n%s\\n%s\\n' "second session: 80 of 96" "alone, settled: 24" ;;
     *"roofcal health"*) echo "this card is as fast as its kind"; exit 1 ;;
@@ -49,6 +50,7 @@ def session(checkout: Path, *parts: str, slow: str = "", part_s: int = 60) -> tu
         "TRACE": str(around / "trace"),
         "SLOW": slow,
         "PART_S": str(part_s),
+        "SEED": "7",
         "VENV": "none",
         "PYTHON": "python3",
     }
@@ -72,10 +74,13 @@ def test_all_parts_run_in_order_and_the_table_comes_last(checkout: Path) -> None
     assert code == 1, "health found something"
     table = said[said.rindex("== standard") :].splitlines()[1:]
     names = [line.split()[0] for line in table if not line.startswith(" ")]
-    assert names == ["kernels", "quick", "health", "energy", "repeat", "standard"]
+    assert names == ["kernels", "quick", "health", "energy", "repeat", "unlisted", "standard"]
     assert table[1].strip() == "12 passed, 3 skipped in 4 s"
     assert "            all  70 s busy" in table
     assert "          second session: 80 of 96" in table
+    assert "          Predictions of gemm" in table
+    assert "          op  mape" not in table
+    assert [call for call in calls(checkout) if "work/unlisted --seed 7" in call]
     assert (checkout.parent / "out" / "summary.txt").read_text().splitlines() == table
 
 

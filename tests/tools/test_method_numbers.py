@@ -3,9 +3,16 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from tools.method_numbers import PAGES, measured_numbers, tables_of_publication, with_numbers
+from tools.method_numbers import (
+    PAGES,
+    judged_text,
+    measured_numbers,
+    tables_of_publication,
+    with_numbers,
+)
 
 NUMBERS = measured_numbers(tables_of_publication())
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
@@ -33,6 +40,28 @@ def test_the_figure_of_errors_shows_the_numbers_of_the_published_tables(palette:
 def test_a_stale_number_is_replaced_and_prose_is_kept() -> None:
     page = "It took <!-- hot -->0.1<!-- / --> of 5 us."
     assert with_numbers(page, {"hot": "0.9"}) == "It took <!-- hot -->0.9<!-- / --> of 5 us."
+
+
+def test_the_judge_speaks_of_products_of_its_last_seed_and_not_at_all_without_records(
+    tmp_path: Path,
+) -> None:
+    assert judged_text([tmp_path]) == ""
+    row: dict[str, object] = {"device": "nvidia-h100-sxm", "op": "gemm", "model": "calibrated"}
+    row |= dict.fromkeys(("recipe", "provider", "regime"), "all")
+    row |= {"count": 144, "mape": 0.0581, "p95_abs_error": 0.19}
+    others: list[dict[str, object]] = [
+        {"seed": 1, "mape": 0.5},
+        {"seed": 2, "op": "cast"},
+        {"seed": 2, "recipe": "bf16"},
+    ]
+    rows = [row | others[0], row | {"seed": 2}, *(row | other for other in others[1:])]
+    pd.DataFrame(rows).to_csv(tmp_path / "judged_errors.csv", index=False)
+    assert judged_text([tmp_path]) == (
+        " On layers that no study lists, measured apart, roofcal is off by 5.8 % on an H100 "
+        "(144 products, 95th percentile 19 %)."
+    )
+    pd.DataFrame([row | {"count": 0}]).to_csv(tmp_path / "judged_errors.csv", index=False)
+    assert judged_text([tmp_path]) == ""
 
 
 def test_no_mark_begins_a_line_of_prose() -> None:

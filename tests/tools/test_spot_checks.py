@@ -1,13 +1,21 @@
 """Products for the checks are spread over the plan; answers are counted from records."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roofcal.core.records import Measurement, PlanPoint, Protocol
+from roofcal.core.jsonl import read_records, read_single_record
+from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol
 from roofcal.core.visits.rows import is_sentinel
+from roofcal.judge.errors import error_lines, error_sentences, errors_of_seed
+from roofcal.judge.layers import JUDGED_OPS, unlisted_points
+from roofcal.measure.session import Job
+from roofcal.study.config import Study, load_study
+from tests.paths import ROOT
+from tests.roofcal.judge.records import JUDGED, h100, published_run
 from tests.roofcal.measure.runs import environment, point
 from tools import spot_checks
 
@@ -50,6 +58,62 @@ def test_times_in_turns_are_held_against_those_alone() -> None:
     line = spot_checks.alone_line(in_turns, alone)
     assert line.startswith("alone, settled: 2 products; |in turns / alone - 1| 1.50% in the median")
     assert spot_checks.alone_line({}, alone) == "alone, settled: no product has both times"
+
+
+def test_layers_of_a_seed_are_measured_op_by_op_and_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Records are those of seed 1 on an H100, in the place of a card that measures them."""
+    here = read_single_record(JUDGED.environment_file, Environment)
+    ops = []
+
+    def record(folder: Path, points: list[PlanPoint], gpu: Environment, study: Study) -> None:
+        assert folder == tmp_path / "seed1"
+        assert study.timing("cuda")["alone_turn_s"] == 0.12
+        assert study.timing("cuda")["visits"] == 1
+        ops.append({point.op for point in points})
+        run = spot_checks.run_folder(folder, gpu).folder
+        shutil.copytree(JUDGED.folder, run, dirs_exist_ok=True)
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
+    monkeypatch.setattr(spot_checks, "measured", record)
+    lines = spot_checks.unlisted_lines(tmp_path, here, 1)
+    assert ops == [{op} for op in JUDGED_OPS]
+    errors = errors_of_seed(1, JUDGED, published_run(), h100())
+    assert lines[: len(errors) + 1] == error_lines(errors)
+    assert lines[len(errors) + 1].startswith("seed 1 by reports/published/nvidia-h100-sxm/")
+    assert lines[len(errors) + 2 :] == error_sentences(errors)
+
+
+def test_a_machine_without_a_gpu_draws_no_layers(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="this machine has none"):
+        spot_checks.unlisted_lines(tmp_path, replace(environment(), vendor="cpu"), 1)
+
+
+def test_plan_and_records_are_named_by_the_op_of_the_points(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jobs: list[Job] = []
+    monkeypatch.setattr(spot_checks, "measure", jobs.append)
+    points = unlisted_points(1, "made-up")["cast"]
+    study = load_study(ROOT / "config", {"study": "quick"})
+    spot_checks.measured(tmp_path, points, environment(), study)
+    (job,) = jobs
+    run = spot_checks.run_folder(tmp_path, environment())
+    assert job.out == run.measurements_file("cast")
+    assert read_records(job.plan, PlanPoint) == points
+    assert job.plan == run.plan_file("cast")
+
+
+@pytest.mark.parametrize("words", [["unlisted", "x"], ["repeat", "x", "--seed", "1"]])
+def test_layers_need_a_seed_and_nothing_else_takes_one(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["spot_checks.py", *words])
+    with pytest.raises(SystemExit):
+        spot_checks.main()
+    assert "unlisted needs --seed, and no other check takes one" in capsys.readouterr().err
 
 
 def test_products_whose_interval_holds_zero_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from roofcal.core.environments import short_names
 from roofcal.core.records import Session
 from roofcal.core.visits.differences import CardSpread
 from roofcal.fitting.parallel import parallel_map
+from roofcal.judge.errors import judged_errors
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
 from roofcal.report.data.claims import Row, evidence_of_run, judge
@@ -126,6 +127,11 @@ class Analysis:
     def errors(self) -> pd.DataFrame:
         """error_by_regime of all study ops."""
         return _concatenated([error_by_regime(frame) for frame in self.frames.values()])
+
+    @cached_property
+    def judged(self) -> pd.DataFrame:
+        """judged_errors of the seeds beside the run."""
+        return judged_errors(self.run, self.spec)
 
     @cached_property
     def fastest(self) -> dict[str, FastestProduct]:

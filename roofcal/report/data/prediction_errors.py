@@ -5,29 +5,20 @@ normal data, no repetition): other methods of the panel give other numbers, and 
 twenty times would count twenty times.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
-from scipy.special import betaincinv
 
 from roofcal.core.environments import origin_labels
-from roofcal.core.portable_math import log
 from roofcal.ops import BY_NAME
-from roofcal.points.columns import interval_columns
+from roofcal.points.errors import STATISTICS, error_statistics, errors_of_models
 from roofcal.report.data.tidy import models_in, standard_rows
 
 ALL: Final = "all"
-_MISSED: Final = 0.05  # of points, that a 95 % interval may miss
-_STATISTICS: Final = (
-    *("count", "mape", "median_abs_error", "p95_abs_error", "median_error", "worst_error"),
-    *("coverage", "coverage_low", "coverage_high", "interval_score", "violations"),
-)
 _KEYS: Final = ["op", "model", "regime", "recipe", "provider"]
-COLUMNS: Final = (*_KEYS, *_STATISTICS)
+COLUMNS: Final = (*_KEYS, *STATISTICS)
 # The keys of the rows of error_by_regime; a row is a sum over its other keys.
 _SUMMED_UP: Final = tuple(
     ("op", "model", *keys) for size in range(4) for keys in combinations(_KEYS[2:], size)
@@ -43,41 +34,8 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def residuals(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row per judged point and model that predicts it: the columns of the frame, and more.
-
-    model    name of the model
-    model_s  its prediction, s
-    error    model_s / median_s - 1
-    score    interval score of the logarithms (Gneiting and Raftery, JASA 102, 2007): width, and 40
-             times the distance of a median outside; NaN for a model that states no interval
-    inside   1.0 if the median lies in the interval of the prediction, else 0.0; NaN for a model
-             that states no interval
-    faster   whether the whole interval of the measurement lies below the prediction, interval and
-             all
-    """
-    rows = judged(frame)
-    parts = []
-    for model, column in models_in(frame).items():
-        predicted = rows[rows[column].notna()]
-        seconds, median = predicted[column], predicted["median_s"]
-        unstated = pd.Series(np.nan, index=predicted.index)
-        low, high = (predicted.get(name, unstated) for name in interval_columns(model))
-        y, least, most = (log(np.asarray(values, dtype=float)) for values in (median, low, high))
-        outside = np.maximum(least - y, 0.0) + np.maximum(y - most, 0.0)
-        inside = median.between(low, high).astype(float).where(low.notna() & high.notna())
-        of_model = predicted.assign(
-            model=model,
-            model_s=seconds,
-            error=seconds / median - 1,
-            inside=inside,
-            score=pd.Series(most - least + 2 / _MISSED * outside, index=median.index),
-            faster=predicted["ci95_high_s"] < low.fillna(seconds),
-        )
-        parts += [] if of_model.empty else [of_model]
-    if parts:
-        return pd.concat(parts, ignore_index=True)
-    numbers = dict.fromkeys(("model_s", "error", "inside", "score"), np.nan)
-    return rows.iloc[:0].assign(model=pd.Series(dtype=object), **numbers, faster=False)
+    """The rows of `errors_of_models` of the judged points, of every model of the frame."""
+    return errors_of_models(judged(frame), models_in(frame))
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
@@ -101,7 +59,7 @@ def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
         for values, places in groups.items():
             row = dict.fromkeys(_KEYS, ALL) | dict(zip(keys, values, strict=True))
             if row["provider"] == ALL or several[row["op"], row["model"]]:
-                rows.append(row | _statistics(*(column[places] for column in columns)))
+                rows.append(row | error_statistics(*(column[places] for column in columns)))
 
     def place(row: Any) -> tuple[Any, ...]:  # what sums up stands before its parts
         names = ((row[key] != ALL, row[key]) for key in ("recipe", "provider"))
@@ -120,41 +78,6 @@ def providers_in(errors: pd.DataFrame, op: str) -> list[str]:
     """Providers that error_by_regime tells apart for an op: two or more, or none."""
     providers = dict.fromkeys(errors.loc[errors["op"] == op, "provider"])
     return [str(name) for name in providers if name != ALL]
-
-
-def _statistics(
-    error: NDArray[np.float64],
-    inside: NDArray[np.float64],
-    score: NDArray[np.float64],
-    faster: NDArray[np.bool_],
-) -> dict[str, float]:
-    size = np.abs(error)
-    is_stated = ~np.isnan(inside)
-    stated = inside[is_stated]
-    low, high = coverage_interval(int(stated.sum()), len(stated))
-    numbers: Sequence[float] = (
-        len(error),
-        float(size.mean()),
-        float(np.median(size)),
-        float(np.percentile(size, 95)),
-        float(np.median(error)),
-        float(error[size.argmax()]),
-        float(stated.mean()) if len(stated) else np.nan,
-        low,
-        high,
-        float(score[is_stated].mean()) if len(stated) else np.nan,
-        int(faster.sum()),
-    )
-    return dict(zip(_STATISTICS, numbers, strict=True))
-
-
-def coverage_interval(inside: int, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share of `count` points (Clopper and Pearson); NaN without points."""
-    if not count:
-        return np.nan, np.nan
-    low = betaincinv(inside, count - inside + 1, _MISSED / 2) if inside else 0.0
-    high = betaincinv(inside + 1, count - inside, 1 - _MISSED / 2) if inside < count else 1.0
-    return round(float(low), 4), round(float(high), 4)
 
 
 def error_of(

@@ -14,6 +14,7 @@ from roofcal.publish.freeze import publish
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.models.runs import calibration
+from tests.roofcal.published import judged_run
 from tests.roofcal.report.synthetic import whole_run
 
 NAME = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
@@ -86,6 +87,14 @@ def test_a_publication_is_derived_anew_in_place(run: Path, folder: Path, shell: 
     assert shell.text(f"publish --again {folder}") == f"{folder}\n"
     assert (folder / "calibration.jsonl").read_bytes() != made_up
     shell.text("verify --quick")
+
+
+def test_records_of_a_judge_are_published(folder: Path, shell: Shell, tmp_path: Path) -> None:
+    judged = judged_run(tmp_path, 7)
+    assert shell.text(f"publish --judged {judged}") == f"{folder}\n"
+    assert (folder / "judged/seed7/measurements/gemm.jsonl.gz").is_file()
+    assert (folder / "tables/judged_errors.csv").is_file()
+    assert shell.text(f"verify --quick {folder}") == f"{folder}: holds (quick)\n"
 
 
 def test_a_run_without_records_or_with_records_that_are_cut_off_is_refused(

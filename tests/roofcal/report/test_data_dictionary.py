@@ -15,11 +15,12 @@ from roofcal.ask import breakeven_map
 from roofcal.ask.llm import sweep as llm
 from roofcal.claims import load_claims
 from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Telemetry
+from roofcal.judge import errors as judged_errors
 from roofcal.ops import OPS
 from roofcal.points.columns import columns_of
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import llm_sweep, quality
+from roofcal.report.sections import judged_layers, llm_sweep, quality
 from roofcal.report.sections.claims import claims_table
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import csv_tables
@@ -32,6 +33,7 @@ DECLARED: Final = {
     "breakeven.csv": breakeven_map.COLUMNS,
     "llm.csv": llm.COLUMNS,
     llm_sweep.FILE: llm_sweep.COLUMNS,
+    judged_layers.FILE: judged_errors.COLUMNS,
     quality.PANEL_FILE: tuple(c.key for c in quality.PANEL),
 }
 DATA: Final = ROOT / "docs" / "data.md"

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,7 +13,6 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.prediction_errors import (
     ALL,
     COLUMNS,
-    coverage_interval,
     error_by_regime,
     error_of,
     judged,
@@ -149,13 +147,6 @@ def test_regimes_come_in_the_order_of_size() -> None:
     names = ["ragged", "other", "large", ALL, "decode", "mid"]
     assert sorted(names, key=regime_rank) == [ALL, "decode", "mid", "large", "ragged", "other"]
     assert all(regime_rank(regime)[0] < regime_rank("other")[0] for regime in REGIMES)
-
-
-def test_the_interval_of_a_share_is_that_of_clopper_and_pearson() -> None:
-    assert coverage_interval(95, 100) == (0.8872, 0.9836)
-    assert coverage_interval(30, 30) == (0.8843, 1.0)
-    assert coverage_interval(0, 10)[0] == 0.0
-    assert all(np.isnan(end) for end in coverage_interval(0, 0))
 
 
 TORCH = transferred_model(OTHER_TORCH.environment_id)
