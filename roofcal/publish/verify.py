@@ -161,12 +161,13 @@ def judged_problems(judged: RunFolder, run: RunFolder) -> Iterator[str]:
 def is_drawn(judged: RunFolder, seed: int, device: str) -> bool:
     """Whether a plan has the points that a seed draws for a device, all of them and no others.
 
-    Raises RecordsError for a bad plan.
+    A session that was stopped has the first ops alone: their order is fixed, so that nobody chooses
+    among them. Raises RecordsError for a bad plan.
     """
     planned = {op: read_plan(judged, op, point_problem) for op in judged.planned_ops()}
     plans = (planned, unlisted_points(seed, device))
     ids, drawn = ({op: {p.point_id for p in own} for op, own in plan.items()} for plan in plans)
-    return ids == drawn
+    return ids == {op: drawn[op] for op in JUDGED_OPS[: len(ids)]}
 
 
 def _ops_in_plan(run: RunFolder) -> list[str]:
