@@ -1,7 +1,7 @@
 # Everything a person does with this checkout; `make help` lists it. Each target sets up what it needs by itself.
 
 # Variables a person may set, with an example each:
-#   STUDY=standard                the size of the study: quick (default), standard, full
+#   STUDY=standard                the size of the study: minute, quick (default), standard, full
 #   STUDY_CONFIG='seed=7'         more settings for this run, passed to `snakemake --config`
 #   SNAKEMAKE_ARGS='-n'           more arguments for snakemake: dry run, --workflow-profile profiles/slurm, ...
 #   PYTEST_ARGS='-k plan'         more arguments for pytest
@@ -62,7 +62,7 @@ ifeq ($(VENV),none)
 	@$(PY) tools/check_environment.py --dev
 endif
 
-study: env ## measure this machine, calibrate, predict and write the report (STUDY=quick|standard|full)
+study: env ## measure this machine, calibrate, predict and write the report (STUDY=minute|quick|standard|full)
 	$(PY) -m snakemake --cores all $(SNAKEMAKE_ARGS) $(if $(strip $(STUDY)$(STUDY_CONFIG)),--config $(if $(STUDY),study=$(STUDY)) $(STUDY_CONFIG))
 	@[ ! -e $(REPORT) ] || echo "Report: $(CURDIR)/$(REPORT)"
 

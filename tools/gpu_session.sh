@@ -2,6 +2,7 @@
 # What only a machine with a GPU can say, in one command: tools/gpu_session.sh [part ...]
 #
 #   kernels   tests of kernels and of measuring that need a GPU
+#   minute    the smallest study with empty caches: wall time, and what the device waited for by op
 #   quick     the quick study with empty caches: wall time, and what the device waited for by op
 #   health    how long `roofcal health` takes
 #   energy    the energy of the board by its counter against the power that was integrated
@@ -52,9 +53,13 @@ study_in() { # <checkout> <make variables...>
 
 part_kernels() { "$python" -m pytest -m gpu -q -rs tests/kernels tests/roofcal; }
 
-part_quick() {
-    fresh_checkout quick && cold_caches quick && study_in "$WORK/quick" STUDY=quick
+cold_study() { # <size>
+    fresh_checkout "$1" && cold_caches "$1" && study_in "$WORK/$1" STUDY="$1"
 }
+
+part_minute() { cold_study minute; }
+
+part_quick() { cold_study quick; }
 
 part_health() { "$python" -m roofcal health --out "$WORK/fleet"; }
 
@@ -70,9 +75,9 @@ part_standard() { study_in "$PWD" STUDY=standard; }
 finding() {
     case $1 in
         kernels) grep -E '(passed|failed|error)' "$OUT/kernels.log" | tail -1 ;;
-        quick | standard)
+        minute | quick | standard)
             local checkout=$PWD
-            [ "$1" = standard ] || checkout=$WORK/quick
+            [ "$1" = standard ] || checkout=$WORK/$1
             "$python" tools/what_waited.py "$checkout/results"
             ;;
         health) grep -vE '^(waiting|study)' "$OUT/health.log" | tail -1 ;;
@@ -82,7 +87,7 @@ finding() {
     esac 2>&1
 }
 
-known='kernels quick health energy repeat unlisted standard'
+known='kernels minute quick health energy repeat unlisted standard'
 for part in "${@:-$known}"; do
     for name in $part; do
         [[ " $known " == *" $name "* ]] || { echo "unknown part '$name'; parts: $known" >&2; exit 2; }
@@ -94,7 +99,7 @@ for part in ${*:-$known}; do
     echo "== $part"
     start=$SECONDS
     # A shell of its own, so that `timeout` ends everything the part started.
-    export -f fresh_checkout cold_caches study_in "part_$part"
+    export -f fresh_checkout cold_caches study_in cold_study "part_$part"
     export OUT WORK SEED python
     timeout -k 30 "$PART_S" bash -c "set -uo pipefail; part_$part" > "$OUT/$part.log" 2>&1
     status=$?

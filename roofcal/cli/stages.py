@@ -91,7 +91,7 @@ def plan_file(
 
 def plan(
     *,
-    study: Literal["quick", "standard", "full"] | None = None,
+    study: Literal["minute", "quick", "standard", "full"] | None = None,
     op: str | None = None,
     json: bool = False,
 ) -> None:

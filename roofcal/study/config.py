@@ -39,7 +39,7 @@ class Study:
     def op_slice(self, op: str, backend: Backend) -> dict[str, Any]:
         """All that decides which points of `op` are measured on `backend`, as JSON values."""
         source = self.sweep_files[op]
-        names = source.studies[self.file.study].get(backend, [])
+        names = source.studies.get(self.file.study, {}).get(backend, [])
         name_of = BY_NAME[op].written_recipe
         # Name in the file -> name of the recipe that is written down there.
         written = {n: name_of(recipe) for n, recipe in source.recipes.items()} if name_of else {}

@@ -17,7 +17,7 @@ from roofcal.core.timing_protocol import Timing
 from roofcal.core.yaml_files import Whole
 
 Backend = Literal["cuda", "cpu"]
-Size = Literal["quick", "standard", "full"]
+Size = Literal["minute", "quick", "standard", "full"]
 Count = Annotated[int, Field(strict=True, gt=0, le=100_000)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 48)]
 NodeNames = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,999}$")]
@@ -159,7 +159,8 @@ class Publishing(_Model):
 class StudyFile(_Model):
     """config/config.yaml: the study.
 
-    study          size of the study: how many points it measures; minutes, half an hour, hours
+    study          size of the study: how many points it measures; a minute, minutes, half an
+                   hour, hours
     devices        "auto": those of this machine; on a cluster a list of `<device>/<environment_id>`
     gpus_per_node  most GPUs that a measuring job asks for, where points share several
     measuring_cores  processor cores that a job takes for each GPU it measures; derived files are

@@ -74,7 +74,8 @@ def test_all_parts_run_in_order_and_the_table_comes_last(checkout: Path) -> None
     assert code == 1, "health found something"
     table = said[said.rindex("== standard") :].splitlines()[1:]
     names = [line.split()[0] for line in table if not line.startswith(" ")]
-    assert names == ["kernels", "quick", "health", "energy", "repeat", "unlisted", "standard"]
+    parts = "kernels minute quick health energy repeat unlisted standard"
+    assert names == parts.split()
     assert table[1].strip() == "12 passed, 3 skipped in 4 s"
     assert "            all  70 s busy" in table
     assert "          second session: 80 of 96" in table
@@ -84,20 +85,21 @@ def test_all_parts_run_in_order_and_the_table_comes_last(checkout: Path) -> None
     assert (checkout.parent / "out" / "summary.txt").read_text().splitlines() == table
 
 
-def test_quick_runs_in_a_checkout_of_its_own_with_empty_caches_and_records_are_packed(
-    checkout: Path,
+@pytest.mark.parametrize("size", ["minute", "quick"])
+def test_small_studies_have_a_checkout_and_empty_caches_and_records_are_packed(
+    checkout: Path, size: str
 ) -> None:
     (checkout / "results").mkdir()
-    session(checkout, "quick", "standard")
+    session(checkout, size, "standard")
     (part,) = (checkout.parent / "out").glob("records.tar.xz.*")
     with tarfile.open(part) as archive:
         names = archive.getnames()
     assert [name for name in names if name.startswith("results/")]
-    assert [name for name in names if "work/quick/results/" in name]
-    quick, standard = [call for call in calls(checkout) if call.startswith("make")]
-    assert "STUDY=quick" in quick
-    assert quick.endswith(f"in={checkout.parent}/work/quick")
-    assert f"caches={checkout.parent}/work/quick-caches/triton" in quick
+    assert [name for name in names if f"work/{size}/results/" in name]
+    small, standard = [call for call in calls(checkout) if call.startswith("make")]
+    assert f"STUDY={size}" in small
+    assert small.endswith(f"in={checkout.parent}/work/{size}")
+    assert f"caches={checkout.parent}/work/{size}-caches/triton" in small
     assert standard == f"make study STUDY=standard caches= in={checkout}"
 
 
@@ -111,5 +113,5 @@ def test_a_part_that_takes_too_long_is_stopped_and_the_next_one_runs(checkout: P
 def test_an_unknown_part_is_refused_before_anything_runs(checkout: Path) -> None:
     code, said = session(checkout, "kernels", "fast")
     assert code == 2
-    assert "unknown part 'fast'; parts: kernels quick health" in said
+    assert "unknown part 'fast'; parts: kernels minute quick" in said
     assert not (checkout.parent / "trace").exists()

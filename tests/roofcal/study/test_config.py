@@ -39,12 +39,18 @@ def errors(folder: Path, **overrides: Any) -> str:
 
 
 def test_the_projects_configuration_is_valid_in_every_size() -> None:
-    for size in ("quick", "standard", "full"):
+    for size in ("minute", "quick", "standard", "full"):
         study = load_study(CONFIG, {"study": size})
         assert study.ops[:3] == ("probe_launch", "probe_copy", "probe_math")
         left_out = [op for op in study.ops if not study.op_slice(op, "cuda")["sweeps"]]
         slow = ["probe_link", "norm_linear_sigmoid", "transformer_block", "all_gather_matmul"]
-        assert left_out == {"quick": slow, "standard": ["transformer_block"], "full": []}[size]
+        products = ["cast", "mixed_gemm", "linear"]
+        assert set(left_out) == {
+            "minute": {*slow, *products},
+            "quick": set(slow),
+            "standard": {"transformer_block"},
+            "full": set(),
+        }[size]  # fmt: skip
 
 
 def test_the_defaults_are_a_study() -> None:
@@ -55,7 +61,7 @@ def test_the_defaults_are_a_study() -> None:
 
 # fmt: off
 MISTAKES: list[tuple[str, tuple[str, ...], Any, str]] = [
-    ("config.yaml", ("study",), "large", "study: Input should be 'quick', 'standard' or"),
+    ("config.yaml", ("study",), "large", "study: Input should be 'minute', 'quick', 'standard' or"),
     ("config.yaml", ("studdy",), "quick", "studdy: unknown key; did you mean 'study'?"),
     ("config.yaml", ("timing", "cpu", "slice"), 1, "did you mean 'slice_s'?"),
     ("config.yaml", ("timing", "cuda", "slice_s"), -1, "timing.cuda.slice_s: Input should be"),

@@ -92,7 +92,7 @@ def test_tied_axes_of_a_grid_move_together() -> None:
     assert shapes == [(1, 3, 4), (1, 5, 6), (2, 3, 4), (2, 5, 6)]
 
 
-@pytest.mark.parametrize("size", ["quick", "standard", "full"])
+@pytest.mark.parametrize("size", ["minute", "quick", "standard", "full"])
 @pytest.mark.parametrize("backend", ["cuda", "cpu"])
 def test_no_probe_has_the_shape_of_a_study_point(size: str, backend: str) -> None:
     study = load_study(ROOT / "config", {"study": size})
@@ -107,7 +107,7 @@ def test_no_probe_has_the_shape_of_a_study_point(size: str, backend: str) -> Non
     }
     # A fit needs 12 products; fp8 ones on a GPU have rows of whole 16 bytes.
     aligned = [shape for shape in shapes["probe_math"] if not any(n % 16 for n in shape[1:])]
-    assert len(aligned) >= 14
+    assert len(aligned) >= 12
     assert not shapes["probe_math"] & shapes["gemm"]
 
 
