@@ -7,16 +7,16 @@ import pytest
 
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.ops.priors import SPREAD, calibration_of_nobody, fractions_of, priors_of
+from tests.roofcal.calibrate.probe_runs import TRUTH
 from tests.roofcal.made_up_records import exactly
-from tests.roofcal.models import runs
-from tests.roofcal.models.runs import SPEC
+from tests.roofcal.models.runs import SPEC, calibration
 
-MADE = runs.calibration()
+MADE = calibration()
 STREAM = 4.4e12
 SPANS = {name: {"bytes": (1.0, 2.0)} for name in MADE.probe_errors}
 CALIBRATION = replace(
     MADE,
-    constants=MADE.constants | {"dram_read_bytes_per_s": exactly(STREAM, "B/s")},
+    constants={**MADE.constants, "dram_read_bytes_per_s": exactly(STREAM, "B/s")},
     probe_spans=SPANS,
     probe_points=9,
 )
@@ -55,7 +55,7 @@ def test_a_card_as_its_own_prior_gives_its_constants_back() -> None:
     assert set(priors["gemm"]) == {("cublaslt", "bf16"), ("cublaslt", "fp8_tensorwise")}
     prior = priors["gemm"]["cublaslt", "bf16"]
     assert prior.family == "any_tile_split_k"
-    assert set(prior.constants) == set(runs.TRUTH)
+    assert set(prior.constants) == set(TRUTH)
     assert "compute_units" not in CARD.constants
 
 
@@ -93,18 +93,18 @@ def test_each_kind_of_constant_goes_with_its_own_figure_of_the_datasheet(
 
 def test_bandwidths_go_with_the_streams_that_were_measured() -> None:
     measured = priors_of([CARD], OTHER, 2 * STREAM)["gemm"]["cublaslt", "bf16"].constants
-    expected = 2 * runs.TRUTH["dram_bytes_per_s"]
+    expected = 2 * TRUTH["dram_bytes_per_s"]
     assert measured["dram_bytes_per_s"].value == pytest.approx(expected)
-    assert measured["l2_bytes_per_s"].value == pytest.approx(2 * runs.TRUTH["l2_bytes_per_s"])
+    assert measured["l2_bytes_per_s"].value == pytest.approx(2 * TRUTH["l2_bytes_per_s"])
 
 
 def test_cards_are_averaged_by_logarithms_and_known_as_well_as_their_intervals() -> None:
     wide = replace(CARD.constants[f"{PRODUCT}.wave_s"], ci95_low=5e-7, ci95_high=2e-6)
-    unsure = replace(CARD, constants=CARD.constants | {f"{PRODUCT}.wave_s": wide})
+    unsure = replace(CARD, constants={**CARD.constants, f"{PRODUCT}.wave_s": wide})
     slow = changed(CARD, "slow", launch_s=4.0)
     prior = priors_of([unsure, slow], SPEC)["gemm"]["cublaslt", "bf16"]
     assert prior.cards == ("made-up", "slow")
-    assert prior.constants["launch_s"].value == pytest.approx(2 * runs.TRUTH["launch_s"])
+    assert prior.constants["launch_s"].value == pytest.approx(2 * TRUTH["launch_s"])
     assert prior.constants["launch_s"].deviation == pytest.approx(SPREAD)
     of_interval = np.log(4.0) / 3.92 / 2  # of the mean of this card and one that is exact
     expected = np.hypot(SPREAD, of_interval)
@@ -116,7 +116,7 @@ def test_cards_of_another_family_say_nothing_of_its_constants() -> None:
     other = replace(
         CARD,
         device="richer",
-        constants=CARD.constants | {family: replace(CARD.constants[family], value=0.0)},
+        constants={**CARD.constants, family: replace(CARD.constants[family], value=0.0)},
         probe_points=10,
     )
     prior = priors_of([CARD, other], SPEC)["gemm"]["cublaslt", "bf16"]

@@ -18,7 +18,8 @@ from tests.roofcal.calibrate.probe_runs import (
     write_run,
 )
 
-NAME = "cast.made.fp8_rowwise_dim0"
+DIM0 = "fp8_rowwise_dim0"
+NAME = f"cast.made.{DIM0}"
 
 
 def probes(folder: Path, noise: float = 0.0) -> list[Probe]:
@@ -69,14 +70,36 @@ def test_seven_probes_are_too_few(tmp_path: Path) -> None:
     assert fitted(probes(tmp_path)[:7]) == Fitted()
 
 
+def of_pair(probe: Probe, provider: str, recipe: str) -> Probe:
+    return replace(probe, point=replace(probe.point, provider=provider, recipe=recipe))
+
+
 def test_families_are_those_of_the_providers_kernels(tmp_path: Path) -> None:
     every = probes(tmp_path)
 
-    def families(provider: str, vendor: str = "nvidia") -> list[str]:
-        named = [replace(probe, point=replace(probe.point, provider=provider)) for probe in every]
+    def families(provider: str, vendor: str = "nvidia", recipe: str = DIM0) -> list[str]:
+        named = [of_pair(probe, provider, recipe) for probe in every]
         return list(casts_of(probes=named, device=device_with(vendor=vendor)).families)
 
     assert families("made", "cpu") == ["threads"]
     assert families("made") == ["plain", "divisor"]
     assert families("torch_compile") == ["inductor_rows"]  # along rows
-    assert families("triton") == ["ours_divisor", "ours_short", "ours_256"]
+    assert families("triton") == ["ours_divisor", "ours_256"]
+    for recipe in ("fp8_rowwise_dim1", "fp8_rowwise_both"):
+        assert families("triton", recipe=recipe) == ["ours_columns"]
+
+
+def test_what_a_second_read_from_the_cache_costs_is_searched_for_our_casts_with_one_scale_alone(
+    tmp_path: Path,
+) -> None:
+    every, near = probes(tmp_path), {"cached_bytes_per_s", "near_bytes"}
+
+    def searched(family: str, provider: str, recipe: str) -> set[str]:
+        named = [of_pair(probe, provider, recipe) for probe in every]
+        return set(casts_of(probes=named, device=device_with()).space(family).names)
+
+    assert near < searched("ours_256", "triton", "fp8_tensorwise")
+    assert not near & searched("ours_256", "triton", DIM0)
+    assert not near & searched("inductor", "torch_compile", "fp8_tensorwise")
+    assert "further_s" in searched("ours_columns", "triton", "fp8_rowwise_dim1")
+    assert "further_s" not in searched("ours_256", "triton", "fp8_tensorwise")
