@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from roofcal.calibrate.calibration import calibrate
-from roofcal.core.records import Calibration
 from roofcal.ops.priors import fractions_of
 from tests.roofcal.calibrate.probe_runs import write_run
 from tests.roofcal.models.runs import SPEC
@@ -16,18 +15,13 @@ from tools.write_priors import errors_between
 PRODUCT, CAST = "gemm.made.bf16", "cast.made.fp8_rowwise_dim0"
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_each_card_is_predicted_by_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     draw_few_resamples(monkeypatch)
-    return write_run(tmp_path)
-
-
-@pytest.fixture
-def card(run: Path) -> Calibration:
-    return fractions_of(calibrate(run, SPEC), SPEC)
-
-
-def test_each_card_is_predicted_by_the_others(run: Path, card: Calibration) -> None:
+    run = write_run(tmp_path)
+    card = fractions_of(calibrate(run, SPEC), SPEC)
+    assert errors_between([(run, SPEC)], [card]) == {}  # there is no other
     twin = replace(card, device="twin")
 
     alike = errors_between([(run, SPEC), (run, SPEC)], [card, twin])
@@ -43,7 +37,3 @@ def test_each_card_is_predicted_by_the_others(run: Path, card: Calibration) -> N
     for pair in (PRODUCT, CAST):
         assert 0.1 < unlike[pair]["mape"] < 0.5
         assert unlike[pair]["log_p95"] > 0.5 > alike[pair]["log_p95"]
-
-
-def test_one_card_alone_is_predicted_by_nobody(run: Path, card: Calibration) -> None:
-    assert errors_between([(run, SPEC)], [card]) == {}

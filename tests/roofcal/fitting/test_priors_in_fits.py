@@ -45,14 +45,6 @@ def test_constants_lie_between_the_probes_and_the_prior_and_many_probes_win() ->
     assert many == pytest.approx(PRICE, rel=0.02)
 
 
-def test_a_prior_pulls_the_more_the_surer_it_is() -> None:
-    prices = [
-        searched(with_prior(SMALL, price=Known(1.5 * PRICE, deviation)))["price"]
-        for deviation in (0.5, 0.1, 0.02)
-    ]
-    assert PRICE < prices[0] < prices[1] < prices[2]
-
-
 def test_a_prior_far_from_what_probes_say_pulls_no_more_the_farther_it_is() -> None:
     """A square would pull twice as hard at twice the distance, and win."""
     far, farther = (
@@ -90,17 +82,6 @@ def test_a_prior_outside_of_the_bounds_of_a_search_widens_them() -> None:
     assert searched(problem(sizes, slower=300.0))["large_price"] == pytest.approx(1.0)
     widened = with_prior(sizes, slower=300.0, large_price=Known(2.5, 0.3))
     assert searched(widened)["large_price"] == pytest.approx(3.0, rel=0.02)
-
-
-def test_a_constant_with_a_prior_is_not_called_unidentified() -> None:
-    """Sizes that all take as long drive their price to the least that is searched."""
-    cheap = with_prior(SMALL, price=Known(1e-8, 0.1))
-    free = [replace(p, latency=replace(p.latency, median=2.0)) for p in cheap.probes]
-    alone = replace(problem(SMALL), probes=free)
-    assert "price" in fit_problem(alone, METHOD, np.random.default_rng(0)).fixed
-    known = fit_problem(replace(cheap, probes=free), METHOD, np.random.default_rng(0))
-    assert known.fixed == ()
-    assert known.constants["price"] == pytest.approx(1e-8, rel=0.05)
 
 
 def test_the_evidence_of_a_constant_names_the_cards() -> None:

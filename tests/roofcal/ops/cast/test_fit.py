@@ -87,19 +87,3 @@ def test_families_are_those_of_the_providers_kernels(tmp_path: Path) -> None:
     assert families("triton") == ["ours_divisor", "ours_256"]
     for recipe in ("fp8_rowwise_dim1", "fp8_rowwise_both"):
         assert families("triton", recipe=recipe) == ["ours_columns"]
-
-
-def test_what_a_second_read_from_the_cache_costs_is_searched_for_our_casts_with_one_scale_alone(
-    tmp_path: Path,
-) -> None:
-    every, near = probes(tmp_path), {"cached_bytes_per_s", "near_bytes"}
-
-    def searched(family: str, provider: str, recipe: str) -> set[str]:
-        named = [of_pair(probe, provider, recipe) for probe in every]
-        return set(casts_of(probes=named, device=device_with()).space(family).names)
-
-    assert near < searched("ours_256", "triton", "fp8_tensorwise")
-    assert not near & searched("ours_256", "triton", DIM0)
-    assert not near & searched("inductor", "torch_compile", "fp8_tensorwise")
-    assert "further_s" in searched("ours_columns", "triton", "fp8_rowwise_dim1")
-    assert "further_s" not in searched("ours_256", "triton", "fp8_tensorwise")
