@@ -8,7 +8,7 @@ from roofcal.ask.devices import datasheet, device_choice, device_ids, device_sou
 from roofcal.ask.points import recipe_named
 from roofcal.core import paths
 from roofcal.core.files import write_bytes
-from roofcal.models.errors import PredictError
+from roofcal.models.errors import CalibrationWarning, PredictError
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,19 @@ def test_the_calibrated_model_gets_the_calibration_and_others_the_datasheet(
     assert source_place == Path(place)
     with pytest.raises(PredictError, match="made-up"):
         device_sources("made-op", None, "calibrated")
+
+
+@pytest.mark.usefixtures("checkout")
+def test_of_a_device_that_nobody_measured_a_warning_says_whose_constants_answer() -> None:
+    with pytest.warns(CalibrationWarning, match="nobody measured nvidia-h100-nvl") as caught:
+        sources, place = device_sources("nvidia-h100-nvl", None, "calibrated")
+    assert "(sm_90.jsonl)" in str(caught[0].message)
+    assert sources.calibration is not None
+    assert sources.calibration.device == "nvidia-h100-nvl"
+    assert sources.spec == datasheet("nvidia-h100-nvl")
+    assert place == Path("config/priors/sm_90.jsonl")
+    with pytest.raises(PredictError, match="no calibration of device 'nvidia-a100-sxm-80gb'"):
+        device_sources("nvidia-a100-sxm-80gb", None, "calibrated")
 
 
 @pytest.mark.usefixtures("checkout")

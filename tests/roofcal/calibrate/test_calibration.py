@@ -10,6 +10,7 @@ from roofcal.calibrate.calibration import calibrate
 from roofcal.core.jsonl import encode, read_records, read_single_record, write_records
 from roofcal.core.records import Calibration, Measurement, PlanPoint, Session, Visit
 from roofcal.fitting.probes import CalibrationError
+from roofcal.ops.priors import fractions_of
 from tests.made_once import make_once
 from tests.roofcal.calibrate.probe_runs import (
     DRAM,
@@ -21,6 +22,10 @@ from tests.roofcal.calibrate.probe_runs import (
     write_products,
     write_run,
 )
+from tests.roofcal.made_up_records import exactly
+from tests.roofcal.models.runs import SPEC
+
+UNIT = "flop/s per compute unit"
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +154,30 @@ def test_equal_probes_give_equal_numbers_and_a_study_op_is_never_opened(
     run = write_run(tmp_path, noise=0.01)
     (run / "measurements" / "gemm.jsonl").write_text("not a record: opening this would fail\n")
     assert encode(calibrate(run)) == encode(calibration)
+
+
+@pytest.mark.usefixtures("few_resamples")
+def test_other_cards_are_priors_of_a_fit_and_the_card_itself_is_none(
+    tmp_path: Path, calibration: Calibration
+) -> None:
+    run = write_run(tmp_path, noise=0.01)
+    name = "gemm.made.bf16.tile_flops_odd_per_s"  # of which no probe of the run tells
+    itself = replace(calibration, constants={**calibration.constants, name: exactly(9e11, UNIT)})
+    card = fractions_of(itself, SPEC)
+
+    alone = calibrate(run, SPEC, cards=[card])
+    assert name not in alone.constants
+    assert not any("prior" in constant.evidence for constant in alone.constants.values())
+
+    # The same card with other software is another one.
+    others = [replace(card, environment_id="e2"), replace(card, device="other")]
+    fitted = calibrate(run, SPEC, cards=[card, *others])
+    held = fitted.constants[name]
+    assert held.value == pytest.approx(9e11, rel=0.02)
+    assert held.ci95_low < 0.9 * held.value
+    assert held.ci95_high > 1.1 * held.value
+    assert held.evidence.endswith(", prior of made-up and other")
+    assert value(fitted, "gemm.made.bf16.launch_s") == pytest.approx(3e-6, rel=0.1)
 
 
 def test_what_is_missing_is_named_with_the_way_out(tmp_path: Path) -> None:

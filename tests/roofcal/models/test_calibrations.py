@@ -59,6 +59,30 @@ def test_what_is_not_there_is_answered_by_what_there_is(tmp_path: Path) -> None:
         find(tmp_path, "nvidia-h200")
 
 
+def test_a_described_device_that_nobody_measured_is_answered_by_cards_of_its_architecture(
+    tmp_path: Path,
+) -> None:
+    roots = tmp_path / "published", tmp_path / "results"
+    put(roots[0], "nvidia-h200", "e1")
+    place, nobody = find_calibration("nvidia-h100-nvl", None, *roots)
+    assert place == Path("config/priors/sm_90.jsonl")
+    assert nobody.device == "nvidia-h100-nvl"
+    again = find_calibration("nvidia-h100-nvl", nobody.environment_id, *roots)
+    assert again == (place, nobody)
+    with pytest.raises(PredictError, match="no calibration of device 'nvidia-h100-nvl'"):
+        find_calibration("nvidia-h100-nvl", "e1", *roots)
+    measured = put(roots[1], "nvidia-h100-nvl", "e1")
+    assert find(tmp_path, "nvidia-h100-nvl") == measured
+    with pytest.raises(PredictError, match=r"has no environment 'prior-of-\S+'; there are: e1"):
+        find(tmp_path, "nvidia-h100-nvl", nobody.environment_id)
+
+
+def test_a_device_whose_architecture_no_card_has_is_refused(tmp_path: Path) -> None:
+    put(tmp_path / "published", "nvidia-h200", "e1")
+    with pytest.raises(PredictError, match=r"'nvidia-a100-sxm-80gb'\. There are: nvidia-h200;"):
+        find(tmp_path, "nvidia-a100-sxm-80gb")
+
+
 @pytest.mark.parametrize(
     ("equations", "problem"),
     [

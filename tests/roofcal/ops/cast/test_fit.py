@@ -18,7 +18,8 @@ from tests.roofcal.calibrate.probe_runs import (
     write_run,
 )
 
-NAME = "cast.made.fp8_rowwise_dim0"
+DIM0 = "fp8_rowwise_dim0"
+NAME = f"cast.made.{DIM0}"
 
 
 def probes(folder: Path, noise: float = 0.0) -> list[Probe]:
@@ -69,14 +70,20 @@ def test_seven_probes_are_too_few(tmp_path: Path) -> None:
     assert fitted(probes(tmp_path)[:7]) == Fitted()
 
 
+def of_pair(probe: Probe, provider: str, recipe: str) -> Probe:
+    return replace(probe, point=replace(probe.point, provider=provider, recipe=recipe))
+
+
 def test_families_are_those_of_the_providers_kernels(tmp_path: Path) -> None:
     every = probes(tmp_path)
 
-    def families(provider: str, vendor: str = "nvidia") -> list[str]:
-        named = [replace(probe, point=replace(probe.point, provider=provider)) for probe in every]
+    def families(provider: str, vendor: str = "nvidia", recipe: str = DIM0) -> list[str]:
+        named = [of_pair(probe, provider, recipe) for probe in every]
         return list(casts_of(probes=named, device=device_with(vendor=vendor)).families)
 
     assert families("made", "cpu") == ["threads"]
     assert families("made") == ["plain", "divisor"]
     assert families("torch_compile") == ["inductor_rows"]  # along rows
-    assert families("triton") == ["ours_divisor", "ours_short", "ours_256"]
+    assert families("triton") == ["ours_divisor", "ours_256"]
+    for recipe in ("fp8_rowwise_dim1", "fp8_rowwise_both"):
+        assert families("triton", recipe=recipe) == ["ours_columns"]

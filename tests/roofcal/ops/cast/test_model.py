@@ -46,13 +46,50 @@ def test_rows_off_16_elements_are_slower() -> None:
     assert ragged == pytest.approx(CAST_TRUTH["misaligned"] * moving, rel=0.01)
 
 
-def test_short_columns_are_slower_by_the_root_alone() -> None:
-    slow = {(4095, 4096): False, (4097, 4096): True, (2047, 65536): True}
-    slow |= {(4096, 4097): True, (2048, 2049): True}  # whole rows of 16
-    for (rows, cols), slower in slow.items():
-        short, plain = (seconds(rows, cols, name) - FIXED for name in ("ours_short", "plain"))
-        root = 1.0 if slower else CAST_TRUTH["misaligned"] ** 0.5
-        assert plain == pytest.approx(root * short, rel=1e-3), (rows, cols)
+def in_columns(rows: int, cols: int, recipe: str = "fp8_rowwise_dim1", **changed: float) -> float:
+    """Seconds of our casts along columns, without their start."""
+    return seconds(rows, cols, "ours_columns", recipe, uneven=1.3, **changed) - FIXED
+
+
+def test_columns_that_do_not_stay_in_registers_take_a_further_kernel() -> None:
+    is_short = {(2048, 2048): True, (2048, 2064): False, (4095, 4080): True, (4097, 4080): False}
+    is_short |= {(4080, 4080): False}  # rows of 16 go another way from 2048 of them on
+    for (rows, cols), short in is_short.items():
+        more = in_columns(rows, cols, further_s=1e-6) - in_columns(rows, cols)
+        assert more == pytest.approx(0.0 if short else 1e-6, abs=1e-12), (rows, cols)
+
+
+def test_ragged_sizes_slow_only_columns_that_do_not_stay_in_registers() -> None:
+    for rows, cols in ((2047, 1056), (2048, 1055), (2047, 1055)):
+        assert in_columns(rows, cols, misaligned=9.0) == in_columns(rows, cols), (rows, cols)
+    whole, ragged_columns, ragged_rows = (
+        in_columns(rows, cols, misaligned=1.5) / (rows * cols)
+        for rows, cols in ((8192, 8192), (8192, 8191), (8191, 8192))
+    )
+    assert ragged_columns == pytest.approx(1.5 * whole, rel=1e-3)
+    assert ragged_rows == pytest.approx(1.3 * whole, rel=1e-3)  # off a line of the result
+
+
+def test_a_last_wave_of_short_columns_takes_as_long_as_a_whole_one() -> None:
+    """A program takes 8 columns of 1024 rows; 132 multiprocessors take 1056 at once."""
+    assert in_columns(1024, 1057) == pytest.approx(2 * in_columns(1024, 1056), rel=1e-3)
+
+
+def test_casts_both_ways_read_thrice_where_no_kernel_casts_rows_beside_columns() -> None:
+    apart, together = (in_columns(rows, 4096, "fp8_rowwise_both") / rows for rows in (8176, 8192))
+    assert apart == pytest.approx(8 / 6 * together, rel=1e-3)
+
+
+def test_our_casts_with_one_scale_read_the_second_time_from_the_cache_what_it_holds() -> None:
+    cache = {"near_bytes": 1e7, "cached_bytes_per_s": 5 * MEMORY}
+    for side in (1024, 2048, 8192):  # 2, 8 and 134 MB
+        moved = float(least_bytes("fp8_tensorwise", *(np.array([1.0 * side]),) * 2)[0])
+        near = min(2.0 * side * side, 1e7)
+        ours = seconds(side, side, "ours_256", "fp8_tensorwise", **cache)
+        assert ours == pytest.approx(FIXED + (moved - near + near / 5) / MEMORY)
+    other = [("ours_256", DIM0), ("plain", "fp8_tensorwise")]
+    for family, recipe in other:
+        assert seconds(1024, 1024, family, recipe, **cache) == seconds(1024, 1024, family, recipe)
 
 
 @pytest.mark.parametrize("family", ["plain", "inductor_rows"])

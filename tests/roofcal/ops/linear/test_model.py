@@ -1,5 +1,6 @@
 """What a linear consists of: its products and, by who casts, its casts."""
 
+import numpy as np
 import pytest
 
 from roofcal.ops import BY_NAME
@@ -12,6 +13,7 @@ from roofcal.ops.linear.model import (
     has_casts,
     parts_of,
     product_recipes,
+    product_sides,
     usual_weights,
 )
 from tests.roofcal.ops.linear.test_spec import OWN
@@ -48,6 +50,28 @@ def test_what_is_cast(recipe: str, passes: Passes, weights: Weights, casts: str)
     names = [f"{tensor} {name.removeprefix('fp8_')}" for tensor, name in cast_recipes(linear)]
     assert ", ".join(names) == casts
     assert {name for _, name in cast_recipes(linear)} <= set(BY_NAME["cast"].recipes)
+
+
+@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise", "fp8_axiswise"])
+def test_ragged_tokens_are_loaded_in_whole_rows_by_the_gradient_of_bf16_weights_alone(
+    recipe: str,
+) -> None:
+    tokens, features, inputs = (
+        np.array(v) for v in ([4096.0, 15115, 1], [3001.0] * 3, [517.0] * 3)
+    )
+    sizes = (tokens, features, inputs)
+    sides = {
+        name: [side.tolist() for side in product_sides(name, recipe, sizes)]
+        for name in ("output", "grad_input", "grad_weight")
+    }
+    m, n, k = (side.tolist() for side in sizes)
+    loaded = [4096.0, 15120.0, 8.0] if recipe == "bf16" else m
+    assert sides == {
+        "output": [m, n, k],
+        "grad_input": [m, k, n],
+        "grad_weight": [n, k, loaded],
+    }
+    assert tokens.tolist() == [4096.0, 15115.0, 1.0]  # the caller's own are not changed
 
 
 def test_without_casts_nothing_is_cast() -> None:

@@ -179,6 +179,28 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     assert int4.for_many_tokens(weights, least) is not None
 
 
+def test_warps_that_fetch_weights_hide_memory_and_work_better() -> None:
+    for family, power in ((SPECIALISED, 4), ("ours", 2)):
+        for tokens in (64, 256):
+            own = parts(tokens, family=family)
+            work = (own.slots + own.math) ** power
+            assert own.total == pytest.approx(own.fixed + (own.dram**power + work) ** (1 / power))
+
+
+def test_blocks_of_the_specialised_kernel_end_and_join_the_parts_of_k() -> None:
+    """Every turn ends with its tokens, and parts of K are joined by halves."""
+    changes = {"turn_s": 0.0, "block_s": 1.0, "halving_s": 1e3}
+    splits = set()
+    for tokens, n, k in ((32, 4096, 8192), (64, 28672, 8192), (512, 8192, 4096), (64, 256, 8192)):
+        sizes = [np.array([float(size)]) for size in (tokens, n, k)]
+        cut = our_blocks(int4.SPECIALISED, INT4, sizes[0], sizes[1], sizes[2], UNITS)
+        (fixed,) = parts(tokens, n, k, SPECIALISED, **changes).fixed
+        turns = np.ceil(cut.count / (UNITS * cut.resident))
+        assert fixed == pytest.approx(turns * cut.tokens / 64 + 1e3 * np.log2(cut.split), rel=1e-6)
+        splits.add(float(cut.split[0]))
+    assert {1.0, 8.0} < splits
+
+
 def test_a_pass_that_converts_and_the_product_behind_it_bind_apart() -> None:
     fixed, dram, slots, math, total = np.array([[1.0], [5.0], [3.0], [3.0], [9.0]])
     parts = NarrowParts(fixed, dram, slots, math, total)
