@@ -99,7 +99,7 @@ def calibration_of_nobody(
     Args:
         cards: as for `priors_of`.
         between: errors of cards that are predicted by the others, as a calibration without
-            constants; they are the width of its intervals.
+            constants; intervals are as wide as they are, or as those of a card by itself.
         spec: the device's datasheet.
     """
     known = [card for card in _richest_first(cards) if card.equations == current_equations()]
@@ -128,7 +128,12 @@ def calibration_of_nobody(
                 for name, constant in of_pair.items()
             }
     names = {name.rpartition(".")[0] for name in constants if "." in name}
-    errors = {name: errors for name, errors in between.probe_errors.items() if name in names}
+    errors = {
+        name: _wider(errors, [card.probe_errors.get(name, {}) for card in known])
+        for name, errors in between.probe_errors.items()
+        if name in names
+    }
+    spans = {n: span for card in reversed(known) for n, span in card.probe_spans.items()}
     return Calibration(
         device=spec.device,
         environment_id=f"{PRIOR_OF}{len(known)}-card{'s' if len(known) > 1 else ''}",
@@ -138,9 +143,25 @@ def calibration_of_nobody(
             if "." not in name or name.rpartition(".")[0] in errors
         },
         probe_errors=errors,
-        probe_spans={name: known[0].probe_spans[name] for name in errors},
+        probe_spans={name: span for name, span in spans.items() if name in errors},
         equations=current_equations(),
     )
+
+
+def _wider(
+    between: Mapping[str, float], of_cards: Sequence[Mapping[str, float]]
+) -> dict[str, float]:
+    """Errors of cards by each other; their half-widths no narrower than of any card by itself.
+
+    The probes of a few cards were all seen by fits of one of them, so that the errors between cards
+    alone made intervals of a card that nobody measured narrower than those of a measured one.
+    """
+    return {
+        name: max([error, *(own.get(name, error) for own in of_cards)])
+        if name.startswith("log_p95")
+        else error
+        for name, error in between.items()
+    }
 
 
 def _richest_first(cards: Iterable[Calibration]) -> list[Calibration]:
