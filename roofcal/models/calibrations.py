@@ -165,7 +165,9 @@ def _no_match(device: str, environment: str | None, runs: Sequence[RunFolder]) -
     if device not in devices:
         is_described = (DEVICES / f"{device}.yaml").is_file()
         hint = (
-            "." if is_described else did_you_mean(device, with_short_names(devices), otherwise=".")
+            ", and no card of its architecture was published."
+            if is_described
+            else did_you_mean(device, with_short_names(devices), otherwise=".")
         )
         return (
             f"no calibration of device '{device}'{hint} There are: {', '.join(devices)}; other "
