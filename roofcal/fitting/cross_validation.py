@@ -150,14 +150,14 @@ class Problem(ABC):
     def prior_logs(self, family: str, names: Sequence[str]) -> tuple[Array, Array]:
         """What other cards say of the constants of a search: logarithms and their deviations.
 
-        Both [names], NaN where they say nothing.
+        Both [names], NaN where they say nothing, or where probes of this card's other ops tell.
         """
-        known: dict[str, Known] = {}
+        told, known = self.known(family), dict[str, Known]()
         for recipe in self.recipes:
             prior = self.device.priors.get((self.provider, recipe), Prior())
             if prior.family == family:
                 names_here = self.names_of(family, recipe).items()
-                own = prior.constants
+                own = {n: constant for n, constant in prior.constants.items() if n not in told}
                 known |= {searched: own[name] for name, searched in names_here if name in own}
         values = np.array([known.get(name, Known(np.nan, np.nan)) for name in names])
         return log(values[:, 0]), values[:, 1]
