@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ops.gemm.tiles": {"numpy"},
     "roofcal.ops.*.fit": {"numpy", "scipy"},
     "roofcal.ops.predictions": {"numpy"},
+    "roofcal.ops.priors": {"numpy"},
     "roofcal.ops.time_models": {"numpy"},
     "roofcal.fitting": {"numpy"},
     "roofcal.fitting.cross_validation": {"numpy", "scipy"},
