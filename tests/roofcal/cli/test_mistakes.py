@@ -123,7 +123,7 @@ BLOCK = (
 LINEAR = "breakeven --device made-up --casts none --n 4096 --k 4096 --recipe"
 OF_A_CHECKOUT = [
     ("predict --device made-p", "did you mean 'made-up'"),
-    ("predict --device nvidia-b200", "device 'nvidia-b200'. There are: made-up"),
+    ("predict --device nvidia-b200", "device 'nvidia-b200', and no card"),
     ("predict --device made-up --op cast 64x64",
      "op cast needs --recipe, one of: fp8_tensorwise, fp8_rowwise_dim0"),
     ("predict --device made-up --op cast --recipe mxfp8_dim0 64x64",
