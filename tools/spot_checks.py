@@ -7,7 +7,7 @@
                                 from the power that was integrated over the same time?
 `spot_checks.py unlisted FOLDER --seed S`
                                 layers of models that no study lists, drawn by the seed, each alone
-                                until it has settled, in three minutes: how wrong are predictions?
+                                until it has settled, in five minutes: how wrong are predictions?
                                 `python -m roofcal publish --judged` publishes such records
 
 Records go to run folders below FOLDER; a second call goes on where the first was stopped.
