@@ -186,13 +186,11 @@ class LinearTimes:
         Shapes that its provider refuses have one, too. Raises KeyError for what the model does not
         know.
         """
-        of_linear = (sizes["m"], sizes["n"], sizes["k"])
-        is_product = part.op != "cast"
-        sides = (
-            product_sides(part.role, part.recipe, of_linear)
-            if is_product
-            else list(part.shape(sizes).values())
-        )
+        if part.op == "cast":
+            sides = list(part.shape(sizes).values())
+        else:
+            of_linear = (sizes["m"], sizes["n"], sizes["k"])
+            sides = product_sides(part.role, part.recipe, of_linear)
         key = (part.op, part.provider, part.recipe, *(side.tobytes() for side in sides))
         if key not in self._of_parts:
             own = self.model, self.sources, part.provider, part.recipe

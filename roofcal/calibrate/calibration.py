@@ -66,10 +66,10 @@ def calibrate(
     count = 0
     for op, part, points in _fits_with_points(run):
         probes = probes_of(points)
-        device = replace(device, constants=fitted.constants)
+        device = replace(device, constants=fitted.constants, priors={})
         if spec is not None and op.calibrates is not None:
-            known = priors_of(others, spec, device.stream_bytes_per_s)
-            device = replace(device, priors=known.get(op.calibrates, {}))
+            by_op = priors_of(others, spec, device.stream_bytes_per_s)
+            device = replace(device, priors=by_op.get(op.calibrates, {}))
         own = part.fit(probes, device, generator)
         fitted.constants.update(own.constants)
         fitted.errors.update(own.errors)

@@ -152,14 +152,17 @@ class Problem(ABC):
 
         Both [names], NaN where they say nothing, or where probes of this card's other ops tell.
         """
-        told, known = self.known(family), dict[str, Known]()
+        told, by_search_name = self.known(family), dict[str, Known]()
         for recipe in self.recipes:
             prior = self.device.priors.get((self.provider, recipe), Prior())
             if prior.family == family:
                 names_here = self.names_of(family, recipe).items()
                 own = {n: constant for n, constant in prior.constants.items() if n not in told}
-                known |= {searched: own[name] for name, searched in names_here if name in own}
-        values = np.array([known.get(name, Known(np.nan, np.nan)) for name in names])
+                by_search_name |= {
+                    searched: own[name] for name, searched in names_here if name in own
+                }
+        unknown = Known(np.nan, np.nan)
+        values = np.array([by_search_name.get(name, unknown) for name in names])
         return log(values[:, 0]), values[:, 1]
 
     def names_of(self, family: str, recipe: str) -> Mapping[str, str]:  # noqa: ARG002
@@ -592,8 +595,8 @@ def search(
     prior, deviations = problem.prior_logs(family, space.names)
     space = _with_prior(space, prior)
     # What no stage searches keeps the value of the prior.
-    known = np.where(np.isnan(prior), np.nan, exp(np.nan_to_num(prior)))
-    constants = np.tile(known, (len(weights), 1))
+    of_prior = np.where(np.isnan(prior), np.nan, exp(np.nan_to_num(prior)))
+    constants = np.tile(of_prior, (len(weights), 1))
     full = (len(space.starts), *constants.shape)
     # One start for all fits, or one for each.
     starts = np.broadcast_to(
@@ -675,15 +678,15 @@ def _with_prior_residuals(
 
     slopes: `soft` over the deviation of each constant, [constants].
     """
-    known = np.flatnonzero(~np.isnan(prior))
-    if not len(known):
+    drawn = np.flatnonzero(~np.isnan(prior))  # places of the constants that have a prior
+    if not len(drawn):
         return residuals
 
     def with_prior(logarithms: Array, rows: Index) -> tuple[Array, Array]:
         residual, jacobian = residuals(logarithms, rows)
-        away = slopes[known] * (logarithms[:, known] - prior[known])
-        of_prior = np.zeros((*jacobian.shape[:2], len(known)))
-        of_prior[:, known, np.arange(len(known))] = slopes[known]
+        away = slopes[drawn] * (logarithms[:, drawn] - prior[drawn])
+        of_prior = np.zeros((*jacobian.shape[:2], len(drawn)))
+        of_prior[:, drawn, np.arange(len(drawn))] = slopes[drawn]
         return np.hstack([residual, away]), np.concatenate([jacobian, of_prior], axis=2)
 
     return with_prior

@@ -62,15 +62,16 @@ def priors_of(
         stream_bytes_per_s: its measured bandwidth of streams; None: as the cards and the datasheet
             say.
     """
-    known = [card for card in _richest_first(cards) if card.equations == current_equations()]
-    stream = stream_bytes_per_s or _stream_of(known, spec)
+    present = _of_present_equations(cards)
+    stream = stream_bytes_per_s or _stream_of(present, spec)
     priors: dict[str, dict[tuple[str, str], Prior]] = {}
-    for op in STUDY_OPS if known else ():
-        for pair in dict.fromkeys(p for c in known for p in calibrated_pairs(c.constants, op.name)):
+    for op in STUDY_OPS:
+        pairs = (pair for c in present for pair in calibrated_pairs(c.constants, op.name))
+        for pair in dict.fromkeys(pairs):
             prefix = f"{op.name}.{'.'.join(pair)}."
             model = load_part(op, "model")
             family_name: str = getattr(model, "FAMILY", "")
-            own = [card for card in known if prefix + family_name in card.constants]
+            own = [card for card in present if prefix + family_name in card.constants]
             if not own:
                 continue
             code = own[0].constants[prefix + family_name].value
@@ -102,25 +103,24 @@ def calibration_of_nobody(
             constants; intervals are as wide as they are, or as those of a card by itself.
         spec: the device's datasheet.
     """
-    known = [card for card in _richest_first(cards) if card.equations == current_equations()]
-    if not known:
+    present = _of_present_equations(cards)
+    if not present:
         return None
-    stream = _stream_of(known, spec)
-    of_device = {name: None for name in known[0].constants if "." not in name}
+    stream = _stream_of(present, spec)
     constants = {
-        name: _ceiling(name, _known(name, known, spec, stream), known[0].constants[name], known)
-        for name in of_device
+        name: _ceiling(name, _known(name, present, spec, stream), constant, present)
+        for name, constant in present[0].constants.items()
+        if "." not in name
     }
     units = float(spec.compute_units)
     constants["compute_units"] = Ceiling(
         value=units, ci95_low=units, ci95_high=units, unit="1", evidence="datasheet"
     )
-    for op, pairs in priors_of(known, spec).items():
+    for op, pairs in priors_of(present, spec).items():
         for pair, prior in pairs.items():
             prefix = f"{op}.{'.'.join(pair)}."
-            source = next(card for card in known if card.device == prior.cards[0])
-            of_pair = {n: c for n, c in source.constants.items() if n.startswith(prefix)}
-            members = [card for card in known if card.device in prior.cards]
+            members = [card for card in present if card.device in prior.cards]
+            of_pair = {n: c for n, c in members[0].constants.items() if n.startswith(prefix)}
             constants |= {
                 name: constant
                 if constant.unit == CODE
@@ -129,14 +129,14 @@ def calibration_of_nobody(
             }
     names = {name.rpartition(".")[0] for name in constants if "." in name}
     errors = {
-        name: _wider(errors, [card.probe_errors.get(name, {}) for card in known])
+        name: _wider(errors, [card.probe_errors.get(name, {}) for card in present])
         for name, errors in between.probe_errors.items()
         if name in names
     }
-    spans = {n: span for card in reversed(known) for n, span in card.probe_spans.items()}
+    spans = {n: span for card in reversed(present) for n, span in card.probe_spans.items()}
     return Calibration(
         device=spec.device,
-        environment_id=f"{PRIOR_OF}{len(known)}-card{'s' if len(known) > 1 else ''}",
+        environment_id=f"{PRIOR_OF}{len(present)}-card{'s' if len(present) > 1 else ''}",
         constants={
             name: constant
             for name, constant in constants.items()
@@ -151,10 +151,10 @@ def calibration_of_nobody(
 def _wider(
     between: Mapping[str, float], of_cards: Sequence[Mapping[str, float]]
 ) -> dict[str, float]:
-    """Errors of cards by each other; their half-widths no narrower than of any card by itself.
+    """Errors between cards, with half-widths that are no narrower than those of a card by itself.
 
-    The probes of a few cards were all seen by fits of one of them, so that the errors between cards
-    alone made intervals of a card that nobody measured narrower than those of a measured one.
+    Two cards that happen to be alike would else give a card that nobody measured narrower intervals
+    than a measured one has.
     """
     return {
         name: max([error, *(own.get(name, error) for own in of_cards)])
@@ -164,8 +164,10 @@ def _wider(
     }
 
 
-def _richest_first(cards: Iterable[Calibration]) -> list[Calibration]:
-    return sorted(cards, key=lambda card: -card.probe_points)
+def _of_present_equations(cards: Iterable[Calibration]) -> list[Calibration]:
+    """The cards whose constants are of the equations here, those of most probes first."""
+    own = (card for card in cards if card.equations == current_equations())
+    return sorted(own, key=lambda card: -card.probe_points)
 
 
 def _is_shared(name: str) -> bool:
