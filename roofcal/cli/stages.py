@@ -244,7 +244,8 @@ def report(*, run: list[str], out: Path, figures: Path | None = None) -> None:
         run (DIR[=DERIVED]): run folder; DERIVED holds calibration and predictions where they stand
             apart
         out: the page
-        figures (DIR): every figure as an SVG file below this folder
+        figures (DIR): figures of the runs measured here as SVG files below this folder; without
+            such a run those of all
     """
     from roofcal.claims import load_claims
     from roofcal.core.files import check_folder

@@ -243,7 +243,7 @@ def study_runs(study: Study) -> tuple[list[StudyRun], list[str]]:
         else:
             runs.append(StudyRun(folder=run.folder, derived=run.derived, ops=measured))
     again = study.file.published == "again"
-    for run in run_folders(PUBLISHED) if study.file.published else ():
+    for run in run_folders(PUBLISHED) if study.file.shows_published else ():
         if problems := manifest_problems(run.folder, records_only=again):
             more = f" (and {len(problems) - 1} more)" if problems[1:] else ""
             way_out = "; `--config published=again` derives it anew from its records"

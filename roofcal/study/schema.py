@@ -170,8 +170,9 @@ class StudyFile(_Model):
                    the login node is quiet; false: beside Snakemake
     fleet_nodes    nodes of a cluster that `snakemake fleet` measures, a job each: names, or SLURM's
                    way to write many, as n[01-16]; none: this machine
-    published      true: the report shows publications as they were frozen; "again": all that
-                   follows from their records is derived anew, in minutes; false: they are left out
+    published      true: the report shows publications as they were frozen, but where `study` is
+                   minute; "again": all that follows from their records is derived anew, in
+                   minutes; false: they are left out
     seed           seed of the operands' values and of the order of the points
     ops            ops that are measured; without it, each with a file in `config/sweeps/`
     shapes_csv     CSV file with the columns `m,n,k`: shapes of your own, added to op `gemm`
@@ -194,6 +195,14 @@ class StudyFile(_Model):
     timing: dict[Backend, Timing] = {"cuda": Timing(), "cpu": Timing()}
     timing_of_study: dict[Size, dict[str, int | float]] = {}
     publish: Publishing = Publishing()
+
+    @property
+    def shows_published(self) -> bool:
+        """Whether the report shows publications.
+
+        That of a minute shows its own card alone: two published GPUs took 25 of 133 s on an H100.
+        """
+        return self.published == "again" or (self.published and self.study != "minute")
 
     @model_validator(mode="after")
     def _timing_of_every_size(self) -> "StudyFile":

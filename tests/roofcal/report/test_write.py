@@ -249,6 +249,17 @@ def test_a_published_run_shows_where_its_records_are_and_its_figures_are_files_w
     assert {path.stem.partition(".")[0] for path in files} <= set(caption_files())
 
 
+def test_figures_are_files_of_what_was_measured_here_beside_a_publication(tmp_path: Path) -> None:
+    published = whole_run().write(tmp_path / "published", suffix=".jsonl.gz")
+    here = MadeUpRun(CPU)
+    here.measure(product(64, 64, 64, device=CPU.device))
+    folders = [(here.write(tmp_path / "results"), None), (published, None)]
+    write_report(folders, tmp_path / "report.html", DEVICES, figures=tmp_path / "svg")
+    chapters = {path.parent.name for path in (tmp_path / "svg").rglob("*.svg")}
+    assert chapters == {CPU.device}
+    assert 'id="nvidia-h200"' in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_what_outdated_constants_made_is_named_with_the_commands_that_make_it_again(
     tmp_path: Path,
 ) -> None:

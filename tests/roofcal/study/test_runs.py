@@ -204,9 +204,9 @@ def publication(monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def shown(published: bool | str) -> tuple[list[StudyRun], list[str]]:
+def shown(published: bool | str, size: str = "quick") -> tuple[list[StudyRun], list[str]]:
     """Publications that a study shows, and what it says of the others."""
-    runs, left_out = study_runs(study(published=published))
+    runs, left_out = study_runs(study(published=published, study=size))
     return [run for run in runs if run.backend is None], left_out
 
 
@@ -224,6 +224,8 @@ def test_publications_are_shown_as_they_were_frozen_or_derived_again_elsewhere(
     assert again.derived == RESULTS / "replay" / "nvidia-h200" / "some-environment"
     assert {Path(file).name for file in again.derivatives()} >= {"llm.csv", "breakeven.csv"}
     assert shown(published=False) == ([], [])
+    assert shown(published=True, size="minute") == ([], [])
+    assert len(shown("again", size="minute")[0]) == 1
 
 
 @pytest.mark.parametrize(
