@@ -67,7 +67,7 @@ class Design:
 _INT4: Final = Design(
     op="mixed_gemm",
     sweep="design_minute",
-    count=6,
+    count=8,
     provider="triton",
     recipes=("int4_groupwise_g128",),
     most_tokens=256,
@@ -76,14 +76,14 @@ DESIGNS: Final = (
     Design(
         op="gemm",
         sweep="design_minute",
-        count=9,
+        count=12,
         provider="cublaslt",
         recipes=("bf16", "fp8_tensorwise", "fp8_axiswise"),
     ),
     Design(
         op="cast",
         sweep="design_minute",
-        count=6,
+        count=8,
         provider="triton",
         recipes=("fp8_tensorwise", "fp8_rowwise_dim0", "fp8_rowwise_dim1", "fp8_rowwise_both"),
     ),

@@ -55,7 +55,7 @@ def errors_between(
     by_op: dict[str, list[Errors]] = {}
     for (folder, spec), card in zip(members, cards, strict=True):
         others = [other for other in cards if other is not card]
-        guess = calibration_of_nobody(others, _without_errors(others), spec)
+        guess = calibration_of_nobody([*others, _without_errors(others)], spec)
         if guess is not None:
             for op, errors in _errors_of_card(folder, guess):
                 by_op.setdefault(op, []).append(errors)

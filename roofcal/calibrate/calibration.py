@@ -28,7 +28,7 @@ from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Pr
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import current_equations, load_part
 from roofcal.ops.predictions import Span, probe_spans
-from roofcal.ops.priors import priors_of
+from roofcal.ops.priors import narrowed_errors, priors_of
 from roofcal.ops.spec import OpSpec
 from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column
 from roofcal.points.reader import RECORDED, Points, read_points, with_intervals
@@ -78,14 +78,15 @@ def calibrate(
         disturbances += disturbances_of(points, op.name, environment)
         disturbances += width_texts(op.name, _median_half_width(probes))
         count += len(probes)
+    errors = narrowed_errors(fitted.errors, others, spec) if spec else fitted.errors
     if not count:
         raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
     return Calibration(
         device=environment.device,
         environment_id=environment.environment_id,
         constants=fitted.constants,
-        probe_errors=fitted.errors,
-        probe_spans={name: span for name, span in spans.items() if name in fitted.errors},
+        probe_errors=errors,
+        probe_spans={name: span for name, span in spans.items() if name in errors},
         equations=current_equations(),
         disturbances=tuple(dict.fromkeys(disturbances)),
         probe_points=count,

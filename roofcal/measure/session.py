@@ -347,7 +347,7 @@ def _groups_in_turn(visits: Visits, seed: int) -> Iterator[list[PlanPoint]]:
         if not (points := visits.missing_in(number)):
             continue
         groups = shuffled_groups(points, f"{seed},{number}") if number else groups_of(points)
-        # Between fewer groups than it has sentinels, a panel would take longer than what it watches.
+        # Between fewer groups than its sentinels, a panel takes longer than what it watches.
         is_long = len(groups) >= len(visits.panel())
         middle = len(groups) // 2 if is_long and number == last and not has_begun else 0
         has_begun = True

@@ -18,11 +18,13 @@ BETWEEN: Final = "between-cards"  # the environment of the record of an architec
 
 
 def cards_like(spec: DeviceSpec | None) -> list[Calibration]:
-    """Fractions of the published cards of a device's architecture; none without a datasheet.
+    """The records of a device's architecture, `cards` of roofcal.ops.priors.
 
-    Raises RecordsError for a bad file.
+    None without a datasheet, or for an architecture of which no card is published. Raises
+    RecordsError for a bad file.
     """
-    return [card for card in _records_like(spec) if card.environment_id != BETWEEN]
+    file = priors_file(spec) if spec else None
+    return read_records(file, Calibration) if file and file.is_file() else []
 
 
 def calibration_by_priors(spec: DeviceSpec) -> Calibration | None:
@@ -30,15 +32,9 @@ def calibration_by_priors(spec: DeviceSpec) -> Calibration | None:
 
     Raises RecordsError for a bad file.
     """
-    between = [card for card in _records_like(spec) if card.environment_id == BETWEEN]
-    return calibration_of_nobody(cards_like(spec), between[0], spec) if between else None
+    return calibration_of_nobody(cards_like(spec), spec)
 
 
 def priors_file(spec: DeviceSpec) -> Path:
     """The file of a device's architecture, whether it exists or not."""
     return paths.PRIORS / f"{spec.architecture}.jsonl"
-
-
-def _records_like(spec: DeviceSpec | None) -> list[Calibration]:
-    file = priors_file(spec) if spec else None
-    return read_records(file, Calibration) if file and file.is_file() else []

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.ops.priors import SPREAD, calibration_of_nobody, fractions_of, priors_of
+from roofcal.ops.priors import (
+    SPREAD,
+    calibration_of_nobody,
+    fractions_of,
+    narrowed_errors,
+    priors_of,
+)
 from tests.roofcal.calibrate.probe_runs import TRUTH
 from tests.roofcal.made_up_records import exactly
 from tests.roofcal.models.runs import SPEC, calibration
@@ -81,7 +87,7 @@ def test_each_kind_of_constant_goes_with_its_own_figure_of_the_datasheet(
     name: str, factor: float
 ) -> None:
     errors = replace(BETWEEN, probe_errors=MADE.probe_errors)
-    nobody = calibration_of_nobody([CARD], errors, OTHER)
+    nobody = calibration_of_nobody([CARD, errors], OTHER)
     assert nobody is not None
     assert nobody.constants[name].value == pytest.approx(factor * CALIBRATION.constants[name].value)
     op, _, rest = name.partition(".")
@@ -128,13 +134,13 @@ def test_cards_of_other_equations_are_left_out() -> None:
     older = replace(CARD, device="older", equations={"gemm": 1}, probe_points=99)
     assert priors_of([older], SPEC) == {}
     assert priors_of([older, CARD], SPEC) == priors_of([CARD], SPEC)
-    assert calibration_of_nobody([older], BETWEEN, OTHER) is None
-    assert calibration_of_nobody([], BETWEEN, OTHER) is None
+    assert calibration_of_nobody([older, BETWEEN], OTHER) is None
+    assert calibration_of_nobody([BETWEEN], OTHER) is None
 
 
 def test_the_calibration_of_nobody_says_whose_constants_it_has_and_how_far_cards_lie() -> None:
-    one = calibration_of_nobody([CARD], BETWEEN, OTHER)
-    two = calibration_of_nobody([CARD, replace(CARD, device="second")], BETWEEN, OTHER)
+    one = calibration_of_nobody([CARD, BETWEEN], OTHER)
+    two = calibration_of_nobody([CARD, replace(CARD, device="second"), BETWEEN], OTHER)
     assert one is not None
     assert two is not None
     assert (one.device, one.environment_id) == ("other", "prior-of-1-card")
@@ -151,3 +157,14 @@ def test_the_calibration_of_nobody_says_whose_constants_it_has_and_how_far_cards
     assert two.probe_spans == {PRODUCT: SPANS[PRODUCT]}
     pairs = {name.rpartition(".")[0] for name in two.constants if "." in name}
     assert pairs == {PRODUCT}
+
+
+def test_half_widths_of_few_probes_are_no_wider_than_those_of_a_card_that_nobody_measured() -> None:
+    own = {
+        PRODUCT: {"mape": 0.9, "log_p95": 0.8, "log_p95_decode": 0.1},
+        CAST: {"log_p95": 2.0},
+    }
+    narrowed = narrowed_errors(own, [CARD, BETWEEN], OTHER)
+    # Nothing is known of casts between cards, and group decode is as narrow as its probes say.
+    assert narrowed == {**own, PRODUCT: {"mape": 0.9, "log_p95": 0.3, "log_p95_decode": 0.1}}
+    assert narrowed_errors(own, [BETWEEN], OTHER) == own
