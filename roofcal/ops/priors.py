@@ -25,6 +25,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.portable_math import exp, log
 from roofcal.core.priors import Known, Prior
 from roofcal.core.records import CODE, Calibration, Ceiling
+from roofcal.core.statistics import BETWEEN_CARDS
 from roofcal.ops import BY_NAME, STUDY_OPS
 from roofcal.ops.constants import (
     Constant,
@@ -37,6 +38,13 @@ from roofcal.ops.constants import (
 # Of a logarithm. An H100 that is predicted from its quick probes and the constants of an H200 is
 # 4.4, 4.2 and 4.3 % off with 0.05, 0.1 and 0.2 (144 products of layers that no study lists).
 SPREAD: Final = 0.1
+_COMPARED: Final = {
+    "dram_read_bytes_per_s": "memory reads",
+    "dram_write_bytes_per_s": "memory writes",
+    "dram_copy_bytes_per_s": "memory copies",
+    "gemm.cublaslt.bf16.sustained_flops_per_s": "long bf16 products",
+    "gemm.cublaslt.fp8_axiswise.sustained_flops_per_s": "long fp8 products",
+}
 PRIOR_OF: Final = "prior-of-"  # the environment of a device that nobody measured begins so
 _DEVIATIONS_IN_INTERVAL: Final = 3.92  # 95 % of a normal distribution
 _STREAM: Final = "dram_read_bytes_per_s"
@@ -166,6 +174,39 @@ def narrowed_errors(
         }
         for name, errors in probe_errors.items()
     }
+
+
+def unlike_other_cards(
+    calibration: Calibration, cards: Sequence[Calibration], spec: DeviceSpec
+) -> list[str]:
+    """What other cards of its architecture contradict of a card's speeds: "memory reads are 18 % ...".
+
+    A speed is named where its whole 95 % interval lies farther from that of the others than cards
+    of one model differ or, without any of this model, than SPREAD allows.
+
+    Args:
+        calibration: of the card.
+        cards: see the module, without the card itself.
+        spec: the card's datasheet.
+    """
+    present = _of_present_equations(cards)
+    alike = [card for card in present if card.device == calibration.device]
+    room = BETWEEN_CARDS if alike else SPREAD * _DEVIATIONS_IN_INTERVAL / 2
+    sentences = []
+    for name, words in _COMPARED.items():
+        own = calibration.constants.get(name)
+        others = [card for card in alike or present if name in card.constants]
+        if own is None or not others:
+            continue
+        expected = _known(name, others, spec, _stream_of(others, spec)).value
+        low, high = (end / expected - 1 for end in (own.ci95_low, own.ci95_high))
+        if low > room or high < -room:
+            devices = " and ".join(dict.fromkeys(card.device for card in others))
+            far = own.value / expected - 1
+            how = "faster" if far > 0 else "slower"
+            source = "as published" if alike else "and the datasheets say"
+            sentences.append(f"{words} are {abs(far):.0%} {how} than {devices} {source}")
+    return sentences
 
 
 def _is_width(key: str) -> bool:

@@ -8,6 +8,8 @@ import pandas as pd
 
 from roofcal.core.visits.intervals import HOLDS, MEANINGS
 from roofcal.core.visits.rows import DISTURBED, STATE_FACTOR, drift_texts, load_texts, width_texts
+from roofcal.models.priors import cards_like
+from roofcal.ops.priors import unlike_other_cards
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.quality import (
@@ -48,6 +50,7 @@ def all_checks(analysis: Analysis) -> list[Check]:
         *_drift_checks(analysis),
         *_state_checks(analysis.points_with_states),
         *_clock_checks(analysis.frames.get(headline_op())),
+        *_card_checks(analysis),
         *_provenance_checks(analysis),
     ]
 
@@ -165,6 +168,20 @@ def _clock_checks(frame: pd.DataFrame | None) -> Iterator[Check]:
             "than in their first milliseconds (median); all times here are settled ones."
         )
     yield Check("note", text)
+
+
+def _card_checks(analysis: Analysis) -> Iterator[Check]:
+    """Whether the card is as fast as others of its architecture."""
+    run, spec = analysis.run, analysis.spec
+    if run.calibration is None or spec is None:
+        return
+    # A published run is one of the cards itself.
+    itself = (analysis.device, analysis.environment_id) if run.origin == "published" else None
+    cards = [c for c in cards_like(spec) if (c.device, c.environment_id) != itself]
+    unlike = unlike_other_cards(run.calibration, cards, spec)
+    yield from (Check("look", f"{text[0].upper()}{text[1:]}.") for text in unlike)
+    if len(cards) > 1 and not unlike:
+        yield Check("ok", "Memory and long products are as fast as those of other published cards.")
 
 
 def _provenance_checks(analysis: Analysis) -> Iterator[Check]:

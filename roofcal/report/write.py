@@ -101,8 +101,9 @@ def write_report(
         write_bytes(out.parent / "tables" / name, text.encode())
     if figures is not None:
         # Drawing those of two published GPUs as well took 18 s of a report of 58 s.
-        own = [c for c, run in zip(chapters, loaded, strict=True) if run.origin == "measured"]
-        for name, svg in figure_files(own or chapters).items():
+        of_runs = zip(chapters, loaded, strict=True)
+        here = [chapter for chapter, run in of_runs if run.origin == "measured"]
+        for name, svg in figure_files(here or chapters).items():
             write_bytes(figures / name, svg.encode())
     write_bytes(out.with_name(DETAILS), details.encode())
     write_bytes(out, page.encode())

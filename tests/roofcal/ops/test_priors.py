@@ -12,6 +12,7 @@ from roofcal.ops.priors import (
     fractions_of,
     narrowed_errors,
     priors_of,
+    unlike_other_cards,
 )
 from tests.roofcal.calibrate.probe_runs import TRUTH
 from tests.roofcal.made_up_records import exactly
@@ -168,3 +169,22 @@ def test_half_widths_of_few_probes_are_no_wider_than_those_of_a_card_that_nobody
     # Nothing is known of casts between cards, and group decode is as narrow as its probes say.
     assert narrowed == {**own, PRODUCT: {"mape": 0.9, "log_p95": 0.3, "log_p95_decode": 0.1}}
     assert narrowed_errors(own, [BETWEEN], OTHER) == own
+
+
+def test_a_card_that_is_unlike_others_is_named_by_what_is_slow_or_fast() -> None:
+    def reading_at(rate: float, device: str) -> Calibration:
+        constants = {"dram_read_bytes_per_s": exactly(rate, "B/s")}
+        return replace(CALIBRATION, device=device, constants=constants)
+
+    slow, near = reading_at(0.82 * STREAM, "made-up"), reading_at(0.97 * STREAM, "made-up")
+    slower = "memory reads are 18% slower than made-up as published"
+    assert unlike_other_cards(slow, [CARD, BETWEEN], SPEC) == [slower]
+    assert unlike_other_cards(near, [CARD, BETWEEN], SPEC) == []
+    # Cards of another model say less: 18 % are within what they differ by, 40 % are not.
+    assert unlike_other_cards(reading_at(0.82 * 3 * STREAM, "other"), [CARD], OTHER) == []
+    (far,) = unlike_other_cards(reading_at(1.4 * 3 * STREAM, "other"), [CARD], OTHER)
+    assert far == "memory reads are 40% faster than made-up and the datasheets say"
+    unsure = replace(slow.constants["dram_read_bytes_per_s"], ci95_high=STREAM)
+    slow_or_not = replace(slow, constants={"dram_read_bytes_per_s": unsure})
+    assert unlike_other_cards(slow_or_not, [CARD], SPEC) == []
+    assert unlike_other_cards(slow, [BETWEEN], SPEC) == []

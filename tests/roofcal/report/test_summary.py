@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofcal.core.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.records import PlanPoint, Protocol, Status
+from roofcal.models.priors import cards_like
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_gain
@@ -32,6 +33,7 @@ from roofcal.report.write import write_report
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import (
+    GPU,
     MODEL_ERROR,
     MadeUpRun,
     add_constants,
@@ -52,6 +54,23 @@ def checked(analysis: Analysis) -> list[str]:
 
 def look(tmp_path: Path, made_up: MadeUpRun, spec: DeviceSpec | None = None) -> Analysis:
     return made_up.analysed(tmp_path, spec)
+
+
+def test_a_card_whose_memory_is_slower_than_that_of_published_cards_is_named(
+    tmp_path: Path,
+) -> None:
+    spec = load_devices(DEVICES)["nvidia-h200"]
+    (card,) = (card for card in cards_like(spec) if card.device == "nvidia-h200")
+    rate = card.constants["dram_read_bytes_per_s"].value * spec.dram_bytes_per_s
+
+    def said(factor: float) -> str:
+        run = MadeUpRun(GPU)
+        run.measure(product(1024, 1024, 1024))
+        run.constant("dram_read_bytes_per_s", factor * rate, "B/s")
+        return " ".join(checked(look(tmp_path / str(factor), run, spec)))
+
+    assert "look: Memory reads are 18% slower than nvidia-h200 as published." in said(0.82)
+    assert "ok: Memory and long products are as fast as those of other published" in said(0.97)
 
 
 def test_it_says_what_was_measured_and_how_busy_the_device_was(analysis: Analysis) -> None:

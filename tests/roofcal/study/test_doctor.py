@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roofcal.core.jsonl import read_records
+from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.machine.nvml import Gpu
 from roofcal.core.records import Environment
 from roofcal.study import discover, doctor
@@ -16,6 +16,8 @@ from roofcal.study.discover import DiscoverError, Software
 from roofcal.study.doctor import product_drift
 from tests.paths import ROOT
 from tests.roofcal.core.machine.stand_in_nvml import plug_in
+from tests.roofcal.made_up_records import exactly
+from tests.roofcal.models.runs import calibration as made_up
 
 DEVICES = ROOT / "config/devices"
 H200 = Gpu(
@@ -151,3 +153,18 @@ def test_the_drift_is_the_slowest_turn_over_the_fastest(monkeypatch: pytest.Monk
     turns = iter([9.0, 1.0, 1.1, 1.05, 1.0, 1.2])  # the first warms up
     monkeypatch.setattr(doctor, "_median_seconds", lambda *_: next(turns))
     assert product_drift() == pytest.approx(0.2)
+
+
+def test_a_card_that_was_measured_slower_than_published_ones_is_named(
+    say: Say, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "RESULTS", tmp_path / "results")
+    before = list(say([H200]))
+    name = next(line.split("environment ")[1] for line in before if ": environment " in line)
+    slow = exactly(0.5 * 4.8e12, "B/s")
+    calibration = replace(made_up(), constants={"dram_read_bytes_per_s": slow})
+    file = tmp_path / "results/nvidia-h200" / name / "calibration.jsonl"
+    write_records(file, [replace(calibration, device="nvidia-h200", environment_id=name)])
+    (line,) = (line for line in say([H200]) if line not in before)
+    assert line.startswith("    as measured here, memory reads are 4")
+    assert line.endswith("% slower than nvidia-h200 as published")
