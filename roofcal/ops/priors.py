@@ -179,10 +179,10 @@ def narrowed_errors(
 def unlike_other_cards(
     calibration: Calibration, cards: Sequence[Calibration], spec: DeviceSpec
 ) -> list[str]:
-    """What other cards of its architecture contradict of a card's speeds: "memory reads are 18 % ...".
+    """What other cards of its architecture contradict: "memory reads are 18% slower than ...".
 
     A speed is named where its whole 95 % interval lies farther from that of the others than cards
-    of one model differ or, without any of this model, than SPREAD allows.
+    of a model differ or, without any of this model, than SPREAD allows.
 
     Args:
         calibration: of the card.
