@@ -32,9 +32,10 @@ const productModel = (() => {
   // [seconds, what binds]: the largest of the parts, of equal ones the first.
   const bound = (parts) => Object.keys(parts).reduce((best, name) => parts[name] > parts[best] ? name : best);
 
+  const fourthNorm = (a, b) => (a ** 4 + b ** 4) ** 0.25;
+
   function joined({ launch, tiles, sums, dram, power }) {
-    const work = launch + Math.hypot(tiles, dram) + sums;
-    return { total: (work ** 4 + power ** 4) ** 0.25, boundBy: bound({ launch: launch + sums, tiles, dram, power }) };
+    return { total: fourthNorm(launch + fourthNorm(tiles, dram) + sums, power), boundBy: bound({ launch: launch + sums, tiles, dram, power }) };
   }
 
   // kernels.gemm.rule: [rows, columns, split] that our kernels take for a shape.
@@ -90,7 +91,7 @@ const productModel = (() => {
     if (!family.tiles.length && !family.rule) {
       const math = flops / units / constants.tile_flops_per_s;
       const latency = k * width * constants.k_latency_s_per_byte;
-      return joined({ launch, dram, tiles: (math ** 4 + latency ** 4) ** 0.25, sums: 0, power: 0 });
+      return joined({ launch, dram, tiles: fourthNorm(math, latency), sums: 0, power: 0 });
     }
     const alignment = rowAlignment(option, shape);
     const path = alignment === 16 ? "" : alignment === 8 ? "8_byte_" : "odd_";
@@ -117,7 +118,7 @@ const productModel = (() => {
         const sumBytes = 4 * split * (own ? rows * cols : m * n);
         const sums = split === 1 ? 0 : constants.split_k_s + sumBytes / constants.piece_bytes_per_s;
         const tiles = step + (waves - 1) * further + stores;
-        if (Math.hypot(tiles, dram) + sums < Math.hypot(best.tiles, dram) + best.sums) best = { tiles, sums };
+        if (fourthNorm(tiles, dram) + sums < fourthNorm(best.tiles, dram) + best.sums) best = { tiles, sums };
       }
     }
     return joined({ launch, dram, ...best, power: flops / constants.sustained_flops_per_s });

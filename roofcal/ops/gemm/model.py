@@ -1,9 +1,9 @@
 """The calibrated equation of a matrix product's time. How it came about: docs/models.md.
 
-    t     = (work^r + power^r)^(1/r)                                                       r = 4
-    work  = launch + min over tile and split of (tiles^q + dram^q)^(1/q) + sums            q = 2
+    t     = (work^4 + power^4)^(1/4)
+    work  = launch + min over tile and split of (tiles^4 + dram^4)^(1/4) + sums
     tiles = step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store
-    step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
+    step  = (math^4 + load^4 + latency^4)^(1/4)
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
       load    = (rows + columns) * k bytes / min(load, l2 / busy units)     its operands from cache
       latency = k bytes * (k_latency^2 + (crowd * busy units * empty)^2)^(1/2)
@@ -25,7 +25,7 @@ _8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 byt
 ours_*      our kernels on Hopper: tile and split by their own rule (kernels/gemm/rule.py), no
             latency in products of few rows, whose loop over K is short
 plain       a family without tiles, for CPUs: any shape has the whole rate of the processor,
-            tiles = (math^p + latency^p)^(1/p) with math = flops / (units * tile_flops)
+            tiles = (math^4 + latency^4)^(1/4) with math = flops / (units * tile_flops)
 packed*     families for CPUs, with the equation of `packed_parts`
 
 Constants are `gemm.<provider>.<recipe>.*`. A point without a provider is answered for the fastest
@@ -41,7 +41,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofcal.core.portable_math import exp, log
+from roofcal.core.portable_math import exp, fourth_norm, log
 from roofcal.core.recipes import GEMM_RECIPES, nbytes
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.core.times import Array, Times, Value
@@ -153,7 +153,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
     path: tuple(name for name, constant in CONSTANTS.items() if constant.group == path)
     for path in ("8_byte", "odd")
 }
-EQUATION: Final = 5  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 6  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval
@@ -239,7 +239,7 @@ def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> ProductParts:
     """Seconds of shapes on a processor without tiles, which knows no power limit: [..., shapes]."""
     math = shapes.unit_flops / constants["tile_flops_per_s"]
     latency = shapes.k_bytes * constants["k_latency_s_per_byte"]
-    tiles = np.sqrt(np.sqrt(math**2 * math**2 + latency**2 * latency**2))
+    tiles = fourth_norm(math, latency)
     unlimited = {**constants, "sustained_flops_per_s": inf}
     return tiled_parts(unlimited, shapes, tiles, np.zeros_like(tiles))
 
@@ -256,22 +256,14 @@ def tiled_parts(
 
 def joined(*, launch: Array, tiles: Array, sums: Array, dram: Array, power: Array) -> ProductParts:
     """The parts with their total: `work` beside `power`, see the module."""
-    work = launch + _tiles_and_memory(tiles, dram) + sums
-    work_squared, power_squared = work * work, power * power
-    total = np.sqrt(np.sqrt(work_squared * work_squared + power_squared * power_squared))
+    total = fourth_norm(launch + fourth_norm(tiles, dram) + sums, power)
     return ProductParts(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power, total=total)
-
-
-def _tiles_and_memory(tiles: Array, dram: Array) -> Array:
-    """The norm with q = 2 of the module."""
-    norm: Array = np.sqrt(tiles * tiles + dram * dram)
-    return norm
 
 
 def choice_seconds(
     constants: Mapping[str, Value], choices: TileChoices, family: str
 ) -> tuple[Array, Array, Array]:
-    """(`tiles`, `sums`, (tiles^q + dram^q)^(1/q) + sums) of the module on each choice of tile.
+    """(`tiles`, `sums`, (tiles^4 + dram^4)^(1/4) + sums) of the module on each choice of tile.
 
     The best choice has least of the third. Constants broadcast with the choices' arrays.
     """
@@ -293,7 +285,7 @@ def choice_seconds(
     load = choices.load_bytes / bandwidth * slower
     crowd = choices.crowd * constants["crowd_s_per_byte"]
     latency_squared = choices.k_bytes * choices.k_bytes * (k_latency * k_latency + crowd * crowd)
-    # The norm with p = 4 by squares and roots: a general power costs ten times as much.
+    # The norm by squares and roots, as fourth_norm has it, of three terms.
     math, load = math * math, load * load
     step = np.sqrt(np.sqrt(math * math + load * load + latency_squared * latency_squared))
     wave = constants["wave_s"]
@@ -309,7 +301,7 @@ def choice_seconds(
         + choices.sum_bytes / constants["piece_bytes_per_s"]
     )
     dram = choices.dram_bytes / constants["dram_bytes_per_s"]
-    return tiles, sums, _tiles_and_memory(tiles, dram) + sums
+    return tiles, sums, fourth_norm(tiles, dram) + sums
 
 
 def packed_parts(

@@ -66,6 +66,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from roofcal.core.portable_math import fourth_norm
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, Times, Value
@@ -268,17 +269,10 @@ def evaluate(
     math = np.asarray(2 * work * block / constants["flops_per_s"])
     if how.converts:
         dram = np.asarray(_BF16_BYTES * (m * n + n * k + m * k) / constants["bytes_per_s"])
-        total = fixed + slots + _fourth_norm(dram, math)
+        total = fixed + slots + fourth_norm(dram, math)
         return NarrowParts(fixed, dram, slots, math, total, converts=True)
     dram = np.asarray(moved / constants["bytes_per_s"])
-    return NarrowParts(fixed, dram, slots, math, fixed + _fourth_norm(dram, slots + math))
-
-
-def _fourth_norm(a: Array, b: Array) -> Array:
-    """By squares and roots, whose bits are the same on every machine."""
-    a, b = a * a, b * b
-    norm: Array = np.sqrt(np.sqrt(a * a + b * b))
-    return norm
+    return NarrowParts(fixed, dram, slots, math, fixed + fourth_norm(dram, slots + math))
 
 
 def _ours(
@@ -315,7 +309,7 @@ def _ours(
     slots = np.asarray(work / constants["weights_per_s"])
     math = np.asarray(tokens / constants["flops_per_s"])
     busy = (
-        _fourth_norm(dram, slots + math)
+        fourth_norm(dram, slots + math)
         if how.fetches_beside
         else np.sqrt(dram**2 + (slots + math) ** 2)
     )
