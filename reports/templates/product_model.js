@@ -164,29 +164,28 @@ const productModel = (() => {
     return { ...plain, resident: 1, count: count(plain) };
   }
 
-  const norm = (a, b, power) => (a ** power + b ** power) ** (1 / power);
-
   function ourNarrowTime(option, shape, units) {
     const { family } = option, block = ourBlock(option, shape, units);
-    const none = { beside: 0, ragged: 0, unit_s: 0, direct_s: 0 };  // the specialised kernel has none
+    const none = { stage_s: 0, ragged: 0, unit_s: 0, direct_s: 0 };  // the specialised kernel has none
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
-    const turns = full + (rest > 0), slowed = (blocks) => 1 + constants.beside * (blocks - 1);
-    const work = block.direct ? 0 : (full * slowed(block.resident) + (rest > 0) * slowed(Math.ceil(rest / units)))
-      * units * block.rows * columns;
+    const turns = full + (rest > 0), ofUnit = full * block.resident + Math.ceil(rest / units);
+    const work = block.direct ? 0 : ofUnit * units * block.rows * columns;
+    const waits = block.direct ? 0 : turns * constants.stage_s * columns / 128;
     const blocksOfTokens = shape.m / block.tokens;
     const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
-      ? Math.ceil(Math.ceil(block.count / units) * block.warps / 16)
-        * (constants.direct_s + constants.unit_s * columns / 128 / block.warps)
+      ? constants.direct_s
+        + Math.ceil(Math.ceil(block.count / units) * block.warps / 16) * constants.unit_s * columns / 128 / block.warps
       : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
       + constants.halving_s * Math.log2(block.split);
     const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
-    const slots = work / constants.weights_per_s, math = 2 * block.tokens * work * ragged / constants.flops_per_s;
+    const slots = waits + work / constants.weights_per_s;
+    const math = 2 * block.tokens * work * ragged / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });
     return {
-      total: launch + norm(dram, slots + math, family.fetches_beside ? 4 : 2),
+      total: launch + fourthNorm(dram, slots + math),
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 
@@ -197,7 +196,7 @@ const productModel = (() => {
       const launch = constants.fixed_s, dram = 2 * (m * n + n * k + m * k) / constants.bytes_per_s;
       const slots = n * k / constants.weights_per_s, math = 2 * m * n * k / constants.flops_per_s;
       return {
-        total: launch + slots + norm(dram, math, 4), boundBy: bound({ launch, dram, slots, math }) };
+        total: launch + slots + fourthNorm(dram, math), boundBy: bound({ launch, dram, slots, math }) };
     }
     const sides = family.blocks;
     const block = sides.length ? sides.find((side) => side >= m) ?? sides.at(-1) : m;
@@ -212,7 +211,7 @@ const productModel = (() => {
     const slots = slotWork / constants.weights_per_s, math = 2 * slotWork * block / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });
     return {
-      total: launch + norm(dram, slots + math, 4),
+      total: launch + fourthNorm(dram, slots + math),
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 

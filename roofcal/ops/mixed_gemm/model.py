@@ -34,26 +34,24 @@ so slots and math add.
 
 Our kernels on Hopper choose block and split by a rule (kernels/int4/rule.py), and
 
-    t = starts + sqrt(dram^2 + (slots + math)^2)
+    t = starts + (dram^4 + (waits + slots + math)^4)^(1/4)
 
 `resident` blocks of the staged kernel share a multiprocessor and run in turns. A block converts
-rows * K / split weights for its tokens, as fast as a block alone does (weights_per_s and
-flops_per_s are those of one block on each multiprocessor), and each further one beside it takes
-`beside` of that longer:
+rows * K / split weights for its tokens, at weights_per_s and flops_per_s of all multiprocessors, and
+blocks beside each other share these. It waits stage_s for each 128 columns, however many it works on:
 
-    slots + math = sum over turns of (1 + beside * (blocks beside each other - 1)) * time alone
+    slots + math = sum over turns of blocks beside each other * work of a block / rates
+    waits        = turns * stage_s * columns / 128
     starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
-
-Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens) have a multiprocessor to
-themselves. Warps that fetch weights run beside those that multiply, so that memory and work hide
-each other better:
-
-    t = starts + (dram^4 + (slots + math)^4)^(1/4)
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
-(more than 8 tokens). A warp of the direct kernel waits for all of its weights at once, and 16 warps
-run at once: direct_s a turn, and unit_s per 128 columns.
+(more than 8 tokens). Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens) have
+a multiprocessor to themselves, and warps that fetch for the others: no waits.
+
+A warp of the direct kernel waits unit_s for all of its weights at once, and 16 warps run at once:
+
+    t = direct_s + turns of warps * unit_s * columns of a warp / 128 + halving_s * log2(split) + dram
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
@@ -92,7 +90,7 @@ _DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's regist
 _ROOFS: Final = ("fixed_s", "bytes_per_s", "weights_per_s", "flops_per_s")
 _OF_OURS: Final = (
     *("bytes_per_s", "weights_per_s", "flops_per_s"),
-    *("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s"),
+    *("stage_s", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s"),
 )
 
 
@@ -107,7 +105,6 @@ class BlockFamily:
     splits: of K, from which the best is taken; () for kernels without tiles of rows
     rule: of our kernels, by which a product has one block and split (int4.RULES)
     chained: whether kernels start while the one before them ends
-    fetches_beside: whether warps of their own fetch weights
     """
 
     constants: tuple[str, ...] = _ROOFS
@@ -117,7 +114,6 @@ class BlockFamily:
     splits: tuple[int, ...] = ()
     rule: str = ""
     chained: bool = False
-    fetches_beside: bool = False
 
 
 FAMILIES: Final[dict[str, BlockFamily]] = {
@@ -141,7 +137,6 @@ FAMILIES: Final[dict[str, BlockFamily]] = {
         ),
         own=("weights_per_s",),
         rule=int4.SPECIALISED,
-        fetches_beside=True,
     ),
 }
 OF_PROCESSORS: Final = ("turned_once", "blocks_of_4")
@@ -159,8 +154,8 @@ CONSTANTS: Final = by_name(
              Search(1, 0.025, 100, "flops")),
     Constant("block_columns", "1", "Columns that a block's start and end cost",
              Search(512.0, 5.0, 15000.0)),
-    Constant("beside", "1", "What a further block on a multiprocessor takes longer",
-             Search(0.7, 0.05, 1.5)),
+    Constant("stage_s", "s", "A block's wait for 128 columns of weights",
+             Search(0.05, 0.001, 1, "time")),
     Constant("ragged", "1", "What tokens off a multiple of 8 cost more", Search(0.3, 0.01, 3.0)),
     Constant("turn_s", "s", "Start of a turn of blocks", Search(0.4, 0.002, 2, "time")),
     Constant("block_s", "s", "End of a turn of blocks of 64 tokens",
@@ -168,10 +163,10 @@ CONSTANTS: Final = by_name(
     Constant("halving_s", "s", "Halving K", Search(0.2, 0.002, 2, "time")),
     Constant("unit_s", "s", "A warp's wait for 128 columns of weights",
              Search(0.1, 0.001, 1, "time")),
-    Constant("direct_s", "s", "Start of a turn of warps that stream weights",
+    Constant("direct_s", "s", "Start of warps that stream weights",
              Search(0.4, 0.01, 1, "time")),
 )  # fmt: skip
-EQUATION: Final = 8  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 9  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -291,10 +286,11 @@ def _ours(
     full_turns = np.floor(cut.count / at_once)
     rest = cut.count - full_turns * at_once
     turns = full_turns + (rest > 0)
-    slowed = full_turns * (1 + constants["beside"] * (cut.resident - 1))
-    slowed = slowed + (rest > 0) * (1 + constants["beside"] * (np.ceil(rest / compute_units) - 1))
+    # Blocks that one multiprocessor works on, one after another or beside each other.
+    of_unit = full_turns * cut.resident + np.ceil(rest / compute_units)
     staged = 1 - cut.direct
-    work = staged * slowed * compute_units * cut.rows * columns
+    work = staged * of_unit * compute_units * cut.rows * columns
+    waits = staged * turns * constants["stage_s"] * columns / int4.UNIT_COLUMNS
     is_ragged = (m > _EVEN_TOKENS) & (m % _EVEN_TOKENS != 0)
     missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
     tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
@@ -302,18 +298,14 @@ def _ours(
     ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
     units_of_a_warp = columns / int4.UNIT_COLUMNS / cut.warps
-    waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
+    waited = constants["direct_s"] + direct_turns * constants["unit_s"] * units_of_a_warp
     joined = constants["halving_s"] * int4.halvings(cut.split)
     fixed = np.asarray(staged * (started + ended) + cut.direct * waited + joined)
     dram = np.asarray(moved / constants["bytes_per_s"])
-    slots = np.asarray(work / constants["weights_per_s"])
+    slots = np.asarray(waits + work / constants["weights_per_s"])
     math = np.asarray(tokens / constants["flops_per_s"])
-    busy = (
-        fourth_norm(dram, slots + math)
-        if how.fetches_beside
-        else np.sqrt(dram**2 + (slots + math) ** 2)
-    )
-    return NarrowParts(fixed, dram, slots, math, np.asarray(fixed + busy))
+    total = np.asarray(fixed + fourth_norm(dram, slots + math))
+    return NarrowParts(fixed, dram, slots, math, total)
 
 
 def _token_blocks(family: BlockFamily, m: Array) -> tuple[Array, Array]:
