@@ -19,6 +19,7 @@ Inductor's kernels along rows have a program per row, which takes whole blocks o
 
 Narrow loads take longer than idle lanes of a block, so neither adds to the other.
 
+Our casts along rows of more than 16,384 columns read them twice, which `misaligned` loads hide.
 Our casts with one scale read the matrix twice, the second time from the cache as far as it holds
 the matrix:
 
@@ -287,8 +288,8 @@ def _passes(recipe: str, rows: Array, cols: Array, units: int) -> Array:
 
     Casts along rows and columns read x twice where one kernel casts rows and finds the maxima of
     columns, else thrice: a pass over x reads 2 bytes an element, a result writes 1. Columns in
-    registers are read once, but take as long as if they were read twice, times _idle_columns. units:
-    multiprocessors.
+    registers are read once, but take as long as if they were read twice, times _idle_columns.
+    units: multiprocessors.
     """
     short = ours.has_short_columns(rows, cols)
     moved = np.where(short, _idle_columns(rows, cols, units), 1.0)

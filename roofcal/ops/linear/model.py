@@ -344,15 +344,16 @@ def _filling_times(
     A copy reads and writes 2 bytes an element, and a fused one writes them, at the speed of our
     cast along the rows, which moves 3; a copy starts a kernel too.
     """
-    tensors = ("x", "grad_out", "x")  # grad_input has the shape of x
-    copied = (True, True, True) if parts.fills == "copied" else (False, False, True)
     times = {}
-    for i, (tensor, is_copy) in enumerate(zip(tensors, copied, strict=True)):
-        by = (model, sources, parts.casts_by, TRANSPOSED, *shapes[tensor])
-        share = 1 / 3 if is_copy else 2 / 3
-        times[f"{i}"] = scaled_times(moving_times(*by), share)
-        if is_copy:
-            times[f"{i} start and 3 bytes"] = cast_times(*by)
+    for name, tensor in {"x": "x", "grad_out": "grad_out", "grad_input": "x"}.items():
+        rows, cols = shapes[tensor]
+        is_fused = parts.fills == "fused" and name != "grad_input"
+        moving = moving_times(model, sources, parts.casts_by, TRANSPOSED, rows, cols)
+        times[name] = scaled_times(moving, 2 / 3 if is_fused else 1 / 3)
+        if not is_fused:
+            # a start and 3 bytes more
+            copied = cast_times(model, sources, parts.casts_by, TRANSPOSED, rows, cols)
+            times[f"{name} copied"] = copied
     return sum_of_times(times)
 
 
