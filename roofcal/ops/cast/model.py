@@ -306,7 +306,7 @@ def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
     one: 1536^2 and 2328 x 1924 were predicted 17 to 40 % too fast on both cards. Rows that pad such
     a tile are not loaded, only reduced. Of lower tiles several run beside each other: 128 x 8704
     was predicted 27 % too slow. Roots stand for what overlaps (probes left out, both cards: along
-    columns 7.2 and 10.8 %, now 6.1 and 9.3; along both 10.0 and 13.1, now 8.4 and 9.9).
+    columns 7.2 and 10.8 %, now 6.1 and 9.3; along both 10.2 and 12.3, now 8.4 and 9.9).
     """
     few, many = (
         np.asarray(ours.short_columns_tile(rows, cols, units, how)[:2])
