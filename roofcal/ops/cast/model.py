@@ -19,6 +19,7 @@ Inductor's kernels along rows have a program per row, which takes whole blocks o
 
 Narrow loads take longer than idle lanes of a block, so neither adds to the other.
 
+Our casts along rows of more than 16,384 columns read them twice, which `misaligned` loads hide.
 Our casts with one scale read the matrix twice, the second time from the cache as far as it holds
 the matrix:
 
@@ -148,7 +149,7 @@ INDUCTOR_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
 OUR_FAMILIES: Final = dict.fromkeys(("fp8_rowwise_dim1", "fp8_rowwise_both"), ("ours_columns",))
 OUR_OTHERS: Final = ("ours_divisor", "ours_256")
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
-EQUATION: Final = 7  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 8  # see roofcal.ops.constants; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "bytes_per_s")
 NEUTRAL: Final = neutral_values(CONSTANTS)
@@ -164,6 +165,10 @@ _VECTOR: Final = 8  # elements of bf16 in 16 bytes
 _LOOP: Final = 64  # elements that a vectorised loop of ATen takes at once
 _FILL_ELEMENTS: Final = 20_000.0  # chosen among 4,000 to 250,000 by cross-validation on an H200
 _FEW_ROWS: Final = 128
+_SHARED_ROWS: Final = 1024  # tiles of so many rows leave room for others on a multiprocessor
+# Rows of more than MOST_COLUMNS_OF_ROW are read twice, the second time from the cache, at three
+# times the speed of memory: 5 bytes an element for 3 take 1.14 to 1.23 times as long on an H100.
+_READ_TWICE: Final = 1.2
 
 
 class CastParts(NamedTuple):
@@ -268,6 +273,9 @@ def _slower(
         slower = _slower_by_divisor(misaligned, _divisor(cols))
     else:
         slower = np.where(is_ragged, misaligned, 1.0)
+    if how.rule == "ours" and recipe == "fp8_rowwise_dim0":
+        # Loads in pieces hide the second read.
+        slower = np.maximum(slower, np.where(cols > ours.MOST_COLUMNS_OF_ROW, _READ_TWICE, 1.0))
     # Of the transposed result where there is one.
     result_columns = rows if recipe.endswith(("_dim1", "_both")) else cols
     slower = slower * np.where(result_columns % how.line, constants["uneven"], 1.0)
@@ -280,26 +288,33 @@ def _passes(recipe: str, rows: Array, cols: Array, units: int) -> Array:
 
     Casts along rows and columns read x twice where one kernel casts rows and finds the maxima of
     columns, else thrice: a pass over x reads 2 bytes an element, a result writes 1. Columns in
-    registers are read once, but take as long as if they were read twice, and longer by the columns
-    that multiprocessors of a last wave idle for. units: multiprocessors.
+    registers are read once, but take as long as if they were read twice, times _idle_columns.
+    units: multiprocessors.
     """
     short = ours.has_short_columns(rows, cols)
     moved = np.where(short, _idle_columns(rows, cols, units), 1.0)
     if recipe == "fp8_rowwise_both":
-        moved = moved * np.where(ours.takes_maxima_beside_rows(rows, cols), 1.0, 8.0 / 6.0)
+        apart = 5.0 + 3.0 * np.where(cols > ours.MOST_COLUMNS_OF_ROW, _READ_TWICE, 1.0)
+        moved = moved * np.where(ours.takes_maxima_beside_rows(rows, cols), 1.0, apart / 6.0)
     return np.asarray(moved)
 
 
 def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
-    """Columns that programs of short ones have room for, over those of the matrix.
+    """What programs of short columns take longer, because a last wave and padding rows idle.
 
-    The busiest multiprocessor decides. Rows that pad a program's tile are masked and cost little:
-    265 rows in tiles of 512 take 12.9 us on an H100, where whole tiles would take 25.
+    The busiest multiprocessor decides for tiles of more than 1024 rows, whose programs hardly share
+    one: 1536^2 and 2328 x 1924 were predicted 17 to 40 % too fast on both cards. Rows that pad such
+    a tile are not loaded, only reduced. Of lower tiles several run beside each other: 128 x 8704
+    was predicted 27 % too slow. Roots stand for what overlaps (probes left out, both cards: along
+    columns 7.2 and 10.8 %, now 6.1 and 9.3; along both 10.2 and 12.3, now 8.4 and 9.9).
     """
-    few = ours.short_columns_tile(rows, cols, units, ours.SHORT_COLUMNS_OF_FEW_ROWS)[1]
-    many = ours.short_columns_tile(rows, cols, units, ours.SHORT_COLUMNS)[1]
-    across = np.where(rows <= ours.FEW_ROWS, few, many)
-    return np.asarray(np.ceil(np.ceil(cols / across) / units) * units * across / cols)
+    few, many = (
+        np.asarray(ours.short_columns_tile(rows, cols, units, how)[:2])
+        for how in (ours.SHORT_COLUMNS_OF_FEW_ROWS, ours.SHORT_COLUMNS)
+    )
+    high, across = np.where(rows <= ours.FEW_ROWS, few, many)
+    idle = np.ceil(np.ceil(cols / across) / units) * units * across / cols
+    return np.asarray(np.where(high > _SHARED_ROWS, idle * np.sqrt(high / rows), np.sqrt(idle)))
 
 
 def _divisor(count: Array) -> Array:

@@ -136,12 +136,15 @@ class LinearParts:
     casts      (tensor, recipe of op cast) of every cast
     transposed tensors whose cast stores its values transposed, too: TRANSPOSED_SHARE of what the
                cast TRANSPOSED moves, without its start
+    fills      how rows of x and grad_out become a multiple of 16 (kernels.linear.layer.filled_up):
+               "copied" by kernels of their own, or "fused" to the pass that finds the amax
     """
 
     products: Mapping[str, str]
     casts_by: str
     casts: list[tuple[str, str]]
     transposed: list[str] = field(default_factory=list)
+    fills: Literal["", "copied", "fused"] = ""
 
 
 def is_made_of_linears(op: OpSpec) -> bool:
@@ -228,7 +231,14 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
             (tensor, cast) for tensor, pair in ends.items() for cast in _casts(pair, _OUR_CASTS)
         ]
         transposed = [tensor for tensor, pair in ends.items() if pair in _OUR_TRANSPOSED]
-        return LinearParts(products=products, casts_by="triton", casts=casts, transposed=transposed)
+        is_fp8 = products["grad_weight"] != "bf16"
+        return LinearParts(
+            products=products,
+            casts_by="triton",
+            casts=casts,
+            transposed=transposed,
+            fills=("fused" if "x" in transposed else "copied") if is_fp8 else "",
+        )
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
         raise KeyError(f"{provider} {recipe}")
     return _torchao_parts(
@@ -270,6 +280,7 @@ def _casts(
 
 
 _BF16_ROW: Final = 8  # elements in 16 bytes
+_FILLED_ROWS: Final = 16
 _ANY_PROVIDER: Final = ("triton", "torchao")  # tried in turn for a point without a provider
 _MULTIPLIERS: Final = {BLOCKS: "triton"}
 # (model, sources, m, n, k) -> seconds; raises KeyError for what the model does not know
@@ -298,6 +309,8 @@ def times_of_parts(
 
     multipliers: recipe of op gemm -> provider of its products, where it is not the model's default.
     """
+    m, missing = sizes[0], -sizes[0] % _FILLED_ROWS if parts.fills else np.zeros_like(sizes[0])
+    sizes = (m + missing, *sizes[1:])
     of_linear = dict(zip("mnk", sizes, strict=True))
     shapes = {name: [of_linear[axis] for axis in axes] for name, axes in TENSORS.items()}
     times = {
@@ -317,7 +330,31 @@ def times_of_parts(
         )
         for tensor in parts.transposed
     }
+    if missing.any():
+        filled = _filling_times(model, sources, parts, shapes)
+        casts["filling"] = scaled_times(filled, np.sign(missing))
     return sum_of_times(times | {"casts": sum_of_times(casts)} if casts else times)
+
+
+def _filling_times(
+    model: Model, sources: Sources, parts: LinearParts, shapes: Mapping[str, list[Array]]
+) -> Times:
+    """Seconds to fill up rows of x and grad_out, and to cut those of grad_input.
+
+    A copy reads and writes 2 bytes an element, and a fused one writes them, at the speed of our
+    cast along the rows, which moves 3; a copy starts a kernel too.
+    """
+    times = {}
+    for name, tensor in {"x": "x", "grad_out": "grad_out", "grad_input": "x"}.items():
+        rows, cols = shapes[tensor]
+        is_fused = parts.fills == "fused" and name != "grad_input"
+        moving = moving_times(model, sources, parts.casts_by, TRANSPOSED, rows, cols)
+        times[name] = scaled_times(moving, 2 / 3 if is_fused else 1 / 3)
+        if not is_fused:
+            # a start and 3 bytes more
+            copied = cast_times(model, sources, parts.casts_by, TRANSPOSED, rows, cols)
+            times[f"{name} copied"] = copied
+    return sum_of_times(times)
 
 
 def product_sides(name: str, recipe: str, sizes: tuple[Array, Array, Array]) -> list[Array]:

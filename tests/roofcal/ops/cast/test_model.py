@@ -70,9 +70,32 @@ def test_ragged_sizes_slow_only_columns_that_do_not_stay_in_registers() -> None:
     assert ragged_rows == pytest.approx(1.3 * whole, rel=1e-3)  # off a line of the result
 
 
-def test_a_last_wave_of_short_columns_takes_as_long_as_a_whole_one() -> None:
-    """A program takes 8 columns of 1024 rows; 132 multiprocessors take 1056 at once."""
-    assert in_columns(1024, 1057) == pytest.approx(2 * in_columns(1024, 1056), rel=1e-3)
+def test_a_last_wave_of_short_columns_idles_less_where_programs_share_a_multiprocessor() -> None:
+    """A program takes 8 columns of 1024 or 2048 rows; 132 multiprocessors take 1056 at once."""
+    for rows, waves in ((1024, 2**0.5), (2048, 2.0)):
+        one = in_columns(rows, 1056)
+        assert in_columns(rows, 1057) == pytest.approx(waves * one, rel=2e-3), rows
+
+
+def test_rows_that_pad_a_high_tile_take_half_of_their_time() -> None:
+    whole, padded = in_columns(2048, 1056), in_columns(1040, 1056)
+    assert padded / whole == pytest.approx((1040 / 2048) ** 0.5, rel=1e-3)
+
+
+def test_rows_too_long_for_one_read_are_read_once_more_from_the_cache() -> None:
+    ways = {
+        ("ours_divisor", "fp8_rowwise_dim0"): 1.2,
+        ("ours_columns", "fp8_rowwise_both"): 8.6 / 6,
+    }
+    for (family, recipe), ratio in ways.items():
+        short, long = (
+            (seconds(8192, cols, family, recipe) - FIXED) / cols for cols in (16384, 16400)
+        )
+        assert long / short == pytest.approx(ratio, rel=1e-3), recipe
+    # Loads in pieces hide it.
+    slow = seconds(8192, 16401, "ours_divisor", "fp8_rowwise_dim0", misaligned=3.0) - FIXED
+    whole = seconds(8192, 16384, "ours_divisor", "fp8_rowwise_dim0") - FIXED
+    assert slow / whole == pytest.approx(3.0 * 16401 / 16384, rel=1e-3)
 
 
 def test_casts_both_ways_read_thrice_where_no_kernel_casts_rows_beside_columns() -> None:

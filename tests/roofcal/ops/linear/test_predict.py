@@ -220,6 +220,23 @@ def test_transposed_values_cost_bytes_and_no_start() -> None:
     assert whole.total_s == pytest.approx(sum(times) + TRANSPOSED_SHARE * moving.total[0])
 
 
+def test_ragged_tokens_are_filled_up_by_copies_and_multiplied_as_filled() -> None:
+    """x [513, 2048] and grad_out [513, 1024] are copied to 528 rows, grad_input back."""
+    points = [
+        point_of("linear", BLOCKS, {"m": m, "n": 1024, "k": 2048}, provider="triton")
+        for m in (513, 528)
+    ]
+    sources = with_blocks("triton")
+    ragged, filled = predict_points(calibrated, points, sources)
+    copies = 0.0
+    for cols in (2048, 1024, 2048):
+        rows_and_cols = sizes(528, cols)
+        moving = calibrated.moving_times(sources, "triton", DIM0, *rows_and_cols).total[0]
+        copies += moving / 3
+        copies += cast_times(calibrated, sources, "triton", DIM0, *rows_and_cols).total[0]
+    assert ragged.total_s == pytest.approx(filled.total_s + copies)
+
+
 def test_products_in_blocks_are_ours_and_no_librarys() -> None:
     sources = with_blocks("cublaslt")
     assert predict_points(MODELS["calibrated"], [linear("triton", BLOCKS)], sources) == []
