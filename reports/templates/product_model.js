@@ -54,9 +54,8 @@ const productModel = (() => {
   function gemmGroup(option, shape) {
     const { m, n, k } = shape;
     if (rowAlignment(option, shape) !== 16) return "unaligned";
-    const sides = [n, k, m > 64 ? m : 0];
-    const kind = sides.some((side) => side % 128) ? "partial" : "whole";
-    return `${kind}.${gemmRegime(shape, sides)}`;
+    const kind = n % 128 || k % 128 ? "partial" : "whole";
+    return `${kind}.${gemmRegime(shape, [n, k, m > 64 ? m : 0])}`;
   }
 
   // roofcal.ops.regimes.gemm_regime

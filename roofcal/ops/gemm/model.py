@@ -160,6 +160,7 @@ NEUTRAL: Final = neutral_values(CONSTANTS)
 # scores of an H200's probes left out: 0.43, 0.46 and 0.52 (0.50 if they are not told apart).
 WHOLE_TILES: Final = 128
 _REGIMES: Final = {
+    "ragged": f"sides off multiples of {RAGGED_MULTIPLE}",
     "decode": f"up to {DECODE_TOKENS} rows or columns",
     "skinny_k": f"a K of up to {SKINNY_K} and sides of four times that",
     "small": f"sides of up to {SMALL_SIDE} in the mean",
@@ -169,7 +170,6 @@ _REGIMES: Final = {
 # group of shapes whose errors make an interval -> what it has, in words
 GROUPS: Final[dict[str, str]] = {
     "unaligned": f"rows of A, B or C off {ALIGNED_BYTES} bytes",
-    "partial.ragged": f"sides off multiples of {RAGGED_MULTIPLE}",
     **{f"whole.{name}": f"{words}, in whole tiles" for name, words in _REGIMES.items()},
     **{f"partial.{name}": f"{words}, in partial tiles" for name, words in _REGIMES.items()},
 }
@@ -209,14 +209,13 @@ class ProductParts(NamedTuple):
 def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
     """The group of each shape whose errors make its interval: kind and regime, or "unaligned".
 
-    "whole" are shapes whose sides are multiples of WHOLE_TILES; few tokens (decode) may be any
-    number. Others, whose last tiles are "partial", are harder to predict. Kernels of rows off 16
-    bytes differ from shape to shape, and their errors are several times those of others.
+    "whole" are shapes whose n and k are multiples of WHOLE_TILES, as those of layers are, with any
+    number of tokens. Others, whose last tiles are "partial", are harder to predict. Kernels of rows
+    off 16 bytes differ from shape to shape, and their errors are several times those of others.
     """
     m, n, k = sizes
     aligned = row_alignment_bytes(recipe, n, k) == ALIGNED_BYTES
-    fills_rows = (m % WHOLE_TILES == 0) | (m <= DECODE_TOKENS)
-    whole = fills_rows & (n % WHOLE_TILES == 0) & (k % WHOLE_TILES == 0)
+    whole = (n % WHOLE_TILES == 0) & (k % WHOLE_TILES == 0)
     kinds = np.where(whole, "whole", "partial").tolist()
     return [
         f"{kind}.{gemm_regime(int(a), int(b), int(c))}" if inside else "unaligned"

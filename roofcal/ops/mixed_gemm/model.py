@@ -37,8 +37,9 @@ Our kernels on Hopper choose block and split by a rule (kernels/int4/rule.py), a
     t = starts + (dram^4 + (waits + slots + math)^4)^(1/4)
 
 `resident` blocks of the staged kernel share a multiprocessor and run in turns. A block converts
-rows * K / split weights for its tokens, at weights_per_s and flops_per_s of all multiprocessors, and
-blocks beside each other share these. It waits stage_s for each 128 columns, however many it works on:
+rows * K / split weights for its tokens; weights_per_s and flops_per_s are rates of all
+multiprocessors, which blocks beside each other share. It waits stage_s for each 128 columns,
+however many blocks there are:
 
     slots + math = sum over turns of blocks beside each other * work of a block / rates
     waits        = turns * stage_s * columns / 128
@@ -46,12 +47,12 @@ blocks beside each other share these. It waits stage_s for each 128 columns, how
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
-(more than 8 tokens). Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens) have
-a multiprocessor to themselves, and warps that fetch for the others: no waits.
+(more than 8 tokens). Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens)
+have a multiprocessor to themselves, and warps that fetch for the others: no waits.
 
-A warp of the direct kernel waits unit_s for all of its weights at once, and 16 warps run at once:
+A warp of the direct kernel waits for its weights, unit_s per 128 columns, and 16 warps run at once:
 
-    t = direct_s + turns of warps * unit_s * columns of a warp / 128 + halving_s * log2(split) + dram
+    t = direct_s + turns of warps * unit_s * columns / 128 + halving_s * log2(split) + dram
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
