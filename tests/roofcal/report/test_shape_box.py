@@ -223,7 +223,7 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
         for one in random_shapes(240)
     ]
     constants = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
-    constants |= {"block_columns": 900.0, "beside": 0.7, "ragged": 0.3, "turn_s": 2e-6}
+    constants |= {"block_columns": 900.0, "stage_s": 5e-8, "ragged": 0.3, "turn_s": 2e-6}
     constants |= {"block_s": 3e-6, "halving_s": 1e-6, "unit_s": 5e-7}
     constants |= {"direct_s": 2e-6}
     how = mixed_gemm.FAMILIES[family]

@@ -42,7 +42,7 @@ def test_a_tile_by_hand() -> None:
     step = (math**4 + load**4 + latency**4) ** 0.25
     dram = (128 * 4096 * 2 * 2 + 128 * 128 * 2) / 4.1e12
     power = 2 * 128 * 128 * 4096 / 7e14
-    work = 3e-6 + (step**2 + dram**2) ** 0.5
+    work = 3e-6 + (step**4 + dram**4) ** 0.25
     expected = (work**4 + power**4) ** 0.25
     assert one(128, 128, 4096) == pytest.approx(expected, rel=1e-12)
 
@@ -143,13 +143,14 @@ def test_a_missing_constant_is_named() -> None:
     [
         ((4096, 8192, 8192), "whole.large"),
         ((4096, 8192, 8192 - 64), "partial.large"),
-        ((4096 + 16, 8192, 8192), "partial.large"),
+        ((4096 + 16, 8192, 8192), "whole.large"),
         ((2048, 2048, 2048), "whole.mid"),
         ((512, 512, 512), "whole.small"),
         ((4096, 4096, 512), "whole.skinny_k"),
         ((7, 8192, 8192), "whole.decode"),
         ((7, 8192, 8192 + 16), "partial.decode"),
-        ((1000, 1024, 1024), "partial.ragged"),
+        ((1001, 1024, 1024), "whole.ragged"),
+        ((1001, 1024, 1040), "partial.ragged"),
         ((4096, 4096, 4097), "unaligned"),
     ],
 )

@@ -28,7 +28,7 @@ RATES = {
     "weights_per_s": 2e13,
     "flops_per_s": 6e14,
     "block_columns": 1000.0,
-    "beside": 0.7,
+    "stage_s": 5e-8,
     "ragged": 0.3,
     "turn_s": 2e-6,
     "block_s": 2e-6,
@@ -137,7 +137,7 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
     for name in FAMILIES[family].constants:
         now = float(parts(steps[-3], family=family).total[0])
         more = float(parts(steps[-3], family=family, **{name: 2 * RATES[name]}).total[0])
-        if name in ("ragged", "halving_s", "unit_s", "direct_s", "turn_s"):
+        if name in ("ragged", "halving_s", "stage_s", "unit_s", "direct_s", "turn_s"):
             assert more >= now  # not in every product
         else:
             assert (more < now) == name.endswith("per_s")
@@ -179,12 +179,31 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     assert int4.for_many_tokens(weights, least) is not None
 
 
-def test_warps_that_fetch_weights_hide_memory_and_work_better() -> None:
-    for family, power in ((SPECIALISED, 4), ("ours", 2)):
+def test_our_kernels_hide_memory_behind_work_but_where_warps_wait_for_their_own_weights() -> None:
+    for family in (SPECIALISED, *OURS):
         for tokens in (64, 256):
             own = parts(tokens, family=family)
-            work = (own.slots + own.math) ** power
-            assert own.total == pytest.approx(own.fixed + (own.dram**power + work) ** (1 / power))
+            work = (own.slots + own.math) ** 4
+            assert own.total == pytest.approx(own.fixed + (own.dram**4 + work) ** 0.25)
+    direct = parts(1, 4096, 4096, "ours")
+    assert direct.total == pytest.approx(direct.fixed + direct.dram)
+
+
+def test_blocks_beside_each_other_share_the_rates_and_wait_at_once() -> None:
+    no_rates, no_waits = {"weights_per_s": 1e30, "flops_per_s": 1e30}, {"stage_s": 0.0}
+    beside = set()
+    for n in (64.0 * UNITS / 2, 64.0 * UNITS, 128.0 * UNITS):
+        sizes = [np.array([size]) for size in (64.0, n, 8192.0)]
+        cut = our_blocks(int4.PLAIN_LAUNCHES, INT4, sizes[0], sizes[1], sizes[2], UNITS)
+        assert cut.count <= UNITS * cut.resident  # one turn
+        columns, of_unit = 8192 / cut.split, np.ceil(cut.count / UNITS)
+        (waits,) = parts(64, n, 8192, "ours", **no_rates).slots
+        assert waits == pytest.approx(columns / 128 * RATES["stage_s"])
+        (math,) = parts(64, n, 8192, "ours", **no_waits).math
+        flops = 2 * 64 * of_unit * UNITS * cut.rows * columns
+        assert math == pytest.approx(flops / RATES["flops_per_s"])
+        beside.add(float(of_unit[0]))
+    assert beside == {1.0, 2.0}
 
 
 def test_blocks_of_the_specialised_kernel_end_and_join_the_parts_of_k() -> None:
