@@ -636,6 +636,8 @@ class Blocks:
     resident           blocks of the staged kernel that a multiprocessor holds at once; of the
                        direct one, which uses hardly any shared memory, and others 1
     count              blocks of the product
+    unit_us            microseconds for 128 columns of K by the costs of the staged and the
+                       specialised kernel; 0 of the direct one, which has no cost
     """
 
     direct: Array
@@ -645,6 +647,7 @@ class Blocks:
     warps: Array
     resident: Array
     count: Array
+    unit_us: Array
 
 
 def chosen_blocks(rule: str, sizes: Sizes, units: int) -> Blocks:
@@ -655,7 +658,7 @@ def chosen_blocks(rule: str, sizes: Sizes, units: int) -> Blocks:
     """
     places, resident = _choices(rule, sizes, units)
     table = _TABLES[rule][places]
-    names = ("direct", "rows", "tokens", "split", "warps")
+    names = ("direct", "rows", "tokens", "split", "warps", "unit_us")
     chosen = {name: np.asarray(table[name]) for name in names}
     return Blocks(**chosen, resident=resident, count=_count(table, sizes))
 

@@ -37,6 +37,8 @@ _LEAST_CONSTANT: Final = 1e-30  # in SI units; 1e-15 s for a byte is far above
 # Fields of Environment that enter its id only where they have a value: older ids stay valid.
 _LATER_FIELDS: Final = ("cpu_quota_cores",)
 CODE: Final = "code"  # unit of a constant that stands for a name, see roofcal.ops.constants
+# Ends the evidence of a constant that probes do not tell, and that its equation needs.
+ON_BOUND: Final = "not identified: on a bound of its search"
 
 # What reading checks; nothing is checked where the code itself makes a record.
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]  # becomes part of a path

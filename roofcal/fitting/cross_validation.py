@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from roofcal.core.portable_math import exp, log
 from roofcal.core.priors import Known, Prior
-from roofcal.core.records import Ceiling
+from roofcal.core.records import ON_BOUND, Ceiling
 from roofcal.core.times import Array
 from roofcal.fitting.batched_least_squares import ResidualsWithJacobian, minimise
 from roofcal.fitting.bootstrap import (
@@ -298,7 +298,7 @@ class Fit:
 
         declared: constants with a unit, by name. names: name -> name in the search.
         """
-        fixed = dict.fromkeys(self.fixed, f"{evidence}; not identified: on a bound of its search")
+        fixed = dict.fromkeys(self.fixed, f"{evidence}; {ON_BOUND}")
         return {
             name: ceiling(
                 self.constants[searched],

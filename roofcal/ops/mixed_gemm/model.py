@@ -10,7 +10,7 @@ they are in each other's way, which the fourth powers say (1.19 of the larger wh
 torch.compile turns the weights to bf16 in a pass of its own, and calls the library (`converts`):
 
     t = fixed + slots + (dram^4 + math^4)^(1/4)
-    slots = N K / weights_per_s                                  that pass
+    slots = 3 N K / pass_bytes_per_s                             that pass reads 1 byte, writes 2
     dram, math                                                   the bf16 product: its least bytes,
                                                                  as fast as streams; its operations,
                                                                  as fast as the fastest bf16 probe
@@ -38,14 +38,15 @@ Our kernels on Hopper choose block and split by a rule (kernels/int4/rule.py), a
 
 `resident` blocks of the staged kernel share a multiprocessor and run in turns. A block converts
 rows * K / split weights for its tokens; weights_per_s and flops_per_s are rates of all
-multiprocessors, which blocks beside each other share. It waits stage_s for each 128 columns,
-however many blocks there are:
+multiprocessors, which blocks beside each other share. However many blocks there are, it waits for
+each 128 columns, by what the rule says that they cost (`unit_us`):
 
     slots + math = sum over turns of blocks beside each other * work of a block / rates
-    waits        = turns * stage_s * columns / 128
-    starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
+    waits        = turns * waiting * unit_us * columns / 128
+    starts       = turns * turn_s + halving_s * (1/2 + tokens of a block / 64) * log2(split)
 
-In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
+The last turn rarely has a block for every place. Its blocks share memory and power with fewer
+others, and convert and multiply (1 + share of places that have a block) / 2 as long. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
 (more than 8 tokens). Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens)
 have a multiprocessor to themselves, and warps that fetch for the others: no waits.
@@ -87,11 +88,12 @@ _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
 _EVEN_TOKENS: Final = 8  # of a row of the matrix unit's smallest operand
 _BF16_BYTES: Final = 2
+_PASS_BYTES: Final = 3  # a weight that becomes bf16 is read as fp8 and written
 _DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's registers hold, about
 _ROOFS: Final = ("fixed_s", "bytes_per_s", "weights_per_s", "flops_per_s")
 _OF_OURS: Final = (
     *("bytes_per_s", "weights_per_s", "flops_per_s"),
-    *("stage_s", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s"),
+    *("waiting", "ragged", "turn_s", "halving_s", "unit_s", "direct_s"),
 )
 
 
@@ -105,7 +107,6 @@ class BlockFamily:
     blocks: tokens of a block, smallest first; () where there are none: weights are turned once
     splits: of K, from which the best is taken; () for kernels without tiles of rows
     rule: of our kernels, by which a product has one block and split (int4.RULES)
-    chained: whether kernels start while the one before them ends
     """
 
     constants: tuple[str, ...] = _ROOFS
@@ -114,12 +115,15 @@ class BlockFamily:
     blocks: tuple[int, ...] = ()
     splits: tuple[int, ...] = ()
     rule: str = ""
-    chained: bool = False
 
 
 FAMILIES: Final[dict[str, BlockFamily]] = {
     "no_blocks": BlockFamily(constants=("fixed_s", "bytes_per_s", "flops_per_s"), own=()),
-    "converted": BlockFamily(converts=True),
+    "converted": BlockFamily(
+        constants=("fixed_s", "bytes_per_s", "pass_bytes_per_s", "flops_per_s"),
+        own=("pass_bytes_per_s", "flops_per_s"),
+        converts=True,
+    ),
     "tiles": BlockFamily(
         constants=(*_ROOFS, "block_columns"), blocks=(8, 16, 32, 64), splits=(1, 2, 4)
     ),
@@ -129,13 +133,10 @@ FAMILIES: Final[dict[str, BlockFamily]] = {
     # Our kernels multiply alike in all recipes, and differ in how they convert weights.
     "ours": BlockFamily(constants=_OF_OURS, own=("weights_per_s",), rule=int4.PLAIN_LAUNCHES),
     "ours_chained": BlockFamily(
-        constants=_OF_OURS, own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES, chained=True
+        constants=_OF_OURS, own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES
     ),
     "ours_specialised": BlockFamily(
-        constants=(
-            *("bytes_per_s", "weights_per_s", "flops_per_s"),
-            *("turn_s", "block_s", "halving_s"),
-        ),
+        constants=("bytes_per_s", "weights_per_s", "flops_per_s", "turn_s", "halving_s"),
         own=("weights_per_s",),
         rule=int4.SPECIALISED,
     ),
@@ -151,23 +152,23 @@ CONSTANTS: Final = by_name(
     Constant("bytes_per_s", "B/s", "Bandwidth of narrow weights", datasheet="dram_bytes_per_s"),
     Constant("weights_per_s", "1/s", "Weights turned to floats",
              Search(1, 0.025, 100, "weights")),
+    Constant("pass_bytes_per_s", "B/s", "Bandwidth of the pass that turns weights to bf16",
+             Search(3, 0.075, 300, "weights"), datasheet="dram_bytes_per_s"),
     Constant("flops_per_s", "flop/s", "Rate of products with narrow weights",
              Search(1, 0.025, 100, "flops")),
     Constant("block_columns", "1", "Columns that a block's start and end cost",
              Search(512.0, 5.0, 15000.0)),
-    Constant("stage_s", "s", "A block's wait for 128 columns of weights",
-             Search(0.05, 0.001, 1, "time")),
+    Constant("waiting", "1", "A block's wait for weights, in costs of the rule",
+             Search(0.4, 0.01, 4.0)),
     Constant("ragged", "1", "What tokens off a multiple of 8 cost more", Search(0.3, 0.01, 3.0)),
-    Constant("turn_s", "s", "Start of a turn of blocks", Search(0.4, 0.002, 2, "time")),
-    Constant("block_s", "s", "End of a turn of blocks of 64 tokens",
-             Search(0.4, 0.002, 4, "time")),
-    Constant("halving_s", "s", "Halving K", Search(0.2, 0.002, 2, "time")),
+    Constant("turn_s", "s", "Start of a turn of blocks", Search(1, 0.01, 4, "time")),
+    Constant("halving_s", "s", "Halving K", Search(0.3, 0.002, 2, "time")),
     Constant("unit_s", "s", "A warp's wait for 128 columns of weights",
              Search(0.1, 0.001, 1, "time")),
     Constant("direct_s", "s", "Start of warps that stream weights",
              Search(0.4, 0.01, 1, "time")),
 )  # fmt: skip
-EQUATION: Final = 9  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 10  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -252,7 +253,7 @@ def evaluate(
     constants = {name: constants[name] for name in how.constants}
     if how.rule:
         cut = cut or our_blocks(how.rule, recipe, m, n, k, compute_units)
-        return _ours(constants, how, compute_units, sizes, moved, cut)
+        return _ours(constants, compute_units, sizes, moved, cut)
     block, blocks = _token_blocks(how, m)
     work = n * k * blocks
     if how.splits:
@@ -261,7 +262,10 @@ def evaluate(
         # of one block of 64 rows by waves, which count the blocks of tokens already
         work = compute_units * _ROWS * _columns_of_busiest_unit(how.splits, tiles, k, edge)
     fixed = constants["fixed_s"] + np.zeros_like(moved)
-    slots = np.asarray(work / constants.get("weights_per_s", NO_LIMIT))
+    if how.converts:
+        slots = np.asarray(_PASS_BYTES * n * k / constants["pass_bytes_per_s"])
+    else:
+        slots = np.asarray(work / constants.get("weights_per_s", NO_LIMIT))
     math = np.asarray(2 * work * block / constants["flops_per_s"])
     if how.converts:
         dram = np.asarray(_BF16_BYTES * (m * n + n * k + m * k) / constants["bytes_per_s"])
@@ -273,7 +277,6 @@ def evaluate(
 
 def _ours(
     constants: Mapping[str, Value],
-    how: BlockFamily,
     compute_units: int,
     sizes: tuple[Array, Array, Array],
     moved: Array,
@@ -287,21 +290,25 @@ def _ours(
     full_turns = np.floor(cut.count / at_once)
     rest = cut.count - full_turns * at_once
     turns = full_turns + (rest > 0)
+    # Blocks that the busiest multiprocessor has in the last turn, times how long each takes.
+    places = np.ceil(rest / compute_units)
+    last_turn = (places + rest / compute_units) / 2
     # Blocks that one multiprocessor works on, one after another or beside each other.
-    of_unit = full_turns * cut.resident + np.ceil(rest / compute_units)
+    of_unit = full_turns * cut.resident + last_turn
     staged = 1 - cut.direct
     work = staged * of_unit * compute_units * cut.rows * columns
-    waits = staged * turns * constants["stage_s"] * columns / int4.UNIT_COLUMNS
+    waiting_s = constants["waiting"] * cut.unit_us * 1e-6
+    waits = staged * turns * waiting_s * columns / int4.UNIT_COLUMNS
     is_ragged = (m > _EVEN_TOKENS) & (m % _EVEN_TOKENS != 0)
     missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
     tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
-    started = constants["turn_s"] * (turns - how.chained)
-    ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
+    started = constants["turn_s"] * turns
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
     units_of_a_warp = columns / int4.UNIT_COLUMNS / cut.warps
     waited = constants["direct_s"] + direct_turns * constants["unit_s"] * units_of_a_warp
-    joined = constants["halving_s"] * int4.halvings(cut.split)
-    fixed = np.asarray(staged * (started + ended) + cut.direct * waited + joined)
+    sums = np.where(cut.direct > 0, 1.0, 0.5 + cut.tokens / _LARGEST_BLOCK)
+    joined = constants["halving_s"] * sums * int4.halvings(cut.split)
+    fixed = np.asarray(staged * started + cut.direct * waited + joined)
     dram = np.asarray(moved / constants["bytes_per_s"])
     slots = np.asarray(waits + work / constants["weights_per_s"])
     math = np.asarray(tokens / constants["flops_per_s"])
