@@ -96,13 +96,14 @@ const productModel = (() => {
     const path = alignment === 16 ? "" : alignment === 8 ? "8_byte_" : "odd_";
     const rate = constants[`tile_flops_${path}per_s`] ?? constants.tile_flops_per_s;
     const kLatency = constants[`k_latency_${path}s_per_byte`] ?? constants.k_latency_s_per_byte;
-    const misaligned = (k * width) % 32 !== 0 ? constants.misaligned : 1;
+    const misaligned = (k * width) % 64 !== 0 ? constants.misaligned : 1;
     let best = { tiles: Infinity, sums: 0 };
     const own = family.rule ? ourTile(option.rule, shape, units) : null;
     for (const [rows, cols] of own ? [own] : family.tiles) {
       for (const split of own ? [own[2]] : family.splits) {
         const count = Math.ceil(m / rows) * Math.ceil(n / cols) * split;
-        const busy = Math.min(count, units), waves = Math.ceil(count / units);
+        const busy = Math.min(count, units), whole = Math.ceil(count / units);
+        const waves = own && whole > 1 ? (whole + count / units) / 2 : whole;
         const stepBytes = Math.ceil(k / split * width / 128) * 128;
         const bandwidth = Math.min(constants.load_bytes_per_s, constants.l2_bytes_per_s / busy);
         const empty = family.crowds ? Math.max(1 - Math.min(m / rows, n / cols), 0) : 0;
@@ -159,26 +160,27 @@ const productModel = (() => {
         return { ...block, resident: held(block), count: count(block) };
       }
     }
-    const plain = { direct: false, rows: 64, tokens: 64, split: 1, warps: 4 };
+    const plain = { direct: false, rows: 64, tokens: 64, split: 1, warps: 4, unit_us: 0 };
     return { ...plain, resident: 1, count: count(plain) };
   }
 
   function ourNarrowTime(option, shape, units) {
-    const { family } = option, block = ourBlock(option, shape, units);
-    const none = { stage_s: 0, ragged: 0, unit_s: 0, direct_s: 0 };  // the specialised kernel has none
+    const block = ourBlock(option, shape, units);
+    const none = { waiting: 0, ragged: 0, unit_s: 0, direct_s: 0 };  // the specialised kernel has none
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
-    const turns = full + (rest > 0), ofUnit = full * block.resident + Math.ceil(rest / units);
+    const turns = full + (rest > 0), lastTurn = (Math.ceil(rest / units) + rest / units) / 2;
+    const ofUnit = full * block.resident + lastTurn;
     const work = block.direct ? 0 : ofUnit * units * block.rows * columns;
-    const waits = block.direct ? 0 : turns * constants.stage_s * columns / 128;
+    const waits = block.direct ? 0 : turns * constants.waiting * block.unit_us * 1e-6 * columns / 128;
     const blocksOfTokens = shape.m / block.tokens;
     const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
       ? constants.direct_s
         + Math.ceil(Math.ceil(block.count / units) * block.warps / 16) * constants.unit_s * columns / 128 / block.warps
-      : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
-      + constants.halving_s * Math.log2(block.split);
+      : constants.turn_s * turns)
+      + constants.halving_s * (block.direct ? 1 : 0.5 + block.tokens / 64) * Math.log2(block.split);
     const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
     const slots = waits + work / constants.weights_per_s;
     const math = 2 * block.tokens * work * ragged / constants.flops_per_s;
@@ -193,7 +195,7 @@ const productModel = (() => {
     const { m, n, k } = shape, { family } = option, constants = { weights_per_s: NO_LIMIT, ...option.constants };
     if (family.converts) {
       const launch = constants.fixed_s, dram = 2 * (m * n + n * k + m * k) / constants.bytes_per_s;
-      const slots = n * k / constants.weights_per_s, math = 2 * m * n * k / constants.flops_per_s;
+      const slots = 3 * n * k / constants.pass_bytes_per_s, math = 2 * m * n * k / constants.flops_per_s;
       return {
         total: launch + slots + fourthNorm(dram, math), boundBy: bound({ launch, dram, slots, math }) };
     }

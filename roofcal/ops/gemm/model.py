@@ -14,13 +14,14 @@
     dram  = least bytes / dram
     power = flops / sustained_flops      the rate that the power limit leaves
 
-waves       ceil(tiles * split / compute units); a split divides K over `split` tiles
+waves       ceil(tiles * split / compute units); a split divides K over `split` tiles. Of our
+            kernels, a last wave that is not the only one counts (1 + share of busy units) / 2
 o           1 where a unit ends one tile before it begins the next, 2 where a family overlaps them
 rows, columns of a tile that lie inside C: others are not loaded
 empty       share of a tile without rows of A, or without columns, whichever is more
 sums        fp32 sums of all parts of K: of C, which a second kernel adds (libraries); of one tile,
             which its last program adds (our kernels)
-misaligned  multiplies `load` where rows of A or B do not start on 32 bytes
+misaligned  multiplies `load` where rows of A or B do not start on 64 bytes
 _8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 bytes, or on fewer
 ours_*      our kernels on Hopper: tile and split by their own rule (kernels/gemm/rule.py), no
             latency in products of few rows, whose loop over K is short
@@ -153,7 +154,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
     path: tuple(name for name, constant in CONSTANTS.items() if constant.group == path)
     for path in ("8_byte", "odd")
 }
-EQUATION: Final = 6  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 7  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval

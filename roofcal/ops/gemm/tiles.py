@@ -14,7 +14,7 @@ from roofcal.core.recipes import BITS, GEMM_RECIPES, nbytes
 from roofcal.core.times import Array
 from roofcal.ops.kernel_rules import gemm as gemm_rule
 
-_ROW_ALIGNMENT_BYTES: Final = 32
+_ROW_ALIGNMENT_BYTES: Final = 64
 ALIGNED_BYTES: Final = 16
 _K_STEP_BYTES: Final = 128
 
@@ -161,6 +161,9 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
     empty = np.maximum(1 - np.minimum(m[:, None] / rows, n[:, None] / cols), 0.0)
     summed = rows * cols if rule else (m * n)[:, None]
     step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
+    waves = np.ceil(count / compute_units)
+    if rule:
+        waves = np.where(waves > 1, (waves + count / compute_units) / 2, waves)
     return Shapes(
         flops=flops,
         unit_flops=flops / compute_units,
@@ -172,7 +175,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
             k_bytes=step_k,
             load_bytes=step_k * (np.minimum(rows, m[:, None]) + np.minimum(cols, n[:, None])),
             store_bytes=2 * rows * cols + np.zeros_like(busy),
-            waves=np.ceil(count / compute_units),
+            waves=waves,
             busy_units=busy,
             crowd=busy * empty * FAMILIES[family].crowds,
             is_split=splits > 1,

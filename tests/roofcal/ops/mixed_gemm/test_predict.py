@@ -60,7 +60,7 @@ def test_a_provider_is_predicted_by_its_own_roofs() -> None:
 
 
 def test_a_kernel_for_many_tokens_answers_for_no_fewer() -> None:
-    constants = FAST | {"turn_s": 1e-07, "block_s": 1e-7, "halving_s": 1e-7}
+    constants = FAST | {"turn_s": 1e-07, "halving_s": 1e-7}
     constants |= {"narrow_family": float(list(FAMILIES).index("ours_specialised"))}
     both = calibration(triton=SLOW, triton_specialised=constants)
     sources = Sources(calibration=both, spec=None)
@@ -76,8 +76,8 @@ def test_a_kernel_for_many_tokens_answers_for_no_fewer() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_times_are_those_of_the_family_that_was_chosen(family: str) -> None:
     rates = {name: value for name, value in FAST.items() if name != "narrow_family"}
-    rates |= {"block_columns": 500.0, "ragged": 0.3}
-    seconds = ("stage_s", "turn_s", "block_s", "halving_s", "unit_s", "direct_s")
+    rates |= {"block_columns": 500.0, "ragged": 0.3, "waiting": 0.3, "pass_bytes_per_s": 3e12}
+    seconds = ("turn_s", "halving_s", "unit_s", "direct_s")
     rates |= dict.fromkeys(seconds, 1e-6)
     own = rates | {"narrow_family": float(list(FAMILIES).index(family))}
     sizes = (np.array([16.0]), np.array([3584.0]), np.array([8192.0]))
