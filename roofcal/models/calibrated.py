@@ -19,6 +19,7 @@ from roofcal.ops.probe_link.model import Fabrics, calibrated_fabrics
 from roofcal.ops.time_models import Sources, scaled_times
 
 MODEL = "calibrated"
+PARTS_ALONE: Final = True
 
 
 def product_recipes(sources: Sources) -> tuple[str, ...]:
