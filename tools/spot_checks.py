@@ -9,6 +9,9 @@
                                 layers of models that no study lists, drawn by the seed, each alone
                                 until it has settled, in five minutes: how wrong are predictions?
                                 `python -m roofcal publish --judged` publishes such records
+`spot_checks.py parts FOLDER`   ten linears in three recipes, forward and backward, beside their
+                                products and casts, each alone until it has settled: how much longer
+                                is the sum of the parts than the linear?
 
 Records go to run folders below FOLDER; a second call goes on where the first was stopped.
 """
@@ -25,14 +28,15 @@ import numpy as np
 from roofcal.compare.comparison import compare
 from roofcal.core import paths
 from roofcal.core.devices import load_devices
-from roofcal.core.jsonl import write_records
+from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.paths import RunFolder, RunsError, find_run
-from roofcal.core.records import Environment, Measurement, PlanPoint
+from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.rows import is_sentinel
 from roofcal.judge.errors import error_lines, error_sentences, errors_of_seed
 from roofcal.judge.layers import unlisted_points
 from roofcal.measure.session import Job, measure
+from roofcal.ops.linear.model import TENSORS, parts_of, product_sides
 from roofcal.points.power import counted_power, integrated_power
 from roofcal.points.run import load_run
 from roofcal.study.config import Study, load_study
@@ -42,6 +46,13 @@ from roofcal.study.staleness import measure_hash
 
 OP: Final = "gemm"
 _PRODUCTS: Final = 96  # 8 minutes on an H200, both sessions and those alone
+# Of `parts`: tokens, and weights of layers and a square.
+_LINEARS: Final = (
+    *((1024, 1280, 3840), (1024, 6144, 3072), (2048, 2304, 1152), (8192, 4096, 1280)),
+    *((2048, 12032, 4608), (1024, 1536, 15360), (8192, 3584, 18944), (2048, 28672, 3584)),
+    *((4096, 4096, 4096), (10656, 1536, 3072)),
+)
+_PAIRS: Final = (("bf16_compile", "bf16"), ("triton", "fp8_axiswise"), ("triton", "fp8_tensorwise"))
 _ALONE_EVERY: Final = 4  # a product alone takes three seconds to settle
 # Of points of `unlisted`: a second each, not three.
 _SHORTLY_ALONE: Final = {"alone_turn_s": 0.12, "settle_min_s": 0.2, "settle_tolerance": 0.02}
@@ -50,7 +61,7 @@ _SHORTLY_ALONE: Final = {"alone_turn_s": 0.12, "settle_min_s": 0.2, "settle_tole
 def main() -> None:
     """Measure, then print the answers, a line each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("check", choices=("repeat", "energy", "unlisted"))
+    parser.add_argument("check", choices=("repeat", "energy", "unlisted", "parts"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, help="of unlisted: it draws the layers")
     options = parser.parse_args()
@@ -60,7 +71,8 @@ def main() -> None:
     if options.check == "unlisted":
         lines = unlisted_lines(options.folder, environment, options.seed)
     else:
-        check = {"repeat": repeat_lines, "energy": energy_lines}[options.check]
+        checks = {"repeat": repeat_lines, "energy": energy_lines, "parts": parts_lines}
+        check = checks[options.check]
         lines = check(options.folder, environment)
     print(*lines, sep="\n")
 
@@ -135,6 +147,78 @@ def unlisted_lines(folder: Path, environment: Environment, seed: int) -> list[st
     if errors.empty:
         return [f"{own.folder}: has no calibration that predicts; records are in {judged.folder}"]
     return [*error_lines(errors), f"seed {seed} by {own.folder}:", *error_sentences(errors)]
+
+
+def parts_lines(folder: Path, environment: Environment) -> list[str]:
+    """The sum of the products and casts of linears over the linears: a line of each recipe."""
+    overrides = {"study": "quick", "timing_of_study": {"quick": _SHORTLY_ALONE}}
+    study = load_study(paths.CONFIG, overrides)
+    linears = [
+        _alone("linear", pair, dict(zip("mnk", sides, strict=True)), environment.device)
+        for sides in _LINEARS
+        for pair in _PAIRS
+    ]
+    parts = [part for linear in linears for part in products_and_casts(linear)]
+    for op in ("linear", "gemm", "cast"):
+        points = {p.point_id: p for p in [*linears, *parts] if p.op == op}
+        measured(folder, list(points.values()), environment, study)
+    return sums_lines(run_folder(folder, environment), linears)
+
+
+def sums_lines(run: RunFolder, linears: Iterable[PlanPoint]) -> list[str]:
+    """By records: how much longer than linears the sums of their parts are.
+
+    What a cast stores transposed in the same pass is not measured apart and not in the sum.
+    """
+    seconds = {
+        row.point_id: summarise(row.settled_samples_s).median
+        for op in ("linear", "gemm", "cast")
+        for row in read_records(run.measurements_file(op), Session, Measurement)
+        if isinstance(row, Measurement) and row.status == "ok"
+    }
+    logs: dict[str, list[float]] = {}
+    for linear in linears:
+        parts = products_and_casts(linear)
+        if linear.point_id in seconds and all(part.point_id in seconds for part in parts):
+            whole = sum(seconds[part.point_id] for part in parts)
+            logs.setdefault(linear.recipe, []).append(np.log(whole / seconds[linear.point_id]))
+    return [
+        f"{recipe}: the parts of {len(own)} linears take {np.mean(own):+.1%} longer alone, "
+        f"standard deviation {np.std(own):.1%}"
+        for recipe, own in logs.items()
+    ]
+
+
+def products_and_casts(linear: PlanPoint) -> list[PlanPoint]:
+    """The parts of a linear as points of their own ops; products are the library's."""
+    parts, sides = parts_of(linear.provider, linear.recipe), linear.shape
+    sizes = tuple(np.array([float(sides[axis])]) for axis in "mnk")
+    products = [
+        ("gemm", ("cublaslt", recipe), "mnk", [int(side.item()) for side in own])
+        for name, recipe in parts.products.items()
+        for own in [product_sides(name, recipe, (sizes[0], sizes[1], sizes[2]))]
+    ]
+    casts = [
+        ("cast", (parts.casts_by, recipe), ("rows", "cols"), [sides[a] for a in TENSORS[tensor]])
+        for tensor, recipe in parts.casts
+    ]
+    return [
+        _alone(op, pair, dict(zip(axes, own, strict=True)), linear.device)
+        for op, pair, axes, own in [*products, *casts]
+    ]
+
+
+def _alone(op: str, pair: tuple[str, str], shape: dict[str, int], device: str) -> PlanPoint:
+    provider, recipe = pair
+    return PlanPoint(
+        op=op,
+        provider=provider,
+        recipe=recipe,
+        shape=shape,
+        device=device,
+        protocol=Protocol(method="alone", cache="cold", distribution="normal"),
+        sweeps=("parts",),
+    )
 
 
 def products_in_turns(points: Sequence[PlanPoint], count: int) -> list[PlanPoint]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from roofcal.core.jsonl import read_records, read_single_record
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol
 from roofcal.core.visits.rows import is_sentinel
 from roofcal.judge.errors import error_lines, error_sentences, errors_of_seed
@@ -84,6 +85,36 @@ def test_layers_of_a_seed_are_measured_op_by_op_and_judged(
     assert lines[: len(errors) + 1] == error_lines(errors)
     assert lines[len(errors) + 1].startswith("seed 1 by reports/published/nvidia-h100-sxm/")
     assert lines[len(errors) + 2 :] == error_sentences(errors)
+
+
+def test_parts_of_linears_on_an_h100_take_longer_alone() -> None:
+    run = RunFolder.at(ROOT / "docs/layers/corpus_parts")
+    linears = read_records(run.plan_file("linear"), PlanPoint)
+    lines = spot_checks.sums_lines(run, linears)
+    assert lines[:2] == [
+        "bf16: the parts of 10 linears take +3.6% longer alone, standard deviation 2.0%",
+        "fp8_axiswise: the parts of 10 linears take +5.0% longer alone, standard deviation 1.7%",
+    ]
+    planned = {op: read_records(run.plan_file(op), PlanPoint) for op in ("gemm", "cast")}
+    for linear in linears:
+        for part in spot_checks.products_and_casts(linear):
+            assert part in planned[part.op]
+
+
+def test_linears_and_each_of_their_parts_once_are_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    measured: dict[str, list[str]] = {}
+
+    def planned(_: Path, points: list[PlanPoint], *__: Any) -> list[Measurement]:
+        measured[points[0].op] = [point.point_id for point in points]
+        return []
+
+    monkeypatch.setattr(spot_checks, "measured", planned)
+    monkeypatch.setattr(spot_checks, "sums_lines", lambda _run, linears: [f"{len(linears)}"])
+    assert spot_checks.parts_lines(tmp_path, replace(environment(), vendor="nvidia")) == ["30"]
+    assert {op: len(ids) for op, ids in measured.items()} == {"linear": 30, "gemm": 84, "cast": 56}
+    assert all(len(set(ids)) == len(ids) for ids in measured.values())
 
 
 def test_a_machine_without_a_gpu_draws_no_layers(tmp_path: Path) -> None:

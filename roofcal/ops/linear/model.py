@@ -103,11 +103,11 @@ TRANSPOSED: Final = _DIM0
 TRANSPOSED_SHARE: Final = 0.5
 # What products and casts take between the other parts of forward and backward, of what they take
 # alone: parts read what those before have left in the cache, which saves time and, at the power
-# limit, energy. CAST_S: what a cast between products starts later. Ten linears in three recipes
-# beside their parts on an H100 (docs/layers/corpus_parts): sums of the parts are 3.6, 5.0 and 1.3 %
-# longer than linears in bf16, axiswise and tensorwise fp8. On 54 linears of layers that no study
-# lists, predictions are 3.0 % off with these instead of 5.9 % without; on the study's of an H200,
-# large squares most of all, 4.9 instead of 3.4 %.
+# limit, energy. CAST_S: what a cast between products starts later. Beside ten linears on an H100
+# (docs/layers/corpus_parts, `spot_checks.py parts`), the sum of the parts is 3.6 % longer in bf16
+# and 5.0 % in axiswise fp8. On 54 linears of layers that no study lists, predictions are 3.0 % off
+# with these instead of 5.9 % without; on the study's of an H200, large squares most of all, 4.9
+# instead of 3.4 %.
 PRODUCTS_SHARE: Final = 0.97
 CASTS_SHARE: Final = 0.88
 CAST_S: Final = 1e-6
