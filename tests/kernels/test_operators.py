@@ -24,6 +24,7 @@ from kernels.int4.gemm import int4_gemm
 from kernels.int4.packing import Int4Weights
 from kernels.linear import ops as linear_ops
 from kernels.streams import memory
+from tests.exhaustive import in_turn
 from tests.kernels.int4.int4_cases import weights
 from tests.kernels.on_gpus import TensorOnGpu1
 
@@ -69,15 +70,7 @@ def as_tuple(made: Any) -> tuple[torch.Tensor, ...]:
     return (made,) if isinstance(made, torch.Tensor) else made
 
 
-@pytest.mark.parametrize(
-    ("name", "dynamic"),
-    [
-        # `make test` traces one operator with sizes as they are, and the next with unknown ones
-        pytest.param(name, dynamic, marks=pytest.mark.exhaustive if skipped else ())
-        for number, name in enumerate(CALLS)
-        for dynamic, skipped in ((False, number % 2), (True, not number % 2))
-    ],
-)
+@pytest.mark.parametrize(("name", "dynamic"), in_turn(CALLS, (False, True)))
 def test_one_graph_makes_what_a_call_makes(name: str, dynamic: bool) -> None:
     function, args, options = CALLS[name]
     torch._dynamo.reset()
