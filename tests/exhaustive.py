@@ -21,6 +21,20 @@ def thinned(points: Iterable[tuple[Any, ...]], *, every: int, first: int = 0) ->
     ]
 
 
+def in_turn(ones: Iterable[Any], others: Sequence[Any]) -> list[Any]:
+    """All pairs as parameters.
+
+    All but one per value of `ones`, with each of `others` in turn, carry the marker `exhaustive`.
+    """
+    return [
+        pytest.param(
+            one, other, marks=() if place == number % len(others) else pytest.mark.exhaustive
+        )
+        for number, one in enumerate(ones)
+        for place, other in enumerate(others)
+    ]
+
+
 def mark_all_but_every_nth(items: Sequence[pytest.Item]) -> None:
     """Mark as `exhaustive` all but each nth case of tests that carry the marker `one_in(n)`.
 

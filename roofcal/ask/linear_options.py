@@ -111,6 +111,7 @@ class LinearTimes:
     def __init__(self, model: Model, sources: Sources) -> None:
         self.model, self.sources = model, sources
         self._of_parts: dict[tuple[Any, ...], Times] = {}
+        self._outside: dict[tuple[Any, ...], Array] = {}
 
     def recipes(self, passes: Passes) -> list[str]:
         """Recipes of op gemm that the model knows, and BF16_GRAD_WEIGHT where it differs."""
@@ -203,6 +204,12 @@ class LinearTimes:
 
     def outside(self, part: Part, sizes: Mapping[str, Array]) -> Array:
         """Doublings from each shape to the probes of a part; infinite where it is refused."""
+        key = (part, *(sizes[axis].tobytes() for axis in "mnk"))
+        if key not in self._outside:
+            self._outside[key] = self._found_outside(part, sizes)
+        return self._outside[key]
+
+    def _found_outside(self, part: Part, sizes: Mapping[str, Array]) -> Array:
         op, shape = BY_NAME[part.op], part.shape(sizes)
         outside = np.zeros_like(sizes["m"])
         if self.sources.calibration is not None:

@@ -6,6 +6,7 @@
 import sys
 import tempfile
 from dataclasses import asdict
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Final
@@ -89,20 +90,18 @@ def verify(*folders: Path, quick: bool = False, json: bool = False) -> int:
         quick: hashes, records and CSV tables alone: seconds instead of a minute or two
         json: for programs
     """
+    from roofcal.fitting.parallel import parallel_map
     from roofcal.publish.verify import claimed_twice
     from roofcal.publish.verify import verify as verified
 
     named = list(folders) or [run.folder for run in run_folders(paths.PUBLISHED)]
     if not named:
         raise ValueError(f"{paths.PUBLISHED}: nothing is published there")
-    outcomes = []
     for folder in named:
         _refuse_other_folder(folder)
-        outcome = verified(folder, quick=quick)
-        outcomes.append(outcome)
-        if json:
-            continue
-        print(f"{folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
+    outcomes = parallel_map(partial(verified, quick=quick), named)
+    for outcome in [] if json else outcomes:
+        print(f"{outcome.folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
         for note in outcome.notes:
             print(f"  note: {printable(note)}")
         for problem in outcome.problems:

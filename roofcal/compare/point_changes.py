@@ -4,6 +4,7 @@ docs/method.md says what a common shift is, and how a cause is told. Both are ta
 rows of JSON; until then, changes are logarithms.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -101,8 +102,10 @@ def _group_names(table: pd.DataFrame) -> list[str]:
         for point, a, b in table[["point_a", "regime_a", "regime_b"]].itertuples(index=False)
     ]
     wide = [(op, name.partition(", ")[2] or "full clock") for op, name in narrow]
-    names = [n if narrow.count(n) >= _LEAST else w for n, w in zip(narrow, wide, strict=True)]
-    widest = [n if names.count(n) >= _LEAST else (n[0], "all other") for n in names]
+    count = Counter(narrow)
+    names = [n if count[n] >= _LEAST else w for n, w in zip(narrow, wide, strict=True)]
+    count = Counter(names)
+    widest = [n if count[n] >= _LEAST else (n[0], "all other") for n in names]
     return [": ".join(name) for name in widest]
 
 

@@ -51,8 +51,13 @@ class Module:
         return tops - sys.stdlib_module_names - set(OWN_PACKAGES)
 
 
-@cache  # parsing the checkout takes two seconds
+@cache
 def modules(*folders: str) -> tuple[Module, ...]:
     """All modules below the folders of the checkout, sorted by path."""
     paths = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-    return tuple(Module(path.relative_to(ROOT)) for path in sorted(paths))
+    return tuple(_module(path.relative_to(ROOT)) for path in sorted(paths))
+
+
+@cache  # parsing the checkout takes two seconds
+def _module(path: Path) -> Module:
+    return Module(path)

@@ -1,6 +1,8 @@
 """Entry points called with tensors so large that no test machine holds them.
 
-    python -m tests.kernels.huge_calls hopper|other
+    python -m tests.kernels.huge_calls hopper|other [first]
+
+first: one size of each function alone, the first.
 
 A process of its own, as tests.kernels.common.replay_without_gpu is: tensors have no memory, and of
 a launch only the integers are computed (tests.kernels.integers). Prints a line of JSON per call:
@@ -189,8 +191,11 @@ def gathered(shard: int, n: int, k: int) -> None:
     gathered_product.launch(a, w, c, scales, flags, state, cut, config, rank=3)
 
 
-def main(capability: tuple[int, int]) -> None:
-    """Call everything on a GPU of this capability that is not there."""
+def main(capability: tuple[int, int], *, first: bool) -> None:
+    """Call everything on a GPU of this capability that is not there.
+
+    first: one size of each function alone.
+    """
     warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
     replay_without_gpu.pretend(capability)
     mock.patch.object(replay, "_is_called_as_it_is", lambda _: True).start()
@@ -204,7 +209,8 @@ def main(capability: tuple[int, int]) -> None:
         faults.update((f"{self.__name__} {fault}", None) for fault in found)
 
     mock.patch.object(JITFunction, "run", compute).start()
-    for function, sizes in calls():
+    chosen = {function: (function, sizes) for function, sizes in reversed([*calls()])}
+    for function, sizes in reversed(chosen.values()) if first else calls():
         kernels.clear()
         faults.clear()
         refused = None
@@ -218,4 +224,4 @@ def main(capability: tuple[int, int]) -> None:
 
 
 if __name__ == "__main__":
-    main({"hopper": (9, 0), "other": (8, 9)}[sys.argv[1]])
+    main({"hopper": (9, 0), "other": (8, 9)}[sys.argv[1]], first="first" in sys.argv[2:])

@@ -31,8 +31,8 @@ FASTEST_INSTRUCTION: dict[Architecture, str] = {
     100: "tcgen05.mma",
     **dict.fromkeys(("gfx942", "gfx950"), "v_mfma"),
 }
-# Architectures of which `make test` compiles a kernel for one.
-IN_TURN: tuple[tuple[Architecture, ...], ...] = ((80, 89, 100, 120), ("gfx942", "gfx950"))
+# Architectures of which `make test` compiles a kernel for one, in turn.
+IN_TURN: tuple[Architecture, ...] = (80, 89, "gfx942", 100, 120, "gfx950")
 Reports = dict[str, dict[str, Any]]  # of each case; those behind one that crashes are missing
 Point = tuple[Architecture, str]
 LACKING: tuple[Point, ...] = (
@@ -62,8 +62,7 @@ def points() -> Iterator[Any]:
     """Every case on its architectures; `make test` compiles one in 32 of each kernel.
 
     On each architecture another one: a kernel may have a hundred cases, of half a second each. On
-    Hopper it compiles every kernel. Of the other architectures of NVIDIA it takes one per kernel in
-    turn, and likewise of those of AMD, whose compiler takes longest.
+    Hopper it compiles every kernel. Of the other architectures it takes one per kernel in turn.
     """
     for number, architecture in enumerate(ARCHITECTURES):
         cases_of_kernels: dict[Kernel, list[Point]] = defaultdict(list)
@@ -71,7 +70,7 @@ def points() -> Iterator[Any]:
             if architecture in case.architectures:
                 kernel = (case.kernel.__name__, case.gluon)
                 cases_of_kernels[kernel].append((architecture, name))
-        takers = next((group for group in IN_TURN if architecture in group), (architecture,))
+        takers = IN_TURN if architecture in IN_TURN else (architecture,)
         for kernel, cases in cases_of_kernels.items():
             first = number % len(cases)
             order = cases[first:] + cases[:first]

@@ -24,6 +24,7 @@ from kernels.int4.gemm import int4_gemm
 from kernels.int4.packing import Int4Weights
 from kernels.linear import ops as linear_ops
 from kernels.streams import memory
+from tests.exhaustive import in_turn
 from tests.kernels.int4.int4_cases import weights
 from tests.kernels.on_gpus import TensorOnGpu1
 
@@ -69,8 +70,7 @@ def as_tuple(made: Any) -> tuple[torch.Tensor, ...]:
     return (made,) if isinstance(made, torch.Tensor) else made
 
 
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("name", "dynamic"), in_turn(CALLS, (False, True)))
 def test_one_graph_makes_what_a_call_makes(name: str, dynamic: bool) -> None:
     function, args, options = CALLS[name]
     torch._dynamo.reset()

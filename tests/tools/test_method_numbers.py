@@ -14,27 +14,35 @@ from tools.method_numbers import (
     with_numbers,
 )
 
-NUMBERS = measured_numbers(tables_of_publication())
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
+@pytest.fixture(scope="module")
+def numbers() -> dict[str, str]:
+    """Name -> text of every number of the published tables."""
+    return measured_numbers(tables_of_publication())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
-def test_a_page_shows_the_numbers_of_the_published_tables(page: Path) -> None:
-    fresh = with_numbers(TEXTS[page], NUMBERS)
+def test_a_page_shows_the_numbers_of_the_published_tables(
+    page: Path, numbers: dict[str, str]
+) -> None:
+    fresh = with_numbers(TEXTS[page], numbers)
     assert TEXTS[page] == fresh, "run: python tools/method_numbers.py"
 
 
-def test_every_number_has_a_place_in_a_page() -> None:
+def test_every_number_has_a_place_in_a_page(numbers: dict[str, str]) -> None:
     places = re.findall(r"<!-- (\w+) -->", "".join(TEXTS.values()))
-    assert sorted(places) == sorted(NUMBERS)
+    assert sorted(places) == sorted(numbers)
 
 
 @pytest.mark.parametrize("palette", ["light", "dark"])
-def test_the_figure_of_errors_shows_the_numbers_of_the_published_tables(palette: str) -> None:
+def test_the_figure_of_errors_shows_the_numbers_of_the_published_tables(
+    palette: str, numbers: dict[str, str]
+) -> None:
     figure = (PAGES[0].parent / f"docs/pictures/errors_{palette}.svg").read_text("utf-8")
     for model in ("datasheet", "torchao", "calibrated"):
-        number = NUMBERS[f"error_{model}"]
-        assert f"{number} off" in figure, "run: python tools/write_pictures.py"
+        assert f"{numbers[f'error_{model}']} off" in figure, "run: python tools/write_pictures.py"
 
 
 def test_a_stale_number_is_replaced_and_prose_is_kept() -> None:

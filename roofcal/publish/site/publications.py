@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from roofcal.core.records import Ceiling
 from roofcal.core.visits.intervals import MEANINGS
 from roofcal.export.formats import FORMATS, export
 from roofcal.export.subject import ExportError, Subject
+from roofcal.fitting.parallel import parallel_map
 from roofcal.points.roofs import constants_of
 from roofcal.points.run import load_run
 from roofcal.publish.verify import verify
@@ -121,8 +122,9 @@ def read_publications(
         PathError: a folder has a name that no run may have.
     """
     folders, left_out = [], []
-    for folder in run_folders(published):
-        outcome = verify(folder.folder, quick=True)
+    found = run_folders(published)
+    outcomes = parallel_map(partial(verify, quick=True), [folder.folder for folder in found])
+    for folder, outcome in zip(found, outcomes, strict=True):
         if outcome.problems:
             # the first line says what is wrong; the folder of this machine is nobody's business
             lines = [problem.partition("\n")[0] for problem in outcome.problems]

@@ -16,6 +16,7 @@ from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, read_manifest, write_manifest
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
+from roofcal.fitting.parallel import parallel_map
 from roofcal.publish.site import devices
 from roofcal.publish.site.charts import site_charts
 from roofcal.publish.site.points import language_model_rows, measured_points, modelled_points
@@ -87,8 +88,7 @@ def write_site(published: Path, out: Path) -> list[LeftOut]:
     claims = load_claims(paths.CLAIMS)
     site = _Site(publications=publications, left_out=left_out, specs=specs, claims=claims)
     if is_elsewhere:
-        for publication in publications:
-            _host(publication, out / publication.key, site)
+        parallel_map(lambda one: _host(one, out / one.key, site), publications)
     files = dict(_files(site, out))
     for folder in _OWN:
         for stale in (out / folder).rglob("*"):

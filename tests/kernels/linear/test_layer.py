@@ -16,6 +16,7 @@ from kernels.linear import ops as linear_ops
 from kernels.linear import reference
 from kernels.linear.layer import SAVED, Float8Linear, check_features, linear, plan_of
 from kernels.linear.recipes import NAMED, recipe_of
+from tests.exhaustive import in_turn
 from tests.kernels.linear.test_reference import drawn
 
 MIXED = "axiswise*tensorwise@two_level+high_precision*high_precision+tensorwise*axiswise"
@@ -119,8 +120,9 @@ def assert_has_no_second_derivative(
     torch.autograd.grad(module(x).sum(), (x, of), retain_graph=True)
 
 
-@pytest.mark.parametrize("saves", SAVED)
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "high_precision"])
+@pytest.mark.parametrize(
+    ("recipe", "saves"), in_turn([name for name in RECIPES if name != "high_precision"], SAVED)
+)
 def test_a_second_derivative_is_refused_with_the_way_out(recipe: str, saves: str) -> None:
     layer = Float8Linear(32, 16, recipe=recipe, saves=saves, dtype=torch.bfloat16)
     assert_has_no_second_derivative(layer, drawn(32, 32), layer.weight)
@@ -218,8 +220,7 @@ def test_saved_inputs_are_the_tensors_that_there_are_and_little_more(
     assert sum(t.numel() for t in kept) - sum(t.numel() for t in whole) <= 144 * for_x + 1
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("saves", SAVED)
+@pytest.mark.parametrize(("recipe", "saves"), in_turn(RECIPES, SAVED))
 def test_torch_compile_sees_one_graph_of_the_same_values(recipe: str, saves: str) -> None:
     torch.compiler.reset()
     module = Float8Linear(48, 32, recipe=recipe, saves=saves, dtype=torch.bfloat16)
@@ -296,7 +297,9 @@ def test_a_compiled_layer_keeps_no_cast_of_an_x_that_it_computes_again_or_has_an
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-@pytest.mark.parametrize("recipe", ["tensorwise", "axiswise"])
+@pytest.mark.parametrize(
+    "recipe", ["tensorwise", pytest.param("axiswise", marks=pytest.mark.exhaustive)]
+)
 def test_fused_casts_give_the_gradients_of_eager_calls(
     recipe: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """The command line as a whole: help, version, completion, words for sizes, and how it ends."""
 
-import ast
 import os
 import re
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 import roofcal
 from roofcal.cli.commands import sizes_text
 from roofcal.cli.main import COMMANDS, CRASHED, GROUPS, main
+from tests.architecture.tree import modules
 from tests.paths import ROOT
 
 
@@ -55,12 +55,7 @@ def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word() -> None:
 
 def third_party_modules() -> set[str]:
     """Top-level names that roofcal imports, wherever in a file, and the standard library lacks."""
-    trees = (ast.parse(file.read_text()) for file in (ROOT / "roofcal").rglob("*.py"))
-    nodes = [node for tree in trees for node in ast.walk(tree)]
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module and not n.level]
-    modules = {name.partition(".")[0] for name in names}
-    return modules - set(sys.stdlib_module_names) - {"roofcal", "kernels"}
+    return set().union(*(module.third_party() for module in modules("roofcal")))
 
 
 def extras_of_distributions() -> dict[str, str]:
@@ -78,24 +73,27 @@ def extras_of_distributions() -> dict[str, str]:
 OPTIONAL_PROVIDERS = {"cuda", "gemlite", "torchao"}
 
 
-@pytest.mark.parametrize("module", sorted(third_party_modules() - OPTIONAL_PROVIDERS))
 def test_a_missing_module_leads_to_what_brings_it(
-    module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lacks_module(*_: object) -> int:
-        raise ModuleNotFoundError(f"No module named '{module}.part'", name=f"{module}.part")
-
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.cli.commands.Command.run", lacks_module)
-    extras = extras_of_distributions()
-    distributions = [name.lower() for name in packages_distributions()[module]]
-    extra = next(extras[name] for name in distributions if name in extras)
-    way_out = f".[{extra}]" if extra else "."
+    extras, distributions = extras_of_distributions(), packages_distributions()
+    missing = sorted(third_party_modules() - OPTIONAL_PROVIDERS)
+    assert {"numpy", "torch", "altair"} <= {*missing}
+    for module in missing:
 
-    assert main(["verify", "--quick"]) == 2
+        def lacks_module(*_: object, name: str = f"{module}.part") -> int:
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
-    message = f"error: this needs the module {module}: pip install '{way_out}'\n"
-    assert capsys.readouterr().err == message
+        monkeypatch.setattr("roofcal.cli.commands.Command.run", lacks_module)
+        names = [name.lower() for name in distributions[module]]
+        extra = next(extras[name] for name in names if name in extras)
+        way_out = f".[{extra}]" if extra else "."
+
+        assert main(["verify", "--quick"]) == 2
+
+        message = f"error: this needs the module {module}: pip install '{way_out}'\n"
+        assert capsys.readouterr().err == message
 
 
 def test_help_lists_every_command_below_the_heading_of_its_group(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,12 @@ def rows_of(
 
 
 def many(seed: int = 0, **how: Any) -> pd.DataFrame:
-    """The table of `rows_of`."""
+    """The table of `rows_of`; a copy of its own, which a test may change."""
+    return _many(seed, **how).copy()
+
+
+@cache  # some tests ask for the same one hundreds of times
+def _many(seed: int, **how: Any) -> pd.DataFrame:
     return observations_of(rows_of(seed, **how))
 
 

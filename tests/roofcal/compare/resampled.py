@@ -55,9 +55,20 @@ def drawn(
 
     least_devices: leaves out points of fewer.
     """
+    if factors is None:
+        return _drawn_unchanged(seed, kind, least_devices)
+    return _drawn(seed, kind, factors, least_devices)
+
+
+@cache  # two seconds each, and several tests start from the same
+def _drawn_unchanged(seed: int, kind: Kind, least_devices: int) -> ObservedRun:
+    return _drawn(seed, kind, {}, least_devices)
+
+
+def _drawn(seed: int, kind: Kind, factors: Mapping[str, float], least_devices: int) -> ObservedRun:
     source = np.random.default_rng(seed)
     again = [
-        (point, _redrawn(row, kind, source, (factors or {}).get(point.point_id, 1.0)))
+        (point, _redrawn(row, kind, source, factors.get(point.point_id, 1.0)))
         for point, row in records()
         if point.world_size >= least_devices
     ]

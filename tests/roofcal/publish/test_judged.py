@@ -16,6 +16,7 @@ from roofcal.judge.layers import unlisted_points
 from roofcal.publish import freeze, verify
 from roofcal.publish.freeze import PublishError, publication_of, publish, run_folders_anew
 from roofcal.publish.verify import files_without_report
+from tests.made_once import make_once
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.published import files_in, judged_run
 
@@ -51,11 +52,24 @@ def _calibrations_as_published(made: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def with_judge(
-    folder: Path, judged: Path, tmp_path: Path, undrawn: None, _calibrations_as_published: None
+    made: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    undrawn: None,
+    _calibrations_as_published: None,
 ) -> Path:
-    """A publication with the records of a judge."""
-    (run,) = run_folders_anew([folder], tmp_path / "place", [judged])
-    return publish(run, tmp_path / "published")
+    """A publication with the records of a judge; a copy of its own per test."""
+
+    def publish_judged(place: Path) -> None:
+        folder = place / "published" / made.parent.name / made.name
+        shutil.copytree(made, folder)
+        judged = judged_run(place / "unlisted", SEED)
+        (run,) = run_folders_anew([folder], place / "runs", [judged])
+        publish(run, place / "published")
+
+    place = make_once(tmp_path_factory, "judged-publication", publish_judged)
+    shutil.copytree(place / "published", tmp_path / "published")
+    return tmp_path / "published" / made.parent.name / made.name
 
 
 def quickly(folder: Path) -> verify.Outcome:

@@ -11,6 +11,7 @@ from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.sweep import (
     COLUMNS,
     CUTS,
+    Sweep,
     cuts_of,
     frontier,
     run_table,
@@ -24,9 +25,18 @@ from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment, model
 from tests.roofcal.models.runs import SPEC, calibration
 
-SWEPT = sweep(deployment("llama3-70b"), SOURCES, "calibrated")
 MODELS = {name: model(name) for name in ("llama3-8b", "llama3-70b")}
-ROWS = list(table_rows(SOURCES, MODELS))
+
+
+@pytest.fixture(scope="module")
+def swept() -> Sweep:
+    return sweep(deployment("llama3-70b"), SOURCES, "calibrated")
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, object]]:
+    """Those of the table of MODELS."""
+    return list(table_rows(SOURCES, MODELS))
 
 
 def test_cuts_have_few_gpus_first_and_stay_within_a_host() -> None:
@@ -52,22 +62,24 @@ def test_a_device_without_a_link_has_one_gpu() -> None:
     assert {row["tensor_parallel"] for row in table_rows(alone, MODELS)} == {1}
 
 
-def test_a_sweep_is_the_estimates_of_its_cuts_and_a_datasheet_sweeps_faster() -> None:
-    batches = [answer.deployment.workload.batch for answer in SWEPT.estimates[8, 1]]
+def test_a_sweep_is_the_estimates_of_its_cuts_and_a_datasheet_sweeps_faster(
+    swept: Sweep,
+) -> None:
+    batches = [answer.deployment.workload.batch for answer in swept.estimates[8, 1]]
     assert batches[:3] == [1, 4, 16]
-    assert batches[-1] == SWEPT.estimates[8, 1][-1].memory.largest_batch
+    assert batches[-1] == swept.estimates[8, 1][-1].memory.largest_batch
     expected = estimate(deployment("llama3-70b", tp=4, pp=2, batch=4), SOURCES)
-    assert SWEPT.estimates[4, 2][1] == expected
-    assert list(SWEPT.too_large) == [(1, 1)]
+    assert swept.estimates[4, 2][1] == expected
+    assert list(swept.too_large) == [(1, 1)]
     by_datasheet = sweep(deployment("llama3-70b"), Sources(spec=LINKED), "datasheet")
     for cut, answers in by_datasheet.estimates.items():
-        for bound, answer in zip(answers, SWEPT.estimates[cut], strict=True):
+        for bound, answer in zip(answers, swept.estimates[cut], strict=True):
             assert bound.decode.total.value_s < answer.decode.total.value_s
 
 
-def test_nothing_beats_the_frontier() -> None:
-    best = frontier(SWEPT.answers)
-    for answer in SWEPT.answers:
+def test_nothing_beats_the_frontier(swept: Sweep) -> None:
+    best = frontier(swept.answers)
+    for answer in swept.answers:
         assert any(
             other.decode.total.value_s <= answer.decode.total.value_s
             and other.tokens_per_s_per_gpu >= answer.tokens_per_s_per_gpu
@@ -75,11 +87,13 @@ def test_nothing_beats_the_frontier() -> None:
         )
 
 
-def test_the_table_has_a_row_for_every_model_recipe_cut_and_batch_that_fits() -> None:
+def test_the_table_has_a_row_for_every_model_recipe_cut_and_batch_that_fits(
+    rows: list[dict[str, object]],
+) -> None:
     columns = ("model", "recipe", "tensor_parallel", "pipeline_parallel")
-    assert len({tuple(row[name] for name in columns) for row in ROWS}) == 2 * 3 * len(CUTS)
+    assert len({tuple(row[name] for name in columns) for row in rows}) == 2 * 3 * len(CUTS)
     small, large = (
-        [r for r in ROWS if (r["model"], r["recipe"], r["tensor_parallel"]) == (name, "bf16", 1)]
+        [r for r in rows if (r["model"], r["recipe"], r["tensor_parallel"]) == (name, "bf16", 1)]
         for name in MODELS
     )
     assert [row["batch"] for row in small] == [1, 4, 16, 64, 256, small[0]["largest_batch"]]
@@ -110,12 +124,14 @@ def test_a_device_that_cannot_be_timed_has_no_rows(sources: Sources) -> None:
     assert list(table_rows(sources, MODELS)) == []
 
 
-def test_the_csv_has_all_columns_and_nothing_for_what_is_missing(tmp_path: Path) -> None:
+def test_the_csv_has_all_columns_and_nothing_for_what_is_missing(
+    tmp_path: Path, rows: list[dict[str, object]]
+) -> None:
     run = tmp_path / "made-up/e1"
     fitted = run / "calibration.jsonl"
     write_records(fitted, [calibrated()])
     read = list(csv.DictReader(StringIO(run_table(run, fitted, LINKED, MODELS))))
-    assert (tuple(read[0]), len(read)) == (COLUMNS, len(ROWS))
+    assert (tuple(read[0]), len(read)) == (COLUMNS, len(rows))
     assert {r["decode_step_s"] for r in read if r["fits"] == "no"} == {""}
     assert all(float(r["decode_step_s"]) > 0 for r in read if r["fits"] == "yes")
     whose = {r["products_by"] for r in read if r["fits"] == "yes"}

@@ -10,9 +10,10 @@ from roofcal.core.records import Calibration
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.charts import Picture
+from roofcal.report.section import CsvTable, Item
 from roofcal.report.sections.llm_sweep import FILE
 from tests.paths import ROOT
-from tests.roofcal.report.chapters import blocks_of, csv_tables
+from tests.roofcal.report.chapters import blocks_among, blocks_of, shown_by
 from tests.roofcal.report.drawn import plain
 
 
@@ -23,13 +24,21 @@ def published(h200: DeviceSpec) -> Analysis:
 
 
 @pytest.fixture(scope="module")
-def figures(published: Analysis) -> list[Picture]:
-    return blocks_of(published, "llm-sweep")
+def items(published: Analysis) -> list[Item]:
+    """What the section yields; a sweep takes seconds."""
+    return shown_by(published, "llm-sweep")
 
 
 @pytest.fixture(scope="module")
-def rows(published: Analysis) -> pd.DataFrame:
-    return dict(csv_tables(published))[FILE]
+def figures(items: list[Item], published: Analysis) -> list[Picture]:
+    return blocks_among(items, published, "llm-sweep")
+
+
+@pytest.fixture(scope="module")
+def rows(items: list[Item]) -> pd.DataFrame:
+    (table,) = (item for item in items if isinstance(item, CsvTable))
+    assert table.name == FILE
+    return table.frame
 
 
 def test_every_model_has_its_cuts_of_one_host(rows: pd.DataFrame) -> None:
