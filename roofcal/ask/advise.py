@@ -23,11 +23,21 @@ from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
 from roofcal.core.records import PlanPoint
+from roofcal.core.times import Times
 from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.ops import BY_NAME
-from roofcal.ops.linear.model import FASTEST, Linear, Passes, Weights, product_recipes
+from roofcal.ops.linear.model import (
+    FASTEST,
+    SUM_ERROR,
+    Linear,
+    Passes,
+    Weights,
+    beside_others,
+    has_independent_parts,
+    product_recipes,
+)
 from roofcal.ops.spec import Shape
-from roofcal.ops.time_models import Model, Sources
+from roofcal.ops.time_models import Model, Sources, sum_of_times, with_independent_ends
 
 # (products by, casts by) -> provider of op linear
 _LINEARS: Final = {
@@ -246,6 +256,11 @@ class Adviser:
         return stretches
 
     @property
+    def _sum_error(self) -> float | None:
+        """See _sum."""
+        return SUM_ERROR if has_independent_parts(self.model, self.passes) else None
+
+    @property
     def _casts_weights(self) -> bool:
         """Whether it is a step of training, as linears are measured."""
         return (self.passes, self.weights) == ("forward_backward", "cast")
@@ -256,7 +271,7 @@ class Adviser:
         calibration = self.sources.calibration
         sizes = {axis: np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk"}
         try:
-            times = self._times.of_part(part, sizes)
+            times = self._times.of_part(part, sizes, self.passes)
         except KeyError:
             times = None
         terms: list[_Addend | str] = []
@@ -313,7 +328,7 @@ class Adviser:
         chances = _chances(list(counted.values()))
         ranked = sorted(
             (
-                _option_time(option, addends, predicted[option], chance)
+                _option_time(option, addends, predicted[option], chance, self._sum_error)
                 for (option, addends), chance in zip(counted.items(), chances, strict=True)
             ),
             key=lambda answer: answer.seconds,
@@ -344,7 +359,13 @@ class Adviser:
                 return None
             sizes = "x".join(str(size) for size in point.shape.values())
             name = f"measured {point.op}.{point.provider}.{point.recipe}.{sizes}"
-            return _Addend(name, point.median_s, point.low_s, point.high_s, measured=parts)
+            if op == "linear":
+                return _Addend(name, point.median_s, point.low_s, point.high_s, measured=parts)
+            share, more_s = beside_others(self.model, self.passes, op)
+            seconds, low_s, high_s = (
+                share * alone + more_s for alone in (point.median_s, point.low_s, point.high_s)
+            )
+            return _Addend(name, seconds, low_s, high_s, measured=parts)
 
         layer = linear_provider(option) if self._casts_weights else ""
         if layer and (whole := measured(option.parts, "linear", layer, option.recipe, shape)):
@@ -381,8 +402,9 @@ def _option_time(
     addends: Sequence[_Addend],
     predicted: Sequence[_Addend],
     probability: float | None,
+    sum_error: float | None,
 ) -> RecipeTime:
-    """addends: what counts; predicted: the term of each part of the option."""
+    """addends: what counts; predicted: the term of each part of the option; sum_error: see _sum."""
     seconds_of: dict[str, float] = {}
     for part, term in zip(option.parts, predicted, strict=True):
         name = "casts" if part.op == "cast" else part.role
@@ -391,8 +413,8 @@ def _option_time(
     source = f"{', '.join(names)} measured"
     if len(names) in (0, len(option.parts)):
         source = "measured" if names else "predicted"
-    seconds, low_s, high_s = _sum(addends)
-    predicted_s, predicted_low_s, predicted_high_s = _sum(predicted)
+    seconds, low_s, high_s = _sum(addends, sum_error)
+    predicted_s, predicted_low_s, predicted_high_s = _sum(predicted, sum_error)
     return RecipeTime(
         recipe=option.recipe,
         products_by=option.products_by,
@@ -412,8 +434,25 @@ def _option_time(
     )
 
 
-def _sum(addends: Sequence[_Addend]) -> tuple[float, float | None, float | None]:
-    """Seconds, low and high end of a sum; its ends are None where a part has none."""
-    total, *ends = zip(*(one[1:4] for one in addends), strict=True)
-    low, high = (None if None in end else sum(end) for end in ends)
-    return sum(total), low, high
+def _sum(
+    addends: Sequence[_Addend], sum_error: float | None
+) -> tuple[float, float | None, float | None]:
+    """Seconds, low and high end of a sum; its ends are None where a part has none.
+
+    sum_error: of a sum whose parts err independently, see `with_independent_ends` of
+    roofcal.ops.time_models; None where their ends add.
+    """
+    times = [
+        Times(
+            total=np.array([one.seconds]),
+            low=None if one.low_s is None else np.array([one.low_s]),
+            high=None if one.high_s is None else np.array([one.high_s]),
+            bound_by=[""],
+        )
+        for one in addends
+    ]
+    whole = sum_of_times({f"{place}": own for place, own in enumerate(times)})
+    if sum_error is not None and len(times) > 1:
+        whole = with_independent_ends(whole, times, sum_error)
+    low, high = (None if end is None else float(end[0]) for end in (whole.low, whole.high))
+    return float(whole.total[0]), low, high

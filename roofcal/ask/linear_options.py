@@ -26,18 +26,29 @@ from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
     PRODUCTS,
+    SUM_ERROR,
     TENSORS,
     UNCAST,
     Linear,
     Passes,
+    beside_others,
     cast_providers,
     cast_recipes,
     has_casts,
+    has_independent_parts,
     product_recipes,
     product_sides,
 )
 from roofcal.ops.predictions import doublings_outside
-from roofcal.ops.time_models import Model, Sources, cast_times, product_times, sum_of_times
+from roofcal.ops.time_models import (
+    Model,
+    Sources,
+    cast_times,
+    product_times,
+    scaled_times,
+    sum_of_times,
+    with_independent_ends,
+)
 
 FARTHEST: Final = 2.0  # doublings outside of the probes
 BASELINE: Final = str(BY_NAME["gemm"].baseline_recipe)
@@ -181,8 +192,8 @@ class LinearTimes:
         point = PlanPoint(op=op, provider="", recipe=recipe, shape=shape, device="")
         return [""] if predict_points(self.model, [point], self.sources) else []
 
-    def of_part(self, part: Part, sizes: Mapping[str, Array]) -> Times:
-        """Times of a product or cast in linears of these sizes, vectors of m, n and k.
+    def of_part(self, part: Part, sizes: Mapping[str, Array], passes: Passes) -> Times:
+        """Times of a product or cast between the others of linears of sizes m, n and k, vectors.
 
         Shapes that its provider refuses have one, too. Raises KeyError for what the model does not
         know.
@@ -200,7 +211,7 @@ class LinearTimes:
                 if part.op == "cast"
                 else product_times(*own, sides, op=part.op)
             )
-        return self._of_parts[key]
+        return scaled_times(self._of_parts[key], *beside_others(self.model, passes, part.op))
 
     def outside(self, part: Part, sizes: Mapping[str, Array]) -> Array:
         """Doublings from each shape to the probes of a part; infinite where it is refused."""
@@ -220,6 +231,17 @@ class LinearTimes:
         is_refused = [reduce(np.logical_or, own, np.zeros_like(outside, bool)) for own in limits]
         return np.where(np.logical_and.reduce(is_refused), np.inf, outside)
 
+    def _whole(self, option: Option, sizes: Mapping[str, Array], passes: Passes) -> Times:
+        """Times of linears by an option: the sum of its parts."""
+        parts = {
+            f"{i} {part.role}": self.of_part(part, sizes, passes)
+            for i, part in enumerate(option.parts)
+        }
+        whole = sum_of_times(parts)
+        if not has_independent_parts(self.model, passes):
+            return whole
+        return with_independent_ends(whole, list(parts.values()), SUM_ERROR)
+
     def fastest(self, linear: Linear, sizes: Mapping[str, Array]) -> tuple[Times, list[Option]]:
         """Times of a linear by the option that is the fastest of its recipe, and which that is.
 
@@ -238,10 +260,7 @@ class LinearTimes:
             for some in (options, rivals)
         )
         is_ranked = outside <= np.maximum(nearest.min(axis=0) + FARTHEST, outside.min(axis=0))
-        times = [
-            sum_of_times({f"{i} {p.role}": self.of_part(p, sizes) for i, p in enumerate(one.parts)})
-            for one in options
-        ]
+        times = [self._whole(one, sizes, linear.passes) for one in options]
         totals = np.stack([own.total for own in times])
         place = np.where(is_ranked & np.isfinite(outside), totals, np.inf).argmin(axis=0)
         chosen = (place, np.arange(totals.shape[1]))

@@ -42,7 +42,6 @@ from roofcal.ops.time_models import (
     Model,
     Sources,
     cast_times,
-    later_times,
     moving_times,
     product_times,
     scaled_times,
@@ -112,7 +111,7 @@ PRODUCTS_SHARE: Final = 0.97
 CASTS_SHARE: Final = 0.88
 CAST_S: Final = 1e-6
 # Half of the 95 % interval of such a sum of parts that are known, as a fraction.
-_SUM_ERROR: Final = 0.045
+SUM_ERROR: Final = 0.045
 _TORCHAO_WEIGHT_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tensorwise", "tensorwise"): (_TENSORWISE,),
     # the second takes its scale from those of the first, and is one pass: it reduces no columns
@@ -348,13 +347,33 @@ def times_of_parts(
     if missing.any():
         filled = _filling_times(model, sources, parts, shapes)
         casts["filling"] = scaled_times(filled, np.sign(missing))
-    if len(parts.products) == len(PRODUCTS) and getattr(model, "PARTS_ALONE", False):
-        times = {name: scaled_times(alone, PRODUCTS_SHARE) for name, alone in times.items()}
-        casts = {name: scaled_times(alone, CASTS_SHARE) for name, alone in casts.items()}
-        casts |= {name: later_times(casts[name], CAST_S) for name in started}
-        whole = sum_of_times(times | {"casts": sum_of_times(casts)} if casts else times)
-        return with_independent_ends(whole, [*times.values(), *casts.values()], _SUM_ERROR)
-    return sum_of_times(times | {"casts": sum_of_times(casts)} if casts else times)
+    passes: Passes = "forward_backward" if len(parts.products) == len(PRODUCTS) else "forward"
+    share, _ = beside_others(model, passes, "gemm")
+    times = {name: scaled_times(alone, share) for name, alone in times.items()}
+    share, more_s = beside_others(model, passes, "cast")
+    casts = {
+        name: scaled_times(alone, share, more_s * (name in started))
+        for name, alone in casts.items()
+    }
+    whole = sum_of_times(times | {"casts": sum_of_times(casts)} if casts else times)
+    if not has_independent_parts(model, passes):
+        return whole
+    return with_independent_ends(whole, [*times.values(), *casts.values()], SUM_ERROR)
+
+
+def has_independent_parts(model: Model, passes: Passes) -> bool:
+    """Whether a linear is known to be shorter than its parts alone; these err independently."""
+    return passes == "forward_backward" and bool(getattr(model, "PARTS_ALONE", False))
+
+
+def beside_others(model: Model, passes: Passes, op: str) -> tuple[float, float]:
+    """(share of the time alone, seconds more) of a product or cast between other parts.
+
+    op: gemm or cast. A model whose parts are not those of calls alone has (1, 0).
+    """
+    if not has_independent_parts(model, passes):
+        return 1.0, 0.0
+    return (CASTS_SHARE, CAST_S) if op == "cast" else (PRODUCTS_SHARE, 0.0)
 
 
 def _filling_times(
