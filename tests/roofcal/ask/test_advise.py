@@ -16,7 +16,14 @@ from roofcal.core.records import PlanPoint
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
-from roofcal.ops.linear.model import PASSES, Linear, Passes, Weights, linear_times
+from roofcal.ops.linear.model import (
+    PASSES,
+    PRODUCTS_SHARE,
+    Linear,
+    Passes,
+    Weights,
+    linear_times,
+)
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
@@ -285,6 +292,17 @@ def test_a_measured_product_is_joined_with_a_predicted_cast() -> None:
     assert cast.high_s is not None
     assert joined.seconds == pytest.approx(product.median_s + cast.total_s)
     assert joined.high_s == pytest.approx(product.high_s + cast.high_s)
+
+
+def test_measured_products_of_training_count_as_between_each_other() -> None:
+    """All three products of a square have its shape, and no linear with cached weights is known."""
+    adviser = Adviser(CALIBRATED, published_sources(), "forward_backward", "cached", BY_KEY)
+    (answer,) = adviser.advise([linear(4096, 4096, 4096)])
+    option = option_of(answer, "bf16", "cublaslt", "none")
+    product = BY_KEY["product", "cublaslt", "bf16", 4096, 4096, 4096]
+    assert option.measured == ("product", "grad_input", "grad_weight")
+    assert option.seconds == pytest.approx(3 * PRODUCTS_SHARE * product.median_s)
+    assert option.predicted_s != pytest.approx(option.seconds)
 
 
 def test_a_linear_that_was_measured_as_a_whole_takes_that_time() -> None:
