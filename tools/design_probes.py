@@ -53,7 +53,7 @@ class Design:
 
     count        of its shapes
     most_tokens  of products, and rows of activations
-    most_bytes   that a candidate moves at least
+    most_bytes   to read and write: candidates and layers that need more are left out
     """
 
     op: str
@@ -72,8 +72,8 @@ _INT4: Final = Design(
     provider="triton",
     recipes=("int4_groupwise_g128",),
     most_tokens=256,
-    # gate and up of Llama-3 70B on one device, and 256 tokens; two weights of three times that took
-    # 8 s of a minute on an H100, most of them to make
+    # As gate and up of Llama-3 70B on one device with 256 tokens. Two weights three times as large
+    # took 8 s of a minute on an H100, and most of that was making them.
     most_bytes=310_000_000,
 )
 DESIGNS: Final = (

@@ -30,11 +30,11 @@ from roofcal.core import paths
 from roofcal.core.devices import load_devices
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.paths import RunFolder, RunsError, find_run
-from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.rows import is_sentinel
 from roofcal.judge.errors import error_lines, error_sentences, errors_of_seed
-from roofcal.judge.layers import unlisted_points
+from roofcal.judge.layers import ALONE, unlisted_points
 from roofcal.measure.session import Job, measure
 from roofcal.ops.linear.model import TENSORS, parts_of, product_sides
 from roofcal.points.power import counted_power, integrated_power
@@ -54,7 +54,7 @@ _LINEARS: Final = (
 )
 _PAIRS: Final = (("bf16_compile", "bf16"), ("triton", "fp8_axiswise"), ("triton", "fp8_tensorwise"))
 _ALONE_EVERY: Final = 4  # a product alone takes three seconds to settle
-# Of points of `unlisted`: a second each, not three.
+# Of points of `unlisted` and `parts`: a second each, not three.
 _SHORTLY_ALONE: Final = {"alone_turn_s": 0.12, "settle_min_s": 0.2, "settle_tolerance": 0.02}
 
 
@@ -130,10 +130,7 @@ def unlisted_lines(folder: Path, environment: Environment, seed: int) -> list[st
     Predictions are those of this environment's run, measured here or published, or else of the
     device's latest. Raises SystemExit on a machine without a GPU.
     """
-    if environment.backend == "cpu":
-        raise SystemExit("unlisted: layers are drawn for GPUs, and this machine has none")
-    overrides = {"study": "quick", "timing_of_study": {"quick": _SHORTLY_ALONE}}
-    study = load_study(paths.CONFIG, overrides)
+    study = study_of_points_alone(environment)
     place = folder / f"seed{seed}"
     for points in unlisted_points(seed, environment.device).values():
         measured(place, points, environment, study)
@@ -149,10 +146,20 @@ def unlisted_lines(folder: Path, environment: Environment, seed: int) -> list[st
     return [*error_lines(errors), f"seed {seed} by {own.folder}:", *error_sentences(errors)]
 
 
-def parts_lines(folder: Path, environment: Environment) -> list[str]:
-    """The sum of the products and casts of linears over the linears: a line of each recipe."""
+def study_of_points_alone(environment: Environment) -> Study:
+    """The quick study with short turns of points alone; SystemExit on a machine without a GPU."""
+    if environment.backend == "cpu":
+        raise SystemExit("layers are measured alone on GPUs, and this machine has none")
     overrides = {"study": "quick", "timing_of_study": {"quick": _SHORTLY_ALONE}}
-    study = load_study(paths.CONFIG, overrides)
+    return load_study(paths.CONFIG, overrides)
+
+
+def parts_lines(folder: Path, environment: Environment) -> list[str]:
+    """The sum of the products and casts of linears over the linears: a line of each recipe.
+
+    Raises SystemExit on a machine without a GPU.
+    """
+    study = study_of_points_alone(environment)
     linears = [
         _alone("linear", pair, dict(zip("mnk", sides, strict=True)), environment.device)
         for sides in _LINEARS
@@ -182,6 +189,8 @@ def sums_lines(run: RunFolder, linears: Iterable[PlanPoint]) -> list[str]:
         if linear.point_id in seconds and all(part.point_id in seconds for part in parts):
             whole = sum(seconds[part.point_id] for part in parts)
             logs.setdefault(linear.recipe, []).append(np.log(whole / seconds[linear.point_id]))
+    if not logs:
+        return [f"parts: no linear has a time and all of its parts; records are in {run.folder}"]
     return [
         f"{recipe}: the parts of {len(own)} linears take {np.mean(own):+.1%} longer alone, "
         f"standard deviation {np.std(own):.1%}"
@@ -216,7 +225,7 @@ def _alone(op: str, pair: tuple[str, str], shape: dict[str, int], device: str) -
         recipe=recipe,
         shape=shape,
         device=device,
-        protocol=Protocol(method="alone", cache="cold", distribution="normal"),
+        protocol=ALONE,
         sweeps=("parts",),
     )
 

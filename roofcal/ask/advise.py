@@ -28,16 +28,15 @@ from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
     FASTEST,
-    SUM_ERROR,
     Linear,
     Passes,
     Weights,
     beside_others,
-    has_independent_parts,
     product_recipes,
+    with_independent_ends,
 )
 from roofcal.ops.spec import Shape
-from roofcal.ops.time_models import Model, Sources, sum_of_times, with_independent_ends
+from roofcal.ops.time_models import Model, Sources, sum_of_times
 
 # (products by, casts by) -> provider of op linear
 _LINEARS: Final = {
@@ -256,11 +255,6 @@ class Adviser:
         return stretches
 
     @property
-    def _sum_error(self) -> float | None:
-        """See _sum."""
-        return SUM_ERROR if has_independent_parts(self.model, self.passes) else None
-
-    @property
     def _casts_weights(self) -> bool:
         """Whether it is a step of training, as linears are measured."""
         return (self.passes, self.weights) == ("forward_backward", "cast")
@@ -328,7 +322,7 @@ class Adviser:
         chances = _chances(list(counted.values()))
         ranked = sorted(
             (
-                _option_time(option, addends, predicted[option], chance, self._sum_error)
+                self._option_time(option, addends, predicted[option], chance)
                 for (option, addends), chance in zip(counted.items(), chances, strict=True)
             ),
             key=lambda answer: answer.seconds,
@@ -375,6 +369,58 @@ class Adviser:
             for part, own in zip(option.parts, predicted, strict=True)
         ]
 
+    def _option_time(
+        self,
+        option: Option,
+        addends: Sequence[_Addend],
+        predicted: Sequence[_Addend],
+        probability: float | None,
+    ) -> RecipeTime:
+        """addends: what counts; predicted: the term of each part of the option."""
+        seconds_of: dict[str, float] = {}
+        for part, term in zip(option.parts, predicted, strict=True):
+            name = "casts" if part.op == "cast" else part.role
+            seconds_of[name] = seconds_of.get(name, 0.0) + term.seconds
+        names = [part.name for one in addends for part in one.measured]
+        source = f"{', '.join(names)} measured"
+        if len(names) in (0, len(option.parts)):
+            source = "measured" if names else "predicted"
+        seconds, low_s, high_s = self._sum(addends)
+        predicted_s, predicted_low_s, predicted_high_s = self._sum(predicted)
+        return RecipeTime(
+            recipe=option.recipe,
+            products_by=option.products_by,
+            casts_by=option.casts_by,
+            seconds=seconds,
+            low_s=low_s,
+            high_s=high_s,
+            source=source,
+            measured=tuple(names),
+            predicted_s=predicted_s,
+            predicted_low_s=predicted_low_s,
+            predicted_high_s=predicted_high_s,
+            bound_by=max(seconds_of, key=lambda name: seconds_of[name]),
+            probability=probability,
+            extrapolated_doublings=max(one.doublings for one in addends),
+            unprobed=tuple(dict.fromkeys(one.unprobed for one in addends if one.unprobed)),
+        )
+
+    def _sum(self, addends: Sequence[_Addend]) -> tuple[float, float | None, float | None]:
+        """Seconds, low and high end of a sum; its ends are None where a part has none."""
+        parts = [
+            Times(
+                total=np.array([one.seconds]),
+                low=None if one.low_s is None else np.array([one.low_s]),
+                high=None if one.high_s is None else np.array([one.high_s]),
+                bound_by=[""],
+            )
+            for one in addends
+        ]
+        whole = sum_of_times({f"{place}": part for place, part in enumerate(parts)})
+        whole = with_independent_ends(self.model, self.passes, whole, parts)
+        low, high = (None if end is None else float(end[0]) for end in (whole.low, whole.high))
+        return float(whole.total[0]), low, high
+
 
 def linear_provider(option: Option | RecipeTime) -> str:
     """The provider of op linear that runs an option, forward and backward; "" for none."""
@@ -395,64 +441,3 @@ def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
             errors[addend.error_name] = total, (second * error + own) / total
         candidates.append(errors)
     return [float(chance) for chance in probabilities(candidates)]
-
-
-def _option_time(
-    option: Option,
-    addends: Sequence[_Addend],
-    predicted: Sequence[_Addend],
-    probability: float | None,
-    sum_error: float | None,
-) -> RecipeTime:
-    """addends: what counts; predicted: the term of each part of the option; sum_error: see _sum."""
-    seconds_of: dict[str, float] = {}
-    for part, term in zip(option.parts, predicted, strict=True):
-        name = "casts" if part.op == "cast" else part.role
-        seconds_of[name] = seconds_of.get(name, 0.0) + term.seconds
-    names = [part.name for one in addends for part in one.measured]
-    source = f"{', '.join(names)} measured"
-    if len(names) in (0, len(option.parts)):
-        source = "measured" if names else "predicted"
-    seconds, low_s, high_s = _sum(addends, sum_error)
-    predicted_s, predicted_low_s, predicted_high_s = _sum(predicted, sum_error)
-    return RecipeTime(
-        recipe=option.recipe,
-        products_by=option.products_by,
-        casts_by=option.casts_by,
-        seconds=seconds,
-        low_s=low_s,
-        high_s=high_s,
-        source=source,
-        measured=tuple(names),
-        predicted_s=predicted_s,
-        predicted_low_s=predicted_low_s,
-        predicted_high_s=predicted_high_s,
-        bound_by=max(seconds_of, key=lambda name: seconds_of[name]),
-        probability=probability,
-        extrapolated_doublings=max(one.doublings for one in addends),
-        unprobed=tuple(dict.fromkeys(one.unprobed for one in addends if one.unprobed)),
-    )
-
-
-def _sum(
-    addends: Sequence[_Addend], sum_error: float | None
-) -> tuple[float, float | None, float | None]:
-    """Seconds, low and high end of a sum; its ends are None where a part has none.
-
-    sum_error: of a sum whose parts err independently, see `with_independent_ends` of
-    roofcal.ops.time_models; None where their ends add.
-    """
-    times = [
-        Times(
-            total=np.array([one.seconds]),
-            low=None if one.low_s is None else np.array([one.low_s]),
-            high=None if one.high_s is None else np.array([one.high_s]),
-            bound_by=[""],
-        )
-        for one in addends
-    ]
-    whole = sum_of_times({f"{place}": own for place, own in enumerate(times)})
-    if sum_error is not None and len(times) > 1:
-        whole = with_independent_ends(whole, times, sum_error)
-    low, high = (None if end is None else float(end[0]) for end in (whole.low, whole.high))
-    return float(whole.total[0]), low, high

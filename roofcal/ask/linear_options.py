@@ -26,7 +26,6 @@ from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
     PRODUCTS,
-    SUM_ERROR,
     TENSORS,
     UNCAST,
     Linear,
@@ -35,9 +34,9 @@ from roofcal.ops.linear.model import (
     cast_providers,
     cast_recipes,
     has_casts,
-    has_independent_parts,
     product_recipes,
     product_sides,
+    with_independent_ends,
 )
 from roofcal.ops.predictions import doublings_outside
 from roofcal.ops.time_models import (
@@ -47,7 +46,6 @@ from roofcal.ops.time_models import (
     product_times,
     scaled_times,
     sum_of_times,
-    with_independent_ends,
 )
 
 FARTHEST: Final = 2.0  # doublings outside of the probes
@@ -193,8 +191,10 @@ class LinearTimes:
         return [""] if predict_points(self.model, [point], self.sources) else []
 
     def of_part(self, part: Part, sizes: Mapping[str, Array], passes: Passes) -> Times:
-        """Times of a product or cast between the others of linears of sizes m, n and k, vectors.
+        """Times that a product or cast takes as a part of linears, between the other parts.
 
+        sizes: of the linears, vectors of m, n and k. passes: forward and backward together make
+        parts shorter than they are alone (roofcal.ops.linear.model.beside_others).
         Shapes that its provider refuses have one, too. Raises KeyError for what the model does not
         know.
         """
@@ -216,11 +216,8 @@ class LinearTimes:
     def outside(self, part: Part, sizes: Mapping[str, Array]) -> Array:
         """Doublings from each shape to the probes of a part; infinite where it is refused."""
         key = (part, *(sizes[axis].tobytes() for axis in "mnk"))
-        if key not in self._outside:
-            self._outside[key] = self._found_outside(part, sizes)
-        return self._outside[key]
-
-    def _found_outside(self, part: Part, sizes: Mapping[str, Array]) -> Array:
+        if key in self._outside:
+            return self._outside[key]
         op, shape = BY_NAME[part.op], part.shape(sizes)
         outside = np.zeros_like(sizes["m"])
         if self.sources.calibration is not None:
@@ -229,18 +226,8 @@ class LinearTimes:
         providers = part.providers(self.sources)
         limits = [op.refused_axes(name, part.recipe, shape).values() for name in providers]
         is_refused = [reduce(np.logical_or, own, np.zeros_like(outside, bool)) for own in limits]
-        return np.where(np.logical_and.reduce(is_refused), np.inf, outside)
-
-    def _whole(self, option: Option, sizes: Mapping[str, Array], passes: Passes) -> Times:
-        """Times of linears by an option: the sum of its parts."""
-        parts = {
-            f"{i} {part.role}": self.of_part(part, sizes, passes)
-            for i, part in enumerate(option.parts)
-        }
-        whole = sum_of_times(parts)
-        if not has_independent_parts(self.model, passes):
-            return whole
-        return with_independent_ends(whole, list(parts.values()), SUM_ERROR)
+        self._outside[key] = np.where(np.logical_and.reduce(is_refused), np.inf, outside)
+        return self._outside[key]
 
     def fastest(self, linear: Linear, sizes: Mapping[str, Array]) -> tuple[Times, list[Option]]:
         """Times of a linear by the option that is the fastest of its recipe, and which that is.
@@ -260,7 +247,12 @@ class LinearTimes:
             for some in (options, rivals)
         )
         is_ranked = outside <= np.maximum(nearest.min(axis=0) + FARTHEST, outside.min(axis=0))
-        times = [self._whole(one, sizes, linear.passes) for one in options]
+        times = []
+        for one in options:
+            own = [self.of_part(part, sizes, linear.passes) for part in one.parts]
+            roles = (f"{i} {part.role}" for i, part in enumerate(one.parts))
+            whole = sum_of_times(dict(zip(roles, own, strict=True)))
+            times.append(with_independent_ends(self.model, linear.passes, whole, own))
         totals = np.stack([own.total for own in times])
         place = np.where(is_ranked & np.isfinite(outside), totals, np.inf).argmin(axis=0)
         chosen = (place, np.arange(totals.shape[1]))

@@ -6,7 +6,7 @@ by -0.02, of casts by -0.08), so that half-widths could add as squares. But a su
 sum, by what runs between and beside its parts: squares held 22 of 26 linears of the study and 23 of
 29 with norm and sigmoid when that was chosen; added ends hold 25 and 28. Linears whose parts are
 known to be shorter beside each other are the exception, see `with_independent_ends` of
-roofcal.ops.time_models.
+roofcal.ops.linear.model.
 """
 
 from dataclasses import dataclass

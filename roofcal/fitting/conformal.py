@@ -4,8 +4,8 @@ Split conformal prediction with local scales (Lei et al., JASA 113, 2018, sectio
 being those of the jackknife (Barber et al., Annals of Statistics 49, 2021). A group of probes has
 the scale s, its mean |log error|. The quantile q is that of |log error| / s over all probes of the
 provider, or of the op where the provider has fewer than `_OWN_QUANTILE`; q * s is the half-width of
-the group. A probe's ratio uses the scale of the
-other probes: a scale that contained its own error would make large ratios too small.
+the group. A probe's ratio uses the scale of the other probes: a scale that contained its own error
+would make large ratios too small.
 
 Groups are named "<kind>.<regime>", as "whole.mid", or by a word that is both. They localise the
 interval: a new point is as hard to predict as the probes like it (the locality of Guan, Biometrika

@@ -56,9 +56,9 @@ class Model(Protocol):
                                                             kernels: what goes with their bytes
     fabrics(sources, world_size)                            what joins the devices of a machine
 
-    PARTS_ALONE                                             True: its products and casts are those
-                                                            of a call after others of its kind, and
-                                                            shorter between the parts of a linear
+    PARTS_ALONE                                             True: its products and casts take what
+                                                            such calls take one after the other, and
+                                                            less between the parts of a linear
 
     The functions but the last return Times and raise KeyError for what the model does not know.
     """
@@ -133,24 +133,6 @@ def scaled_times(times: Times, factor: Value, more_s: float = 0.0) -> Times:
         total=times.total * factor + more_s,
         low=None if times.low is None else times.low * factor + more_s,
         high=None if times.high is None else times.high * factor + more_s,
-    )
-
-
-def with_independent_ends(whole: Times, parts: Sequence[Times], sum_error: float) -> Times:
-    """A sum whose parts err independently: their half-widths add as squares.
-
-    sum_error: half of the 95 % interval of the sum where all parts are known, as a fraction of it.
-    A sum without interval stays without.
-    """
-    if whole.low is None or whole.high is None:
-        return whole
-    of_sum = (sum_error * whole.total) ** 2
-    below = [(part.total - part.low) ** 2 for part in parts if part.low is not None]
-    above = [(part.high - part.total) ** 2 for part in parts if part.high is not None]
-    return replace(
-        whole,
-        low=whole.total - np.sqrt(sum(below, of_sum)),
-        high=whole.total + np.sqrt(sum(above, of_sum)),
     )
 
 

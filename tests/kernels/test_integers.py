@@ -38,12 +38,12 @@ def called(
     """Of a GPU, what became of each call."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     items = [item for item in request.session.items if item.path == Path(__file__)]
-    asked = [item.callspec.params for item in items if hasattr(item, "callspec")]
+    parameters = [item.callspec.params for item in items if hasattr(item, "callspec")]
 
     def call_all(folder: Path) -> None:
         command = [sys.executable, "-m", "tests.kernels.huge_calls"]
         running = []
-        for gpu in {*GPUS} | {params["gpu"] for params in asked if "gpu" in params}:
+        for gpu in {*GPUS} | {params["gpu"] for params in parameters if "gpu" in params}:
             with (folder / gpu).open("w") as file:
                 line = [*command, *gpu.split()]
                 running.append(subprocess.Popen(line, stdout=file, cwd=ROOT, env=environment))

@@ -95,6 +95,9 @@ def test_parts_of_linears_on_an_h100_take_longer_alone() -> None:
         "bf16: the parts of 10 linears take +3.6% longer alone, standard deviation 2.0%",
         "fp8_axiswise: the parts of 10 linears take +5.0% longer alone, standard deviation 1.7%",
     ]
+    unmeasured = [replace(linear, device="another") for linear in linears]
+    (line,) = spot_checks.sums_lines(run, unmeasured)
+    assert line.startswith("parts: no linear has a time and all of its parts; records are in ")
     planned = {op: read_records(run.plan_file(op), PlanPoint) for op in ("gemm", "cast")}
     for linear in linears:
         for part in spot_checks.products_and_casts(linear):
@@ -120,6 +123,8 @@ def test_linears_and_each_of_their_parts_once_are_measured(
 def test_a_machine_without_a_gpu_draws_no_layers(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="this machine has none"):
         spot_checks.unlisted_lines(tmp_path, replace(environment(), vendor="cpu"), 1)
+    with pytest.raises(SystemExit, match="this machine has none"):
+        spot_checks.parts_lines(tmp_path, replace(environment(), vendor="cpu"))
 
 
 def test_plan_and_records_are_named_by_the_op_of_the_points(

@@ -46,7 +46,6 @@ from roofcal.ops.time_models import (
     product_times,
     scaled_times,
     sum_of_times,
-    with_independent_ends,
 )
 
 Passes = Literal["forward", "forward_backward"]
@@ -110,8 +109,8 @@ TRANSPOSED_SHARE: Final = 0.5
 PRODUCTS_SHARE: Final = 0.97
 CASTS_SHARE: Final = 0.88
 CAST_S: Final = 1e-6
-# Half of the 95 % interval of such a sum of parts that are known, as a fraction.
-SUM_ERROR: Final = 0.045
+# Half of the 95 % interval of such a sum where all parts are known, as a fraction of it.
+_SUM_ERROR: Final = 0.045
 _TORCHAO_WEIGHT_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tensorwise", "tensorwise"): (_TENSORWISE,),
     # the second takes its scale from those of the first, and is one pass: it reduces no columns
@@ -332,48 +331,64 @@ def times_of_parts(
         )
         for name, recipe in parts.products.items()
     }
+    passes: Passes = "forward_backward" if len(parts.products) == len(PRODUCTS) else "forward"
+    share, more_s = beside_others(model, passes, "gemm")
+    times = {name: scaled_times(alone, share, more_s) for name, alone in times.items()}
+    share, more_s = beside_others(model, passes, "cast")
     casts = {
-        f"{i}": cast_times(model, sources, parts.casts_by, recipe, *shapes[tensor])
+        f"{i}": scaled_times(
+            cast_times(model, sources, parts.casts_by, recipe, *shapes[tensor]), share, more_s
+        )
         for i, (tensor, recipe) in enumerate(parts.casts)
     }
-    started = tuple(casts)
     casts |= {
         f"{tensor} transposed": scaled_times(
             moving_times(model, sources, parts.casts_by, TRANSPOSED, *shapes[tensor]),
-            TRANSPOSED_SHARE,
+            TRANSPOSED_SHARE * share,
         )
         for tensor in parts.transposed
     }
     if missing.any():
         filled = _filling_times(model, sources, parts, shapes)
-        casts["filling"] = scaled_times(filled, np.sign(missing))
-    passes: Passes = "forward_backward" if len(parts.products) == len(PRODUCTS) else "forward"
-    share, _ = beside_others(model, passes, "gemm")
-    times = {name: scaled_times(alone, share) for name, alone in times.items()}
-    share, more_s = beside_others(model, passes, "cast")
-    casts = {
-        name: scaled_times(alone, share, more_s * (name in started))
-        for name, alone in casts.items()
-    }
+        casts["filling"] = scaled_times(filled, share * np.sign(missing))
     whole = sum_of_times(times | {"casts": sum_of_times(casts)} if casts else times)
-    if not has_independent_parts(model, passes):
+    return with_independent_ends(model, passes, whole, [*times.values(), *casts.values()])
+
+
+def with_independent_ends(
+    model: Model, passes: Passes, whole: Times, parts: Sequence[Times]
+) -> Times:
+    """The sum `whole` of the parts of a linear, which take so long between each other.
+
+    Parts of forward and backward err independently: their half-widths add as squares, with what the
+    sum errs by itself. Ends of all other sums add, see roofcal.core.times.
+    """
+    if not _is_shorter(model, passes) or len(parts) == 1 or whole.low is None or whole.high is None:
         return whole
-    return with_independent_ends(whole, [*times.values(), *casts.values()], SUM_ERROR)
-
-
-def has_independent_parts(model: Model, passes: Passes) -> bool:
-    """Whether a linear is known to be shorter than its parts alone; these err independently."""
-    return passes == "forward_backward" and bool(getattr(model, "PARTS_ALONE", False))
+    of_sum = (_SUM_ERROR * whole.total) ** 2
+    below = [(part.total - part.low) ** 2 for part in parts if part.low is not None]
+    above = [(part.high - part.total) ** 2 for part in parts if part.high is not None]
+    return replace(
+        whole,
+        low=whole.total - np.sqrt(sum(below, of_sum)),
+        high=whole.total + np.sqrt(sum(above, of_sum)),
+    )
 
 
 def beside_others(model: Model, passes: Passes, op: str) -> tuple[float, float]:
-    """(share of the time alone, seconds more) of a product or cast between other parts.
+    """(share of the time alone, seconds more) that a part of a linear takes between the others.
 
-    op: gemm or cast. A model whose parts are not those of calls alone has (1, 0).
+    op: gemm or cast. Forward alone was not measured beside its parts: (1, 0), as by models that do
+    not know of parts alone.
     """
-    if not has_independent_parts(model, passes):
+    if not _is_shorter(model, passes):
         return 1.0, 0.0
     return (CASTS_SHARE, CAST_S) if op == "cast" else (PRODUCTS_SHARE, 0.0)
+
+
+def _is_shorter(model: Model, passes: Passes) -> bool:
+    """Whether a linear is known to be shorter by this model than its parts alone."""
+    return passes == "forward_backward" and bool(getattr(model, "PARTS_ALONE", False))
 
 
 def _filling_times(

@@ -262,15 +262,13 @@ def evaluate(
         # of one block of 64 rows by waves, which count the blocks of tokens already
         work = compute_units * _ROWS * _columns_of_busiest_unit(how.splits, tiles, k, edge)
     fixed = constants["fixed_s"] + np.zeros_like(moved)
-    if how.converts:
-        slots = np.asarray(_PASS_BYTES * n * k / constants["pass_bytes_per_s"])
-    else:
-        slots = np.asarray(work / constants.get("weights_per_s", NO_LIMIT))
     math = np.asarray(2 * work * block / constants["flops_per_s"])
     if how.converts:
+        slots = np.asarray(_PASS_BYTES * n * k / constants["pass_bytes_per_s"])
         dram = np.asarray(_BF16_BYTES * (m * n + n * k + m * k) / constants["bytes_per_s"])
         total = fixed + slots + fourth_norm(dram, math)
         return NarrowParts(fixed, dram, slots, math, total, converts=True)
+    slots = np.asarray(work / constants.get("weights_per_s", NO_LIMIT))
     dram = np.asarray(moved / constants["bytes_per_s"])
     return NarrowParts(fixed, dram, slots, math, fixed + fourth_norm(dram, slots + math))
 
@@ -290,11 +288,10 @@ def _ours(
     full_turns = np.floor(cut.count / at_once)
     rest = cut.count - full_turns * at_once
     turns = full_turns + (rest > 0)
-    # Blocks that the busiest multiprocessor has in the last turn, times how long each takes.
-    places = np.ceil(rest / compute_units)
-    last_turn = (places + rest / compute_units) / 2
+    # Of the last turn: halfway between the busiest multiprocessor and the average one.
+    last_blocks = (np.ceil(rest / compute_units) + rest / compute_units) / 2
     # Blocks that one multiprocessor works on, one after another or beside each other.
-    of_unit = full_turns * cut.resident + last_turn
+    of_unit = full_turns * cut.resident + last_blocks
     staged = 1 - cut.direct
     work = staged * of_unit * compute_units * cut.rows * columns
     waiting_s = constants["waiting"] * cut.unit_us * 1e-6

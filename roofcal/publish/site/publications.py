@@ -122,9 +122,9 @@ def read_publications(
         PathError: a folder has a name that no run may have.
     """
     folders, left_out = [], []
-    found = run_folders(published)
-    outcomes = parallel_map(partial(verify, quick=True), [folder.folder for folder in found])
-    for folder, outcome in zip(found, outcomes, strict=True):
+    published_folders = run_folders(published)
+    outcomes = parallel_map(partial(verify, quick=True), [one.folder for one in published_folders])
+    for folder, outcome in zip(published_folders, outcomes, strict=True):
         if outcome.problems:
             # the first line says what is wrong; the folder of this machine is nobody's business
             lines = [problem.partition("\n")[0] for problem in outcome.problems]
