@@ -4,12 +4,17 @@ NumPy alone. kernels.int4.gemm asks for one product (`choose`); models of time, 
 ask for many at once (`chosen_blocks`). On every other GPU kernels.int4.plain runs (`plain`).
 
 A product takes the first row of its rule that covers it and has a configuration which fits. Of
-several of kernels.int4.direct it takes the first that fits (where the row says so, the first whose
-blocks all run at once); of others the one with the least estimate. Estimates rank configurations
-and predict no time.
+several of kernels.int4.direct it takes the first that fits; of others the one with the least
+estimate. Estimates rank configurations and predict no time.
 
-Rows of kernels.int4.direct and kernels.int4.staged were filled from measurements on an H200 of
-2026-11-21: bf16, symmetric weights, groups of 128 (of 64 too at [3584, 8192] and, for 16 tokens,
+Rows of kernels.int4.direct were filled from docs/kernels/int4_blocks.csv: times of nearly all its
+configurations, plain and chained (programmatic dependent launch), beside staged blocks, for 1 to
+16 tokens of 124 sizes with groups of 128, 64 and 32, symmetric, bf16, on three H100s of 2026-11-28
+(tools/time_int4_blocks.py). tests/kernels/int4/test_rule.py says how far what they choose is from
+the best: 3 % plain and 6 % chained in the mean, a third at worst. Not measured: zero points, a
+scale per row, fp16, an H200.
+
+Rows of kernels.int4.staged were filled from measurements on an H200 of 2026-11-21: bf16, symmetric weights, groups of 128 (of 64 too at [3584, 8192] and, for 16 tokens,
 [28672, 8192]), launches plain and chained (programmatic dependent launch), graphs over weights that
 do not stay in the L2 cache, of
 
@@ -19,8 +24,7 @@ do not stay in the L2 cache, of
     [8192, 3584]     1, 16 and 64 tokens
 
 Not measured, and taken from the nearest of these: other sizes and numbers of tokens, groups of 32
-and of a whole row, zero points, fp16. Rows for 16 tokens chained saw [7168, 4096], [4096, 4096] and
-five others on an H100 too (2026-11-25).
+and of a whole row, zero points, fp16.
 
 Costs of staged blocks were fitted to the same measurements: least squares of the logarithm of the
 estimate over the measured time, robust (soft L1 from 10 %), on all measured splits, plain and
@@ -50,7 +54,8 @@ _WARPS_OF_MULTIPROCESSOR: Final = 64
 _BETWEEN_BUFFERS: Final = 1024  # bytes that aligning the buffers of a block can cost
 _H200_UNITS: Final = 132  # multiprocessors
 # Token tile -> units of activations that a warp of kernels.int4.direct has registers for without
-# spilling (the compile tests walk them).
+# spilling (the compile tests walk them); of 8 tokens one less where weights of two tiles or more
+# are in flight.
 MOST_UNITS: Final = {8: 8, 16: 2}
 MATRIX: Final = ("sync", "group", "overlapped")  # how kernels.int4.staged multiplies
 MOST_PARTS_OF_K: Final = 8  # of kernels.int4.specialised; its word would hold 15
@@ -324,7 +329,6 @@ class Row:
     most_weights  rows * k, up to
     configs       of one kernel: of kernels.int4.direct the preferred one first
     otherwise     the same, where none of `configs` fits
-    at_once       prefer one of direct whose blocks are no more than the multiprocessors
     """
 
     most_tokens: int = _NO_LIMIT
@@ -332,7 +336,6 @@ class Row:
     most_weights: int = _NO_LIMIT
     configs: tuple[Int4Config, ...]
     otherwise: tuple[Int4Config, ...] = ()
-    at_once: bool = False
 
     def covers(self, sizes: Sizes) -> NDArray[np.bool_]:
         """Whether the row is about such products."""
@@ -394,19 +397,20 @@ def _specialised(
     return tuple(replace(whole, split=split) for split in (1, 2, 3, 4, 5, 6, 8))
 
 
-def _with_first(preferred: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-    """The cuts of K, (split, warps), with another one in front."""
-    return (preferred, *(cut for cut in _CUTS if cut != preferred))
-
-
-_CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
-# Weights, rows * k, up to which kernels.int4.direct was the fastest, or within 9 %: [4096, 14336],
-# not [10240, 8192], where blocks of 128 rows were; chained with 16 tokens [3584, 8192] and, in two
-# parts of K instead of four, [7168, 4096] (9.0 and 12.4 us on an H100, 2026-11-25): 128 blocks, all
-# of which run at once. [4096, 4096] has blocks of 64 rows (6.1 us; 6.9 by the staged kernel).
-_MIDDLE: Final = 1 << 26
-_SMALL: Final = 1 << 25
-_SMALLEST: Final = 1 << 24
+# How kernels.int4.direct cuts K, (split, warps): the order where parts of K are whole if they can.
+_CUTS: Final = ((1, 8), (4, 8), (1, 4), (1, 2), (1, 1), (2, 8), (2, 4), (4, 4), (8, 8))
+# Two tiles in flight where few warps divide K, else one.
+_PAIRS_OF_TILES: Final = _direct(2, 2, 8, (1, 4), (1, 2), (1, 1)) + _direct(1, 1, 8, *_CUTS)
+# Weights, rows * k, up to which 9 to 16 tokens are best one tile at a time (plain), or two (chained).
+_SMALLEST: Final = 1 << 23
+# Up to which 8 tokens are (plain), and 9 to 16 are for kernels.int4.direct.
+_SMALL: Final = 1 << 24
+# Up to which seven tiles of 16 chained tokens are: [3584, 8192] 9.1 us, 10.9 by the staged kernel.
+_MIDDLE: Final = 1 << 25
+# Up to which 8 tokens are for kernels.int4.direct, plain and chained. Beyond, plain: [28672, 4096]
+# 26 to 29 us, 25 by the staged kernel; chained: 22 and 24, [10240, 8192] 17.9 and 16.9.
+_LARGE: Final = 1 << 26
+_LARGEST: Final = 1 << 27
 _SPLITS: Final = (2, 4, 1)
 _ODD_SPLITS: Final = (4, 2, 3, 5, 7, 1)
 
@@ -432,8 +436,6 @@ _MORE: Final = (
     Row(least_group=64, configs=_LONG_64 + _ROWS_64_64, otherwise=_SHORT_64),
     Row(configs=_SHORT_64),
 )
-_CUTS_16: Final = ((4, 8), (2, 8))
-
 # Costs of kernels.int4.specialised: least squares of the logarithm of the estimate over the time
 # (soft L1 from 10 %; configurations 25 % behind the best at a weight of 0.3), on three H100s
 # (2026-11-25; not published; groups of 128, graphs of plain launches, turns of 10 ms over weights
@@ -486,15 +488,27 @@ CHAINED_LAUNCHES: Final = "int4_chained"
 SPECIALISED: Final = "int4_specialised"
 RULES: Final[dict[str, tuple[Row, ...]]] = {
     PLAIN_LAUNCHES: (
+        Row(most_tokens=8, most_weights=_SMALL, configs=_direct(1, 1, 8, *_CUTS)),
         Row(
             most_tokens=8,
             least_group=128,
-            most_weights=_MIDDLE,
-            configs=_direct(2, 2, 8, *_with_first((2, 8))),
+            most_weights=_LARGE,
+            configs=_direct(2, 2, 8, (8, 8), (4, 4)) + _PAIRS_OF_TILES,
         ),
-        Row(most_tokens=4, most_weights=_MIDDLE, configs=_direct(1, 1, 8, *_CUTS)),
-        Row(most_tokens=8, most_weights=_MIDDLE, configs=_ROWS_64_8, otherwise=_SHORT_8),
+        Row(most_tokens=8, most_weights=_LARGE, configs=_direct(1, 1, 8, *_CUTS)),
         _UP_TO_8,
+        Row(
+            most_tokens=16,
+            least_group=64,
+            most_weights=_SMALLEST,
+            configs=_direct(1, 1, 16, (1, 8), (1, 4), (4, 8)),
+        ),
+        Row(
+            most_tokens=16,
+            least_group=64,
+            most_weights=_SMALL,
+            configs=_direct(2, 2, 16, (2, 8), (1, 8), (1, 4)),
+        ),
         _UP_TO_16,
         Row(most_tokens=32, configs=_LONG_32 + _ROWS_64_32, otherwise=_SHORT_32),
         *_MORE,
@@ -503,39 +517,36 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
         Row(
             most_tokens=8,
             least_group=128,
-            most_weights=_MIDDLE,
-            # A K of 3584, which the first does not divide, was faster two tiles at a time. With
-            # eight units a warp that would spill; the first takes what would have eight.
-            configs=_direct(1, 1, 8, (2, 4))
-            + _direct(2, 2, 8, (1, 4))
-            + _direct(1, 1, 8, *_with_first((2, 4))[1:]),
+            most_weights=_SMALL,
+            configs=_direct(2, 2, 8, (1, 8), (4, 4)) + _PAIRS_OF_TILES,
         ),
         Row(
             most_tokens=8,
-            most_weights=_MIDDLE,
-            configs=_direct(1, 1, 8, *_CUTS),
-            otherwise=_ROWS_64_8 + _SHORT_8,
+            least_group=128,
+            most_weights=_LARGEST,
+            configs=_direct(4, 2, 8, (8, 8)) + _PAIRS_OF_TILES,
         ),
+        # with smaller groups and zero points two tiles in flight would spill
+        Row(most_tokens=8, most_weights=_LARGEST, configs=_direct(1, 1, 8, *_CUTS)),
         _UP_TO_8,
         Row(
             most_tokens=16,
-            least_group=128,
+            least_group=64,
             most_weights=_SMALLEST,
-            configs=_direct(7, 4, 16, *_CUTS_16) + _direct(4, 4, 16, (4, 8)),
-            at_once=True,
+            configs=_direct(2, 2, 16, (1, 8), (2, 8)),
         ),
         Row(
             most_tokens=16,
-            least_group=128,
+            least_group=64,
             most_weights=_SMALL,
-            configs=_direct(7, 4, 16, *_CUTS_16),
-            at_once=True,
+            configs=_direct(4, 4, 16, (4, 8), (2, 8), (1, 8)),
         ),
         Row(
             most_tokens=16,
-            most_weights=_SMALL,
-            configs=_direct(7, 7, 16, *_CUTS_16),
-            at_once=True,
+            least_group=64,
+            most_weights=_MIDDLE,
+            configs=_direct(7, 4, 16, (4, 8)),
+            otherwise=_direct(4, 4, 16, (8, 8), (4, 8)),
         ),
         _UP_TO_16,
         Row(most_tokens=32, configs=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
@@ -680,7 +691,7 @@ def _choices(rule: str, sizes: Sizes, units: int) -> tuple[NDArray[np.intp], Arr
                 some = asked[start : start + _AT_ONCE]
                 its = Sizes(*(size[some] for size in sizes))
                 held = _resident(type(configs[0]), table, its)
-                costs = _costs(type(configs[0]), table, its, units, held, at_once=row.at_once)
+                costs = _costs(type(configs[0]), table, its, units, held)
                 costs = np.where(held > 0, costs, np.inf)
                 best = costs.argmin(axis=0), np.arange(some.size)
                 fits = np.isfinite(costs[best])
@@ -692,7 +703,7 @@ def _choices(rule: str, sizes: Sizes, units: int) -> tuple[NDArray[np.intp], Arr
 
 
 def _costs(
-    kernel: type, table: NDArray[Any], sizes: Sizes, units: int, held: Array, *, at_once: bool
+    kernel: type, table: NDArray[Any], sizes: Sizes, units: int, held: Array
 ) -> Array:
     """What each configuration [configurations, 1] costs for each product: the least is taken.
 
@@ -707,8 +718,7 @@ def _costs(
     """
     count = _count(table, sizes)
     if kernel is Int4DirectConfig:
-        places = np.arange(len(table))[:, None]
-        return np.asarray(places + len(table) * (at_once & (count > units)))
+        return np.broadcast_to(np.arange(len(table), dtype=float)[:, None], count.shape)
     turns = np.ceil(np.ceil(count / units) / np.maximum(1.0, held))
     split, unit_us = table["split"], table["unit_us"]
     if kernel is Int4SpecialisedConfig:
@@ -784,6 +794,12 @@ def _shared_bytes(kernel: type, table: NDArray[Any], sizes: Sizes) -> Array:
     return np.asarray(ring + 2 * power_of_two * rows * sizes.stored + _BETWEEN_BUFFERS)
 
 
+def _most_units(config: BlockConfig) -> int:
+    assert isinstance(config, Int4DirectConfig)
+    more_in_flight = config.token_tile == 8 and config.depth > 1
+    return MOST_UNITS[config.token_tile] - more_in_flight
+
+
 def figures(config: BlockConfig) -> dict[str, bool | int | float]:
     """What the rule knows of a configuration: a line of its tables, and of those of a page."""
     is_direct = isinstance(config, Int4DirectConfig)
@@ -794,7 +810,7 @@ def figures(config: BlockConfig) -> dict[str, bool | int | float]:
         "tokens": config.token_tile,
         "split": config.split,
         "warps": config.num_warps,
-        "most_units": MOST_UNITS[config.token_tile] if is_direct else 0,
+        "most_units": _most_units(config) if is_direct else 0,
         "stages": getattr(config, "stages", getattr(config, "slots", 0)),
         "unroll": getattr(config, "unroll", 1),
         **config.cost._asdict(),

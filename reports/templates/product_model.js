@@ -155,8 +155,7 @@ const productModel = (() => {
       for (const blocks of [row.blocks, row.otherwise]) {
         const fitting = blocks.filter(held);
         if (!fitting.length) continue;
-        const atOnce = row.at_once && fitting.find((one) => one.direct && count(one) <= units);
-        const block = atOnce || fitting.reduce((best, one) => !one.direct && estimate(one) < estimate(best) ? one : best);
+        const block = fitting.reduce((best, one) => !one.direct && estimate(one) < estimate(best) ? one : best);
         return { ...block, resident: held(block), count: count(block) };
       }
     }
@@ -166,7 +165,7 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const block = ourBlock(option, shape, units);
-    const none = { waiting: 0, ragged: 0, unit_s: 0, direct_s: 0 };  // the specialised kernel has none
+    const none = { waiting: 0, ragged: 0, unit_s: 0, direct_s: 0, filling_s: 0 };  // some kernels have none
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
@@ -174,14 +173,15 @@ const productModel = (() => {
     const ofUnit = full * block.resident + lastTurn;
     const work = block.direct ? 0 : ofUnit * units * block.rows * columns;
     const waits = block.direct ? 0 : turns * constants.waiting * block.unit_us * 1e-6 * columns / 128;
-    const blocksOfTokens = shape.m / block.tokens;
+    const blocksOfTokens = shape.m / block.tokens, share = block.count / units;
     const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
-      ? constants.direct_s
-        + Math.ceil(Math.ceil(block.count / units) * block.warps / 16) * constants.unit_s * columns / 128 / block.warps
+      ? constants.direct_s + constants.filling_s * Math.min(1, share)
+        + Math.ceil(Math.ceil(share) * block.warps / 16) * constants.unit_s * columns / 128 / block.warps
       : constants.turn_s * turns)
       + constants.halving_s * (block.direct ? 1 : 0.5 + block.tokens / 64) * Math.log2(block.split);
-    const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
+    const busiest = block.direct ? (Math.ceil(share) + share) / (2 * share) : 1;
+    const dram = leastWork(option, shape).bytes * busiest / constants.bytes_per_s;
     const slots = waits + work / constants.weights_per_s;
     const math = 2 * block.tokens * work * ragged / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });

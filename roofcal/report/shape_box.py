@@ -158,7 +158,6 @@ def family_record(family: Any) -> dict[str, Any]:
                 "most_weights": row.most_weights,
                 "blocks": [int4.figures(config) for config in row.configs],
                 "otherwise": [int4.figures(config) for config in row.otherwise],
-                "at_once": row.at_once,
             }
             for row in int4.RULES[name]
         ]

@@ -51,9 +51,13 @@ that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens th
 (more than 8 tokens). Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens)
 have a multiprocessor to themselves, and warps that fetch for the others: no waits.
 
-A warp of the direct kernel waits for its weights, unit_s per 128 columns, and 16 warps run at once:
+A warp of the direct kernel waits for its weights, unit_s per 128 columns, and 16 warps run at once.
+Each multiprocessor streams the weights of its blocks, so that the busiest ones decide:
 
-    t = direct_s + turns of warps * unit_s * columns / 128 + halving_s * log2(split) + dram
+    t    = direct_s + filling_s * min(1, q) + turns of warps * unit_s * columns / 128
+           + halving_s * log2(split) + dram * (ceil q + q) / (2 q)         q = blocks / units
+
+In a chain a block waits for all blocks before it: filling_s, which plain launches have not.
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
@@ -133,7 +137,7 @@ FAMILIES: Final[dict[str, BlockFamily]] = {
     # Our kernels multiply alike in all recipes, and differ in how they convert weights.
     "ours": BlockFamily(constants=_OF_OURS, own=("weights_per_s",), rule=int4.PLAIN_LAUNCHES),
     "ours_chained": BlockFamily(
-        constants=_OF_OURS, own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES
+        constants=(*_OF_OURS, "filling_s"), own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES
     ),
     "ours_specialised": BlockFamily(
         constants=("bytes_per_s", "weights_per_s", "flops_per_s", "turn_s", "halving_s"),
@@ -167,8 +171,10 @@ CONSTANTS: Final = by_name(
              Search(0.1, 0.001, 1, "time")),
     Constant("direct_s", "s", "Start of warps that stream weights",
              Search(0.4, 0.01, 1, "time")),
+    Constant("filling_s", "s", "Start of chained warps on all multiprocessors, more than on few",
+             Search(0.2, 0.001, 1, "time")),
 )  # fmt: skip
-EQUATION: Final = 10  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 11  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -281,7 +287,7 @@ def _ours(
     cut: int4.Blocks,
 ) -> NarrowParts:
     m, _, k = sizes
-    constants = dict.fromkeys(_OF_OURS, 0.0) | dict(constants)
+    constants = dict.fromkeys((*_OF_OURS, "filling_s"), 0.0) | dict(constants)
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
     columns = int4.UNIT_COLUMNS * np.ceil(np.ceil(k / int4.UNIT_COLUMNS) / cut.split)
     at_once = compute_units * cut.resident
@@ -300,13 +306,17 @@ def _ours(
     missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
     tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
     started = constants["turn_s"] * turns
-    direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
+    share = cut.count / compute_units
+    direct_turns = np.ceil(np.ceil(share) * cut.warps / _DIRECT_WARPS)
     units_of_a_warp = columns / int4.UNIT_COLUMNS / cut.warps
-    waited = constants["direct_s"] + direct_turns * constants["unit_s"] * units_of_a_warp
+    waited = constants["direct_s"] + constants["filling_s"] * np.minimum(1.0, share)
+    waited = waited + direct_turns * constants["unit_s"] * units_of_a_warp
     sums = np.where(cut.direct > 0, 1.0, 0.5 + cut.tokens / _LARGEST_BLOCK)
     joined = constants["halving_s"] * sums * int4.halvings(cut.split)
     fixed = np.asarray(staged * started + cut.direct * waited + joined)
-    dram = np.asarray(moved / constants["bytes_per_s"])
+    # Of the direct kernel, halfway between the busiest multiprocessor and the average one.
+    busiest = np.where(cut.direct > 0, (np.ceil(share) + share) / (2 * share), 1.0)
+    dram = np.asarray(moved * busiest / constants["bytes_per_s"])
     slots = np.asarray(waits + work / constants["weights_per_s"])
     math = np.asarray(tokens / constants["flops_per_s"])
     total = np.asarray(fixed + fourth_norm(dram, slots + math))
