@@ -495,7 +495,12 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
             most_weights=_LARGE,
             configs=_direct(2, 2, 8, (8, 8), (4, 4)) + _PAIRS_OF_TILES,
         ),
-        Row(most_tokens=8, most_weights=_LARGE, configs=_direct(1, 1, 8, *_CUTS)),
+        Row(
+            most_tokens=8,
+            most_weights=_LARGE,
+            configs=_direct(1, 1, 8, *_CUTS),
+            otherwise=_ROWS_64_8 + _SHORT_8,
+        ),
         _UP_TO_8,
         Row(
             most_tokens=16,
@@ -527,7 +532,12 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
             configs=_direct(4, 2, 8, (8, 8)) + _PAIRS_OF_TILES,
         ),
         # with smaller groups and zero points two tiles in flight would spill
-        Row(most_tokens=8, most_weights=_LARGEST, configs=_direct(1, 1, 8, *_CUTS)),
+        Row(
+            most_tokens=8,
+            most_weights=_LARGEST,
+            configs=_direct(1, 1, 8, *_CUTS),
+            otherwise=_ROWS_64_8 + _SHORT_8,
+        ),
         _UP_TO_8,
         Row(
             most_tokens=16,
