@@ -151,7 +151,7 @@ const productModel = (() => {
       ? turns(block) * (block.start_us + block.unit_us * Math.ceil(ofK / block.split)) + block.part_us * (block.split > 1 ? block.split : 0)
       : turns(block) * (block.start_us + block.unit_us * k / 128 / block.split) + 1.76 * Math.log2(block.split);
     for (const row of option.rule.rows) {
-      if (m > row.most_tokens || n * k > row.most_weights || group < row.least_group) continue;
+      if (m > row.most_tokens || n > row.most_rows || n * k > row.most_weights || group < row.least_group) continue;
       for (const blocks of [row.blocks, row.otherwise]) {
         const fitting = blocks.filter(held);
         if (!fitting.length) continue;
@@ -176,13 +176,13 @@ const productModel = (() => {
     const blocksOfTokens = shape.m / block.tokens, share = block.count / units;
     const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
-      ? constants.direct_s + constants.filling_s * Math.min(1, share)
-        + Math.ceil(Math.ceil(share) * block.warps / 16) * constants.unit_s * columns / 128 / block.warps
+      ? constants.direct_s + constants.unit_s * columns / 128 / block.warps * block.tokens / 8
       : constants.turn_s * turns)
-      + constants.halving_s * (block.direct ? 1 : 0.5 + block.tokens / 64) * Math.log2(block.split);
+      + constants.halving_s * (block.direct ? block.tokens / 16 : 0.5 + block.tokens / 64) * Math.log2(block.split);
     const busiest = block.direct ? (Math.ceil(share) + share) / (2 * share) : 1;
     const dram = leastWork(option, shape).bytes * busiest / constants.bytes_per_s;
-    const slots = waits + work / constants.weights_per_s;
+    const chain = block.direct ? constants.filling_s * Math.min(1, share) : 0;
+    const slots = waits + chain + work / constants.weights_per_s;
     const math = 2 * block.tokens * work * ragged / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });
     return {

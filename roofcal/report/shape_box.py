@@ -156,6 +156,7 @@ def family_record(family: Any) -> dict[str, Any]:
                 "most_tokens": row.most_tokens,
                 "least_group": row.least_group,
                 "most_weights": row.most_weights,
+                "most_rows": row.most_rows,
                 "blocks": [int4.figures(config) for config in row.configs],
                 "otherwise": [int4.figures(config) for config in row.otherwise],
             }

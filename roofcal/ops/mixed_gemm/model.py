@@ -51,13 +51,14 @@ that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens th
 (more than 8 tokens). Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens)
 have a multiprocessor to themselves, and warps that fetch for the others: no waits.
 
-A warp of the direct kernel waits for its weights, unit_s per 128 columns, and 16 warps run at once.
+A warp of the direct kernel waits for its weights and tokens, unit_s per 128 columns and 8 tokens.
 Each multiprocessor streams the weights of its blocks, so that the busiest ones decide:
 
-    t    = direct_s + filling_s * min(1, q) + turns of warps * unit_s * columns / 128
-           + halving_s * log2(split) + dram * (ceil q + q) / (2 q)         q = blocks / units
-
-In a chain a block waits for all blocks before it: filling_s, which plain launches have not.
+    t     = direct_s + tokens of a block / 8 * (unit_s * columns / 128 + halving_s / 2 * log2(split))
+            + (dram^4 + chain^4)^(1/4)
+    dram  = least bytes / bytes_per_s * (ceil q + q) / (2 q)                  q = blocks / units
+    chain = filling_s * min(1, q)                          chained: each block waits for the kernel
+                                                           before, which is more where all work
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
@@ -93,7 +94,6 @@ _LARGEST_BLOCK: Final = 64
 _EVEN_TOKENS: Final = 8  # of a row of the matrix unit's smallest operand
 _BF16_BYTES: Final = 2
 _PASS_BYTES: Final = 3  # a weight that becomes bf16 is read as fp8 and written
-_DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's registers hold, about
 _ROOFS: Final = ("fixed_s", "bytes_per_s", "weights_per_s", "flops_per_s")
 _OF_OURS: Final = (
     *("bytes_per_s", "weights_per_s", "flops_per_s"),
@@ -167,12 +167,12 @@ CONSTANTS: Final = by_name(
     Constant("ragged", "1", "What tokens off a multiple of 8 cost more", Search(0.3, 0.01, 3.0)),
     Constant("turn_s", "s", "Start of a turn of blocks", Search(1, 0.01, 4, "time")),
     Constant("halving_s", "s", "Halving K", Search(0.3, 0.002, 2, "time")),
-    Constant("unit_s", "s", "A warp's wait for 128 columns of weights",
+    Constant("unit_s", "s", "A warp's wait for 128 columns of weights and 8 tokens",
              Search(0.1, 0.001, 1, "time")),
     Constant("direct_s", "s", "Start of warps that stream weights",
              Search(0.4, 0.01, 1, "time")),
-    Constant("filling_s", "s", "Start of chained warps on all multiprocessors, more than on few",
-             Search(0.2, 0.001, 1, "time")),
+    Constant("filling_s", "s", "Wait for a kernel before that fills all multiprocessors",
+             Search(0.9, 0.001, 4, "time")),
 )  # fmt: skip
 EQUATION: Final = 11  # see roofcal.ops.constants; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
@@ -306,18 +306,17 @@ def _ours(
     missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
     tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
     started = constants["turn_s"] * turns
-    share = cut.count / compute_units
-    direct_turns = np.ceil(np.ceil(share) * cut.warps / _DIRECT_WARPS)
-    units_of_a_warp = columns / int4.UNIT_COLUMNS / cut.warps
-    waited = constants["direct_s"] + constants["filling_s"] * np.minimum(1.0, share)
-    waited = waited + direct_turns * constants["unit_s"] * units_of_a_warp
-    sums = np.where(cut.direct > 0, 1.0, 0.5 + cut.tokens / _LARGEST_BLOCK)
+    per_warp = constants["unit_s"] * columns / int4.UNIT_COLUMNS / cut.warps
+    waited = constants["direct_s"] + per_warp * cut.tokens / _EVEN_TOKENS
+    sums = np.where(cut.direct > 0, cut.tokens / 16, 0.5 + cut.tokens / _LARGEST_BLOCK)
     joined = constants["halving_s"] * sums * int4.halvings(cut.split)
     fixed = np.asarray(staged * started + cut.direct * waited + joined)
     # Of the direct kernel, halfway between the busiest multiprocessor and the average one.
+    share = cut.count / compute_units
     busiest = np.where(cut.direct > 0, (np.ceil(share) + share) / (2 * share), 1.0)
     dram = np.asarray(moved * busiest / constants["bytes_per_s"])
-    slots = np.asarray(waits + work / constants["weights_per_s"])
+    chain = cut.direct * constants["filling_s"] * np.minimum(1.0, share)
+    slots = np.asarray(waits + chain + work / constants["weights_per_s"])
     math = np.asarray(tokens / constants["flops_per_s"])
     total = np.asarray(fixed + fourth_norm(dram, slots + math))
     return NarrowParts(fixed, dram, slots, math, total)
