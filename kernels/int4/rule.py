@@ -9,14 +9,14 @@ estimate. Estimates rank configurations and predict no time.
 
 Rows of kernels.int4.direct were filled from docs/kernels/int4_blocks.csv: times of nearly all its
 configurations, plain and chained (programmatic dependent launch), beside staged blocks, for 1 to
-16 tokens of 124 sizes with groups of 128, 64 and 32, symmetric, bf16, on three H100s of 2026-11-28
-(tools/time_int4_blocks.py). tests/kernels/int4/test_rule.py says how far what they choose is from
-the best: 3 % plain and 6 % chained in the mean, a third at worst. Not measured: zero points, a
-scale per row, fp16, an H200.
+16 tokens of 109 products with groups of 128, 64 and 32, symmetric, bf16, on three H100s of
+2026-11-28 (tools/time_int4_blocks.py). What they choose takes 3 to 5 % longer than the fastest in
+the mean, 43 % at worst (tests/kernels/int4/test_rule.py). The rows before it, of 2026-11-21, took
+11 % longer than these. Not measured: zero points, a scale per row, fp16, an H200.
 
-Rows of kernels.int4.staged were filled from measurements on an H200 of 2026-11-21: bf16, symmetric weights, groups of 128 (of 64 too at [3584, 8192] and, for 16 tokens,
-[28672, 8192]), launches plain and chained (programmatic dependent launch), graphs over weights that
-do not stay in the L2 cache, of
+Rows of kernels.int4.staged were filled from measurements on an H200 of 2026-11-21: bf16, symmetric
+weights, groups of 128 (of 64 too at [3584, 8192] and, for 16 tokens, [28672, 8192]), launches plain
+and chained, graphs over weights that do not stay in the L2 cache, of
 
     [3584, 8192]     1, 4, 8, 16, 32 and 64 tokens
     [28672, 8192]    1, 8, 16, 32 and 64 tokens
@@ -403,7 +403,7 @@ def _specialised(
 _CUTS: Final = ((1, 8), (4, 8), (1, 4), (1, 2), (1, 1), (2, 8), (2, 4), (4, 4), (8, 8))
 # Two tiles in flight where few warps divide K, else one.
 _PAIRS_OF_TILES: Final = _direct(2, 2, 8, (1, 4), (1, 2), (1, 1)) + _direct(1, 1, 8, *_CUTS)
-# Weights, rows * k, up to which 9 to 16 tokens are best one tile at a time (plain), or two (chained).
+# Weights, rows * k, up to which 9 to 16 tokens take one tile at a time (plain), or two (chained).
 _SMALLEST: Final = 1 << 23
 # Up to which 8 tokens are (plain), and 9 to 16 are for kernels.int4.direct.
 _SMALL: Final = 1 << 24
@@ -518,7 +518,6 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
             configs=_direct(1, 1, 8, *_CUTS),
             otherwise=_ROWS_64_8,
         ),
-        Row(most_tokens=8, most_weights=_LARGE, configs=_SHORT_8),
         _UP_TO_8,
         Row(
             most_tokens=16,
@@ -737,9 +736,7 @@ def _choices(rule: str, sizes: Sizes, units: int) -> tuple[NDArray[np.intp], Arr
     return places, resident
 
 
-def _costs(
-    kernel: type, table: NDArray[Any], sizes: Sizes, units: int, held: Array
-) -> Array:
+def _costs(kernel: type, table: NDArray[Any], sizes: Sizes, units: int, held: Array) -> Array:
     """What each configuration [configurations, 1] costs for each product: the least is taken.
 
     Of kernels.int4.direct, its place. Of others microseconds, as far as they depend on the

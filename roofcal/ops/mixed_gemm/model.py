@@ -54,8 +54,8 @@ have a multiprocessor to themselves, and warps that fetch for the others: no wai
 A warp of the direct kernel waits for its weights and tokens, unit_s per 128 columns and 8 tokens.
 Each multiprocessor streams the weights of its blocks, so that the busiest ones decide:
 
-    t     = direct_s + tokens of a block / 8 * (unit_s * columns / 128 + halving_s / 2 * log2(split))
-            + (dram^4 + chain^4)^(1/4)
+    t     = direct_s + (unit_s * columns / 128 + halving_s / 2 * log2(split)) * tile / 8
+            + (dram^4 + chain^4)^(1/4)                                 tile: tokens of a block
     dram  = least bytes / bytes_per_s * (ceil q + q) / (2 q)                  q = blocks / units
     chain = filling_s * min(1, q)                          chained: each block waits for the kernel
                                                            before, which is more where all work

@@ -16,9 +16,11 @@ from kernels.int4.rule import (
     PLAIN_LAUNCHES,
     RULES,
     SPECIALISED,
+    UNIT_COLUMNS,
     Int4Config,
     Int4DirectConfig,
     Int4PlainConfig,
+    figures,
 )
 from tests.kernels.compile_case import Case, launched, on_gpu
 from tests.kernels.int4.int4_cases import weights_without_memory
@@ -72,25 +74,27 @@ def int4_cases() -> Iterator[tuple[str, Case]]:
 
 
 def _table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Int4Case]:
-    """Everything that rows about such weights can choose, each at the first split that fits."""
+    """Everything that rows about such weights can choose, each at the first split that fits.
+
+    Direct blocks at the longest part of K that a warp may have, which takes the most registers.
+    """
     for chained, rule in ((False, PLAIN_LAUNCHES), (True, CHAINED_LAUNCHES)):
         for row in [row for row in RULES[rule] if group >= row.least_group]:
             cases: dict[Int4Config, Int4Case] = {}
-            for k in (K, ANOTHER_K):
-                size = k if group == K else group
-                weights = weights_without_memory(ROWS, k, size, zeros=zeros, dtype=TORCH[dtype])
-                for config in row.configs + row.otherwise:
-                    if config.fits(weights):
-                        case = Int4Case(config, size, zeros, dtype, chained, k)
-                        cases.setdefault(_without_cut(config), case)
+            for config in row.configs + row.otherwise:
+                whole = replace(config, split=1)
+                lengths: tuple[int, ...] = (K, ANOTHER_K)
+                if isinstance(config, Int4DirectConfig):
+                    whole = replace(whole, num_warps=4)
+                    lengths = (UNIT_COLUMNS * 4 * figures(whole)["most_units"],)
+                for k in lengths:
+                    size = k if group == K else group
+                    weights = weights_without_memory(ROWS, k, size, zeros=zeros, dtype=TORCH[dtype])
+                    chosen = whole if isinstance(whole, Int4DirectConfig) else config
+                    if chosen.fits(weights):
+                        case = Int4Case(chosen, size, zeros, dtype, chained, k)
+                        cases.setdefault(whole, case)
             yield from cases.values()
-
-
-def _without_cut(config: Int4Config) -> Int4Config:
-    """The configuration but for how K is cut."""
-    if isinstance(config, Int4DirectConfig):
-        return replace(config, split=1, num_warps=1)
-    return replace(config, split=1)
 
 
 def _case(case: Int4Case) -> Case:
