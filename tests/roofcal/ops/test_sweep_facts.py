@@ -6,8 +6,8 @@ median       the datasheet's floor (least bytes at its bandwidth, or operations 
              the predicted time
 low end      that floor over the low end of the interval
 neighbours   the longer over the shorter time of two shapes whose intervals do not touch, one with
-             one token, or 64 of another side from 2048 on, more. A second wave of tiles takes as
-             long as the first, and its start
+             one token of a product, or 64 of any other side from 2048 on, more. A second wave of
+             tiles takes as long as the first, and its start
 padding      the time of a shape over that with one side filled up to a multiple of 16, 64 or 128,
              since a caller could fill it up
 
