@@ -1,4 +1,4 @@
-"""Write the measured numbers of README.md and docs/, from the tables of the published H200.
+"""Write the measured numbers of README.md and docs/, from the tables of publications.
 
 A number in a page stands between `<!-- name -->` and `<!-- / -->`; `measured_numbers` has it.
 Run: python tools/method_numbers.py; a test fails when a page and the tables disagree.
@@ -19,13 +19,18 @@ if TYPE_CHECKING:
     from roofcal.core.records import Measurement, Session
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md", ROOT / "docs" / "models.md")
 PUBLICATIONS = ROOT / "reports" / "published" / "nvidia-h200"
 ENERGY = ROOT / "docs" / "energy"  # products whose energy counter was read beside their power
-# The row of the calibrated model on all products of a seed of the judge.
-_ALL_PRODUCTS = {"op": "gemm", "model": "calibrated"} | dict.fromkeys(
-    ("recipe", "provider", "regime"), "all"
-)
+# Model of the table of a judge -> its name in the contest.
+CONTENDERS = {
+    "datasheet": "datasheet",
+    "torchao": "torchao",
+    "torchao_fitted": "torchao, fitted",
+    "wave": "wave",
+    "ten_constants": "ten constants",
+    "calibrated": "roofcal",
+}
 _NUMBER = re.compile(r"(<!-- (\w+) -->).*?(<!-- / -->)", re.DOTALL)
 
 
@@ -80,6 +85,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "error_torchao": mean_error(products, "torchao_s"),
         "error_calibrated": mean_error(products, "predicted_s"),
         "judged": judged_text(tables_of_devices()),
+        "contest": contest_table(tables_of_devices()),
         "h200": peaks_table(tables),
         **sentinel_numbers(gemm),
         **factor_numbers(tables),
@@ -129,29 +135,53 @@ def mean_error(products: pd.DataFrame, model: str) -> str:
     return f"{100 * (products[model] / products['median_s'] - 1).abs().mean():.1f} %"
 
 
-def judged_text(tables: "Sequence[Path]") -> str:
-    """What the records of a judge say of products, device by device; "" where none has any.
+def judged_rows(tables: "Sequence[Path]") -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """GPU, op, and errors of each model on all points of the op, by its column `model`.
 
     Of several seeds the one that was measured last counts, which is the last of the table.
 
     Args:
-        tables: folders with the CSV tables of publications.
+        tables: folders with the CSV tables of publications; those without a judge are left out.
     """
-    texts = []
     for file in (folder / "judged_errors.csv" for folder in tables):
         if not file.is_file():
             continue
         rows = pd.read_csv(file)
-        for column, value in _ALL_PRODUCTS.items():
-            rows = rows[rows[column] == value]
-        for _, last in rows[rows["count"] > 0].iloc[-1:].iterrows():
-            gpu = last["device"].removeprefix("nvidia-").partition("-")[0].upper()
+        is_whole = (rows[["recipe", "provider", "regime"]] == "all").all(axis=1)
+        for op, own in rows[is_whole & (rows["count"] > 0)].groupby("op", sort=False):
+            last = own[own["seed"] == own["seed"].iloc[-1]]
+            gpu = str(last["device"].iloc[0]).removeprefix("nvidia-").partition("-")[0].upper()
+            yield gpu, str(op), last.set_index("model")
+
+
+def judged_text(tables: "Sequence[Path]") -> str:
+    """What the records of a judge say of products, device by device; "" where none has any."""
+    texts = []
+    for gpu, op, models in judged_rows(tables):
+        if op == "gemm":
+            own = models.loc["calibrated"]
             texts.append(
-                f"{100 * last['mape']:.1f} % on an {gpu} ({last['count']} products, 95th "
-                f"percentile {100 * last['p95_abs_error']:.0f} %)"
+                f"{100 * own['mape']:.1f} % on an {gpu} ({own['count']} products, 95th percentile "
+                f"{100 * own['p95_abs_error']:.0f} %)"
             )
     by = " and ".join(texts)
     return f" On layers that no study lists, measured apart, roofcal is off by {by}." if by else ""
+
+
+def contest_table(tables: "Sequence[Path]") -> str:
+    """A Markdown table of models on the layers of a judge: mean error (95th percentile)."""
+    rows = [
+        {"GPU": gpu, "op": op, "points": str(models.loc["calibrated", "count"])}
+        | {
+            CONTENDERS[str(name)]: f"{100 * row['mape']:.1f} ({100 * row['p95_abs_error']:.0f}) %"
+            for name, row in models.iterrows()
+        }
+        for gpu, op, models in judged_rows(tables)
+    ]
+    names = ("GPU", "op", "points", *CONTENDERS.values())
+    head = [name for name in names if any(name in row for row in rows)]
+    cells = [head, ["---"] * len(head), *([row.get(name, "") for name in head] for row in rows)]
+    return "\n" + "\n".join(f"| {' | '.join(row)} |" for row in cells) + "\n" if rows else ""
 
 
 def peaks_table(tables: Path) -> str:

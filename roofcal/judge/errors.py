@@ -4,7 +4,7 @@ Points whose shape the calibrated run planned too, for a study or as a probe, ar
 counted: what an error is judged on was in neither the fit nor the choice of its form.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +16,12 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.portable_math import exp, log
 from roofcal.core.records import PlanPoint
 from roofcal.judge.layers import INT4, JUDGED_OPS, OUR_INT4
+from roofcal.judge.rivals import rivals_of
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.ops import BY_NAME, OPS, point_problem
 from roofcal.ops.constants import predicted_with
 from roofcal.ops.spec import OpSpec
-from roofcal.ops.time_models import Sources
+from roofcal.ops.time_models import Model, Sources
 from roofcal.points.columns import IDENTITY, MODEL, POINT, columns_of_models, declared
 from roofcal.points.errors import error_statistics, errors_of_models
 from roofcal.points.reader import (
@@ -43,7 +44,6 @@ _READ: Final = declared(
     *("status", "median_s", "ci95_low_s", "ci95_high_s", "predicted_s", "regime"),
     *("predicted_low_s", "predicted_high_s", "point_id"),
 )
-_SECONDS: Final = {MODEL: "predicted_s"} | {name: f"{name}_s" for name in MODELS if name != MODEL}
 
 
 def judged_errors(run: Run, spec: DeviceSpec | None) -> pd.DataFrame:
@@ -51,7 +51,9 @@ def judged_errors(run: Run, spec: DeviceSpec | None) -> pd.DataFrame:
 
     Empty without a calibration. Raises RecordsError for bad files.
     """
-    parts = [errors_of_seed(seed, own, run, spec) for seed, own in run.files.judged().items()]
+    seeds = run.files.judged()
+    models = contenders(run, spec) if seeds else []
+    parts = [errors_of_seed(seed, own, run, spec, models) for seed, own in seeds.items()]
     filled = [part for part in parts if len(part)]
     if not filled:
         return pd.DataFrame(columns=list(COLUMNS))
@@ -59,13 +61,23 @@ def judged_errors(run: Run, spec: DeviceSpec | None) -> pd.DataFrame:
     return pd.concat(filled, ignore_index=True)
 
 
-def errors_of_seed(seed: int, judged: RunFolder, run: Run, spec: DeviceSpec | None) -> pd.DataFrame:
+def contenders(run: Run, spec: DeviceSpec | None) -> list[Model]:
+    """All models of time, and the rivals that the probes of a run fit."""
+    return [*MODELS.values(), *rivals_of(run, spec)]
+
+
+def errors_of_seed(
+    seed: int,
+    judged: RunFolder,
+    run: Run,
+    spec: DeviceSpec | None,
+    models: Sequence[Model] = (),
+) -> pd.DataFrame:
     """The errors of all models on the points of a seed, one row per op, model and kind of point.
 
-    Of each op come first the calibrated model on all points, then the other models on those points
-    of them that the calibrated model answers; then, of int4, the kernel of ours that is fastest at
-    each shape, measured against predicted; last the calibrated model by recipe, provider and
-    regime.
+    Of each op come first the calibrated model on all points, then the other models that answer all
+    points which it answers; then, of int4, the kernel of ours that is fastest at each shape,
+    measured against predicted; last the calibrated model by recipe, provider and regime.
 
     drawn       points of the plan
     left_out    of them, those whose shape the run planned too
@@ -81,6 +93,7 @@ def errors_of_seed(seed: int, judged: RunFolder, run: Run, spec: DeviceSpec | No
         run: the run whose constants predict. Ops with constants of another equation than this
             roofcal has are left out.
         spec: datasheet of the device.
+        models: `contenders` of run and datasheet, for callers that judge several seeds.
 
     Raises:
         RecordsError: a file is bad.
@@ -90,15 +103,21 @@ def errors_of_seed(seed: int, judged: RunFolder, run: Run, spec: DeviceSpec | No
     if run.calibration is None or not ops:
         return pd.DataFrame(columns=list(COLUMNS))
     sources = Sources(calibration=run.calibration, spec=spec)
-    rows = [row for op in ops for row in _rows_of_op(_points(judged, run.files, op, sources), op)]
+    models = models or contenders(run, spec)
+    rows: list[dict[str, Any]] = []
+    for op in ops:
+        points = _points(judged, run.files, op, sources, models)
+        rows += _rows_of_op(points, op, [model.MODEL for model in models])
     measured_utc = max(s.started_utc for op in ops for s in measured_sessions(judged, op))
     return pd.DataFrame(rows).assign(seed=seed, measured_utc=measured_utc)[[*COLUMNS]]
 
 
-def _points(judged: RunFolder, run: RunFolder, op: str, sources: Sources) -> pd.DataFrame:
+def _points(
+    judged: RunFolder, run: RunFolder, op: str, sources: Sources, models: Sequence[Model]
+) -> pd.DataFrame:
     """The points of an op with measured and predicted times, and whether the run planned them."""
     plan = read_plan(judged, op, point_problem)
-    answers = {name: predict_points(model, plan, sources) for name, model in MODELS.items()}
+    answers = {model.MODEL: predict_points(model, plan, sources) for model in models}
     by_id = {name: {p.point_id: p for p in own} for name, own in answers.items()}
     columns = [*IDENTITY, *_READ, *columns_of_models(by_id)]
     known = Known(spec=sources.spec, predictions=by_id)
@@ -120,13 +139,13 @@ def _shape_text(point: PlanPoint) -> str:
     return str(sorted(point.shape.items()))
 
 
-def _rows_of_op(points: pd.DataFrame, op: str) -> Iterator[dict[str, Any]]:
+def _rows_of_op(points: pd.DataFrame, op: str, models: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of an op, see `errors_of_seed`."""
-    yield _row(points, MODEL, op=op)
+    yield (calibrated := _row(points, MODEL, op=op))
     # A contest is on equal points: those that the calibrated model answers.
     answered = points[points["predicted_s"].notna()]
-    others = (_row(answered, model, op=op) for model in MODELS if model != MODEL)
-    yield from (row for row in others if row["count"])
+    others = [_row(answered, model, op=op) for model in models if model != MODEL]
+    yield from (row for row in others if row["count"] == calibrated["count"] > 0)
     ours = points[points["recipe"].isin([INT4]) & points["provider"].isin(OUR_INT4)]
     if len(ours):
         fastest = _fastest_at_each_shape(ours)
@@ -156,7 +175,8 @@ def _row(points: pd.DataFrame, model: str, **keys: str) -> dict[str, Any]:
     """Statistics of a model on some points."""
     fresh = points[~points["is_planned"].astype(bool) & (points["status"] == "ok")]
     timed = fresh[fresh["median_s"].notna()]
-    columns = {model: _SECONDS[model]} if _SECONDS[model] in points else {}
+    seconds = "predicted_s" if model == MODEL else f"{model}_s"
+    columns = {model: seconds} if seconds in points else {}
     errors = errors_of_models(timed, columns)
     row: dict[str, Any] = {"model": model, **dict.fromkeys(_KEYS, ALL), **keys}
     row |= {"drawn": len(points), "left_out": int(points["is_planned"].sum()), "count": 0}
@@ -199,8 +219,8 @@ def error_sentences(errors: pd.DataFrame) -> list[str]:
         for row in ours[ours["count"] > 0].to_dict("records"):
             text += f" The fastest of our kernels is off by {row['mape']:.1%}."
         if of_model:
-            others = (f"{name} is off by {row['mape']:.1%}" for name, row in of_model.items())
-            text += f" On the same points, {' and '.join(others)}."
+            others = ", ".join(f"{name} by {row['mape']:.1%}" for name, row in of_model.items())
+            text += f" On the same points, other models are off: {others.replace('_', ' ')}."
         if unanswered := int(own["drawn"] - own["left_out"] - own["count"]):
             text += f" Without a time or a prediction: {unanswered} more."
         if own["left_out"]:

@@ -18,6 +18,7 @@ points, activations and output. The conversion of weights to bf16 is not modelle
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -127,29 +128,31 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per product or cast in bf16 or fp8; none without a datasheet."""
     if sources.spec is None:
         return []
-    constants = from_datasheet(sources.spec)
+    return predict_by_recipe(points, MODEL, partial(times_of_points, from_datasheet(sources.spec)))
+
+
+def times_of_points(
+    constants: Constants, op: OpSpec, recipe: str, points: Sequence[PlanPoint]
+) -> TimesAndParts | None:
+    """Seconds of points of one op and recipe; None for what torchao does not model."""
     rates = constants.peak_flops_per_s
-
-    def answer(op: OpSpec, recipe: str, members: Sequence[PlanPoint]) -> TimesAndParts | None:
-        if op.computes == "cast" and recipe in _CAST_KERNELS:
-            rows, cols = sizes_of(members, op.axes)
-            kernels = (traffic_s(constants, w * (rows * cols)) for w in _CAST_KERNELS[recipe])
-            total = sum(np.maximum(seconds, constants.launch_s) for seconds in kernels)
-            return _longest(constants, np.zeros_like(rows), total)
-        if op.computes != "product":
-            return None
-        m, n, k = sizes_of(members, op.axes)
-        if recipe in WEIGHT_ONLY_RECIPES and RECIPES[recipe].math_dtype in rates:
-            rate = rates[str(RECIPES[recipe].math_dtype)]
-            math = 2.0 * m * n * k / rate / constants.math_fraction
-            dram = traffic_s(constants, least_bytes_of(op, recipe, members))
-        elif _operand_format(recipe) in rates:
-            math, dram = product_parts(constants, _operand_format(recipe), None, (m, k, n))
-        else:
-            return None
-        return _longest(constants, math, dram)
-
-    return predict_by_recipe(points, MODEL, answer)
+    if op.computes == "cast" and recipe in _CAST_KERNELS:
+        rows, cols = sizes_of(points, op.axes)
+        kernels = (traffic_s(constants, w * (rows * cols)) for w in _CAST_KERNELS[recipe])
+        total = sum(np.maximum(seconds, constants.launch_s) for seconds in kernels)
+        return _longest(constants, np.zeros_like(rows), total)
+    if op.computes != "product":
+        return None
+    m, n, k = sizes_of(points, op.axes)
+    if recipe in WEIGHT_ONLY_RECIPES and RECIPES[recipe].math_dtype in rates:
+        rate = rates[str(RECIPES[recipe].math_dtype)]
+        math = 2.0 * m * n * k / rate / constants.math_fraction
+        dram = traffic_s(constants, least_bytes_of(op, recipe, points))
+    elif _operand_format(recipe) in rates:
+        math, dram = product_parts(constants, _operand_format(recipe), None, (m, k, n))
+    else:
+        return None
+    return _longest(constants, math, dram)
 
 
 def _operand_format(recipe: str) -> str:

@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.points.errors": {"numpy", "pandas", "scipy"},
     "roofcal.judge.layers": {"pydantic"},
     "roofcal.judge.errors": {"numpy", "pandas"},
+    "roofcal.judge.rivals": {"numpy"},
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao_formulas": {"sympy"},  # formulas as expressions

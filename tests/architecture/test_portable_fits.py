@@ -14,7 +14,10 @@ UNLIKE = frozenset(
 )
 FILES = sorted(
     path.relative_to(ROOT)
-    for pattern in ("roofcal/fitting/*.py", "roofcal/ops/*/fit.py", "roofcal/ops/*/model.py")
+    for pattern in (
+        *("roofcal/fitting/*.py", "roofcal/ops/*/fit.py", "roofcal/ops/*/model.py"),
+        "roofcal/judge/rivals.py",
+    )
     for path in ROOT.glob(pattern)
 )
 

@@ -191,4 +191,15 @@ def test_a_terminal_shows_every_row_and_a_sentence_of_each_op(errors: pd.DataFra
     assert len(sentences) == 4
     assert sentences[0].startswith(f"Predictions of {whole['count']} points of gemm are off by ")
     assert "The fastest of our kernels is off by" in sentences[1]
-    assert "torchao is off by" in sentences[0]
+    assert f"torchao by {row_of(errors, op='gemm', model='torchao')['mape']:.1%}," in sentences[0]
+
+
+def test_rivals_are_judged_on_the_points_of_the_calibrated_model(errors: pd.DataFrame) -> None:
+    of_parts = ["datasheet", "torchao", "torchao_fitted"]
+    rivals = {"gemm": [*of_parts, "ten_constants"], "mixed_gemm": of_parts, "cast": of_parts}
+    for op, names in {**rivals, "linear": of_parts}.items():
+        rows = errors[(errors["op"] == op) & (errors["recipe"] == ALL)]
+        assert list(rows["model"]) == ["calibrated", *names]
+        assert rows["count"].nunique() == 1
+    fitted = row_of(errors, op="gemm", model="torchao_fitted")
+    assert fitted["mape"] < row_of(errors, op="gemm", model="torchao")["mape"]

@@ -20,6 +20,8 @@ KEY = "judged-layers"
 @pytest.fixture
 def judged(tmp_path: Path) -> Analysis:
     shutil.copytree(JUDGED.folder, tmp_path / f"judged/seed{SEED}")
+    for part in ("plan", "measurements"):  # with probes, on which rivals are fitted
+        (tmp_path / part).symlink_to(published_run().folder / part)
     run = replace(published_run(), files=RunFolder.at(tmp_path))
     return Analysis(run=run, spec=h100(), frames={}, sessions={})
 
