@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -101,8 +101,17 @@ def made_up_weights(product: Product, copies: int) -> list[Int4Weights]:
     )
     scales = torch.rand(copies, tiles, product.k // product.group, 16, device="cuda")
     scales = ((scales + 0.5) * 0.02).bfloat16()
-    common = {"zeros": None, "rows": product.rows, "k": product.k, "group": product.group}
-    return [Int4Weights(packed=packed[i], scales=scales[i], **common) for i in range(copies)]
+    return [
+        Int4Weights(
+            packed=packed[copy],
+            scales=scales[copy],
+            zeros=None,
+            rows=product.rows,
+            k=product.k,
+            group=product.group,
+        )
+        for copy in range(copies)
+    ]
 
 
 def made_up_tokens(product: Product) -> torch.Tensor:
@@ -129,8 +138,12 @@ def microseconds(
             copy = weights[number % len(weights)]
             int4_gemm(x, copy, chained=product.chained, config=config)
 
-    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch has no types here
+    start, end = (
+        torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        for _ in range(2)
+    )
+    graph = torch.cuda.CUDAGraph()
 
     def turn_ms(replays: int) -> float:
         start.record()
@@ -138,7 +151,7 @@ def microseconds(
             graph.replay()
         end.record()
         stream.synchronize()
-        return start.elapsed_time(end) / replays
+        return float(start.elapsed_time(end)) / replays
 
     with torch.cuda.stream(stream):
         launch_all()

@@ -86,7 +86,7 @@ def _table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Int4Case]:
                 lengths: tuple[int, ...] = (K, ANOTHER_K)
                 if isinstance(config, Int4DirectConfig):
                     whole = replace(whole, num_warps=4)
-                    lengths = (UNIT_COLUMNS * 4 * figures(whole)["most_units"],)
+                    lengths = (UNIT_COLUMNS * 4 * int(figures(whole)["most_units"]),)
                 for k in lengths:
                     size = k if group == K else group
                     weights = weights_without_memory(ROWS, k, size, zeros=zeros, dtype=TORCH[dtype])

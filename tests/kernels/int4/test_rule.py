@@ -154,29 +154,30 @@ def test_what_was_measured_runs_nearly_as_it_was_fastest(rows: int, k: int, toke
     assert chosen == CHOICES[rows, k, tokens]
 
 
-def of_row(config: Int4Config) -> dict[str, object]:
+def in_table(config: Int4Config) -> dict[str, str | int]:
     """What a row of docs/kernels/int4_blocks.csv says of a configuration."""
-    is_direct = isinstance(config, Int4DirectConfig)
-    staged = {} if is_direct else {"unroll": config.unroll, "stages": config.stages}  # type: ignore[union-attr]
-    direct = {"depth": config.depth} if is_direct else {}
     own = {"block_rows": config.block_rows, "split": config.split, "warps": config.num_warps}
-    return own | {"kernel": "direct" if is_direct else "staged"} | staged | direct
+    if isinstance(config, Int4DirectConfig):
+        return {"kernel": "direct", "depth": config.depth, **own}
+    assert isinstance(config, Int4StagedConfig)
+    return {"kernel": "staged", "unroll": config.unroll, "stages": config.stages, **own}
 
 
 def behind_the_fastest() -> pd.DataFrame:
     """Of each product of docs/kernels/int4_blocks.csv, how much longer the rule's choice takes."""
     times = pd.read_csv(ROOT / "docs/kernels/int4_blocks.csv")
     products = ["tokens", "rows", "k", "group", "chained"]
-    rows = []
-    for product, of_product in times.groupby(products):
-        tokens, n, k, group, chained = map(int, product)
-        weights = weights_without_memory(n, k, group)
-        wanted = of_row(direct_or_staged(weights, tokens, chained=bool(chained)))
+    chosen = []
+    for _, of_product in times.groupby(products):
+        product = {name: int(of_product[name].iloc[0]) for name in products}
+        weights = weights_without_memory(product["rows"], product["k"], product["group"])
+        config = direct_or_staged(weights, product["tokens"], chained=product["chained"] == 1)
+        wanted = in_table(config)
         is_chosen = (of_product[list(wanted)] == pd.Series(wanted)).all(axis=1)
         assert is_chosen.any(), f"{product} takes blocks that were not timed: {wanted}"
         behind = of_product["us"][is_chosen].min() / of_product["us"].min() - 1
-        rows.append((*map(int, product), behind))
-    return pd.DataFrame(rows, columns=[*products, "behind"])
+        chosen.append(product | {"behind": behind})
+    return pd.DataFrame(chosen)
 
 
 def test_few_tokens_run_nearly_as_fast_as_the_fastest_blocks_that_were_timed() -> None:
