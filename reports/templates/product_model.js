@@ -227,12 +227,13 @@ const productModel = (() => {
 
   // roofcal.ops.predictions: [low, high] of the interval of a time, inside or outside of the probes.
   function ends({ roofs }, total, halfWidth, doublings, work, device) {
-    if (!doublings) return [total / Math.exp(halfWidth), total * Math.exp(halfWidth)];
+    const streamed = roofs.bytes_per_s && work.bytes / roofs.bytes_per_s;
+    const low = Math.max(total / Math.exp(halfWidth), Math.min(streamed, total));
+    if (!doublings) return [low, total * Math.exp(halfWidth)];
     const grown = halfWidth * (1 + device.growth_outside * Math.min(doublings, device.most_doublings));
     const wide = Math.exp(Math.min(grown, Math.max(halfWidth, Math.log(device.most_factor))));
-    const roof = Math.max(roofs.launch_s, roofs.bytes_per_s && work.bytes / roofs.bytes_per_s,
-      roofs.flops_per_s && work.flops / roofs.flops_per_s);
-    return [Math.max(total / wide, Math.min(total / Math.exp(halfWidth), roof)), total * wide];
+    const roof = Math.max(roofs.launch_s, streamed, roofs.flops_per_s && work.flops / roofs.flops_per_s);
+    return [Math.max(total / wide, Math.min(low, roof)), total * wide];
   }
 
   // roofcal.ask.shape_limits.too_small, word for word; null for a shape that is large enough.

@@ -224,7 +224,8 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
     ]
     constants = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
     constants |= {"block_columns": 900.0, "waiting": 0.2, "ragged": 0.3, "turn_s": 2e-6}
-    constants |= {"halving_s": 1e-6, "unit_s": 5e-7, "direct_s": 2e-6, "pass_bytes_per_s": 3e12}
+    constants |= {"halving_s": 1e-6, "unit_s": 5e-7, "direct_s": 2e-6, "filling_s": 1e-6}
+    constants |= {"pass_bytes_per_s": 3e12}
     how = mixed_gemm.FAMILIES[family]
     constants = {name: constants[name] for name in how.constants}
     declared = family_record(how) | {"constants": constants}

@@ -35,6 +35,7 @@ RATES = {
     "halving_s": 1e-6,
     "unit_s": 5e-7,
     "direct_s": 2e-6,
+    "filling_s": 1e-6,
 }
 OURS = ("ours", "ours_chained")
 SPECIALISED = "ours_specialised"
@@ -137,7 +138,7 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
     for name in FAMILIES[family].constants:
         now = float(parts(steps[-3], family=family).total[0])
         more = float(parts(steps[-3], family=family, **{name: 2 * RATES[name]}).total[0])
-        if name in ("ragged", "halving_s", "waiting", "unit_s", "direct_s", "turn_s"):
+        if name in ("ragged", "halving_s", "waiting", "unit_s", "direct_s", "turn_s", "filling_s"):
             assert more >= now  # not in every product
         else:
             assert (more < now) == name.endswith("per_s")
@@ -179,14 +180,32 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     assert int4.for_many_tokens(weights, least) is not None
 
 
-def test_our_kernels_hide_memory_behind_work_but_where_warps_wait_for_their_own_weights() -> None:
+def test_our_kernels_hide_memory_behind_work() -> None:
     for family in (SPECIALISED, *OURS):
         for tokens in (64, 256):
             own = parts(tokens, family=family)
             work = (own.slots + own.math) ** 4
             assert own.total == pytest.approx(own.fixed + (own.dram**4 + work) ** 0.25)
-    direct = parts(1, 4096, 4096, "ours")
-    assert direct.total == pytest.approx(direct.fixed + direct.dram)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 4096, 2048), (8, 704, 8192), (16, 2304, 1024)])
+def test_direct_blocks_stream_as_the_busiest_does_and_chains_wait_for_the_kernel_before(
+    m: int, n: int, k: int
+) -> None:
+    sizes = [np.array([float(size)]) for size in (m, n, k)]
+    for family, rule in (("ours", int4.PLAIN_LAUNCHES), ("ours_chained", int4.CHAINED_LAUNCHES)):
+        cut = our_blocks(rule, INT4, sizes[0], sizes[1], sizes[2], UNITS)
+        assert cut.direct == 1
+        own, share = parts(m, n, k, family), cut.count / UNITS
+        streamed = least_bytes(INT4, *sizes) / RATES["bytes_per_s"]
+        assert own.dram == pytest.approx(streamed * (np.ceil(share) + share) / (2 * share))
+        chain = RATES["filling_s"] * np.minimum(share, 1) if family == "ours_chained" else 0.0
+        assert own.total == pytest.approx(own.fixed + (own.dram**4 + chain**4) ** 0.25)
+        of_warp = RATES["unit_s"] * k / 128 / cut.split / cut.warps
+        joined = RATES["halving_s"] / 2 * np.log2(cut.split)
+        assert own.fixed == pytest.approx(
+            RATES["direct_s"] + (of_warp + joined) * cut.tokens / 8, rel=1e-6
+        )
 
 
 def test_blocks_beside_each_other_share_the_rates_and_wait_at_once() -> None:

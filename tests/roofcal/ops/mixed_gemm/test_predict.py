@@ -77,7 +77,7 @@ def test_a_kernel_for_many_tokens_answers_for_no_fewer() -> None:
 def test_times_are_those_of_the_family_that_was_chosen(family: str) -> None:
     rates = {name: value for name, value in FAST.items() if name != "narrow_family"}
     rates |= {"block_columns": 500.0, "ragged": 0.3, "waiting": 0.3, "pass_bytes_per_s": 3e12}
-    seconds = ("turn_s", "halving_s", "unit_s", "direct_s")
+    seconds = ("turn_s", "halving_s", "unit_s", "direct_s", "filling_s")
     rates |= dict.fromkeys(seconds, 1e-6)
     own = rates | {"narrow_family": float(list(FAMILIES).index(family))}
     sizes = (np.array([16.0]), np.array([3584.0]), np.array([8192.0]))
