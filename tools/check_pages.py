@@ -1,8 +1,8 @@
 """Are the published pages those that the present code makes? Prints what a reader would see change.
 
 It writes the site and its reports from the records to a temporary folder, and compares every file
-with reports/published, byte by byte. Pages carry scripts of Altair and Vega, so it needs the
-versions of requirements/lock.txt. Exit code 1 where a file differs; `make verify` runs it.
+with reports/published, byte by byte. Pages carry the script of Vega, so it needs the versions
+of requirements/lock.txt. Exit code 1 where a file differs; `make verify` runs it.
 """
 
 import difflib

@@ -92,7 +92,7 @@ COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in g
 # Module -> the extra of pyproject.toml that brings it; all others come with roofcal itself.
 _EXTRAS: Final = {
     **dict.fromkeys(("torch", "triton", "snakemake", "pynvml", "tqdm"), "measure"),
-    **dict.fromkeys(("altair", "vl_convert"), "report"),
+    "vl_convert": "report",
     "sympy": "symbolic",
 }
 _VERSION: Final = f"roofcal {roofcal.__version__}"

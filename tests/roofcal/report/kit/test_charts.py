@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 from xml.etree import ElementTree
 
@@ -146,6 +147,20 @@ def test_what_a_page_carries_cannot_end_its_script() -> None:
     assert unpack(library).startswith("(()=>{")
     assert (library, data) == page_charts([("a", "", "t", chart())]), "equal bytes"
     assert page_charts([]) == ("", "")
+
+
+def test_vega_is_bundled_once_per_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    bundles = ["second", "first"]
+    monkeypatch.setattr("vl_convert.javascript_bundle", lambda _: bundles.pop())
+    assert "first" in vega._vega.__wrapped__() == vega._vega.__wrapped__()
+    (kept,) = (tmp_path / "roofcal").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-9])  # a disk was full
+    assert "second" in vega._vega.__wrapped__() == vega._vega.__wrapped__()
+    kept.unlink()
+    kept.mkdir()  # nothing can be kept there
+    bundles.append("third")
+    assert "third" in vega._vega.__wrapped__()
 
 
 # --- print ---------------------------------------------------------------------------------------
