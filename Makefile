@@ -102,7 +102,7 @@ campaign: campaign-slurm ## hostile inputs, disturbed runs and SLURM with faults
 	$(PY) -m pytest tests/campaign -m 'not slurm' -n 2 --dist worksteal $(PYTEST_ARGS)
 
 campaign-slurm: env-dev ## the part of the campaign that needs SLURM; its studies wait most of the time, so eight run at once
-	$(PY) -m pytest tests/campaign -m slurm -n 8 $(PYTEST_ARGS)
+	$(PY) -m pytest tests/campaign/test_slurm*.py -m slurm -n 8 $(PYTEST_ARGS)
 
 # mypy takes one core for a minute where it has no cache: all others run beside it.
 test: env-dev ## all checks: lint, types, import contracts, tests

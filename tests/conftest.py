@@ -5,6 +5,10 @@ import os
 import sys
 from pathlib import Path
 
+# Before anything imports torch: on two cores, threads of three test processes wait for each other.
+# The tests of linear layers, of the worker and of `time` take 89 s so, and took 152 s.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

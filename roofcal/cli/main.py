@@ -5,6 +5,7 @@ A mistake of the user ends in one message and exit code 2, never in a traceback.
 """
 
 import argparse
+import gc
 import os
 import sys
 import traceback
@@ -92,7 +93,7 @@ COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in g
 # Module -> the extra of pyproject.toml that brings it; all others come with roofcal itself.
 _EXTRAS: Final = {
     **dict.fromkeys(("torch", "triton", "snakemake", "pynvml", "tqdm"), "measure"),
-    **dict.fromkeys(("altair", "vl_convert"), "report"),
+    "vl_convert": "report",
     "sympy": "symbolic",
 }
 _VERSION: Final = f"roofcal {roofcal.__version__}"
@@ -107,6 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A command may give an exit code of its own: `compare` and `health` give 1 for a bad verdict. A
     fault of roofcal ends in its traceback and CRASHED, because Python's 1 would be such a verdict.
     """
+    # Commands make many small objects and few circles of them, which Python looks for every 700
+    # objects: the language models of an H200 5.5 -> 4.4 CPU s, its report 15.1 -> 13.9.
+    gc.set_threshold(20_000)
     try:
         try:
             return _run(arguments)

@@ -47,7 +47,7 @@ def _answer(
     return answer
 
 
-def _times(op: str, sources: Sources, provider: str, recipe: str, *sizes: Array) -> Times:
+def times_of(op: str, sources: Sources, provider: str, recipe: str, *sizes: Array) -> Times:
     """Seconds with intervals, of sizes along the axes of an op.
 
     Raises KeyError for a pair of provider and recipe that was not calibrated.
@@ -55,9 +55,9 @@ def _times(op: str, sources: Sources, provider: str, recipe: str, *sizes: Array)
     return _answer(op, sources, provider, recipe, sizes).times
 
 
-products_by: Final = partial(_times, "gemm")
-narrow_times: Final = partial(_times, "mixed_gemm")
-cast_times: Final = partial(_times, "cast")
+products_by: Final = partial(times_of, "gemm")
+narrow_times: Final = partial(times_of, "mixed_gemm")
+cast_times: Final = partial(times_of, "cast")
 
 
 def moving_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: Array) -> Times:

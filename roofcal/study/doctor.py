@@ -143,7 +143,7 @@ def _software_lines(environment: Environment | None) -> Iterator[str]:
         pass  # the good case
     else:
         yield "  the PyPI package `kernels` shadows ours: pip uninstall kernels"
-    for module in ("snakemake", "pandas", "altair", "jinja2"):
+    for module in ("snakemake", "pandas", "vl_convert", "jinja2"):
         if importlib.util.find_spec(module) is None:
             yield f"  {module}: missing; `make env` installs it"
 

@@ -66,8 +66,8 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.claims": {"pydantic"},
     "roofcal.publish.site.devices": {"pandas"},
     "roofcal.publish.site.points": {"pandas"},
-    "roofcal.publish.site.charts": {"pandas", "altair"},
-    "roofcal.report": {"numpy", "pandas", "altair", "vl_convert", "jinja2"},
+    "roofcal.publish.site.charts": {"pandas"},
+    "roofcal.report": {"numpy", "pandas", "vl_convert", "jinja2"},
 }
 
 HEADING = "Who may import whom"

@@ -25,6 +25,8 @@ predecessor 35 % (abstract of the paper); we take the middle, and the two as end
 CACHE_SHARE: the notebook on MI300X inference assumes that streams attain 0.8 of the bandwidth.
 """
 
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -37,8 +39,8 @@ from roofcal.ask.llm.operator_times import (
     AttentionWork,
     OperatorTimes,
     WaveOperators,
+    calls_of,
     datasheet_operators,
-    first_call,
     int4_bytes,
     torchao_operators,
     vectors,
@@ -65,6 +67,8 @@ _ELEMENTWISE_CAST: Final = "fp8_rowwise_dim0"
 _CAST_COLS: Final = 8192  # a usual width of rows
 _CAST_BYTES: Final = 3  # per element: bf16 in, fp8 out
 BY: Final = ("calibrated", "wave", "torchao", "datasheet")
+_Pair = tuple[str, str, str]  # op, provider, recipe
+_Sizes = tuple[float, ...]  # along the axes of the op
 _NEEDED: Final = ("launch_graph_s", "dram_read_bytes_per_s", "dram_copy_bytes_per_s")
 
 
@@ -73,6 +77,10 @@ class CalibratedOperators(OperatorTimes):
     """Operators of a device that was calibrated and has a datasheet.
 
     Products and casts are computed once: cuts and batches of a sweep share two thirds of them.
+
+    _products  by the arguments of `product`, of one expert's rows
+    _calls     what single providers take, by op, provider and recipe, and by sizes
+    _awaited   while `prepare` asks: the sizes to compute; else None
     """
 
     calibration: Calibration
@@ -80,7 +88,17 @@ class CalibratedOperators(OperatorTimes):
     _products: dict[tuple[str, float, int, LocalMatrix], CallTime] = field(
         default_factory=dict, compare=False
     )
-    _casts: dict[tuple[str, int, int], list[CallTime]] = field(default_factory=dict, compare=False)
+    _calls: dict[_Pair, dict[_Sizes, CallTime]] = field(
+        default_factory=lambda: defaultdict(dict), compare=False
+    )
+    _awaited: dict[_Pair, dict[_Sizes, None]] | None = field(default=None, compare=False)
+
+    def prepare(self, ask: Callable[[OperatorTimes], object]) -> None:
+        """Have `ask` meet stand-ins for what is unknown, and compute that in vectors."""
+        asked: dict[_Pair, dict[_Sizes, None]] = defaultdict(dict)
+        ask(replace(self, _products=dict(self._products), _awaited=asked))
+        for pair, sizes in asked.items():
+            self._compute(pair, list(sizes))
 
     def product(self, recipe: str, rows: float, matrix: LocalMatrix, experts: int = 1) -> CallTime:
         """By the default provider if it takes the sides of one expert, else another that does.
@@ -93,15 +111,14 @@ class CalibratedOperators(OperatorTimes):
             if recipe == "int4":
                 self._products[key] = self._int4(rows_of_one, matrix, wide)
             else:
-                constants, sizes = self.calibration.constants, vectors(rows_of_one, *wide)
+                constants = self.calibration.constants
                 names = [default_provider(constants, recipe)]
                 names += calibrated_providers(constants, "gemm", recipe)
                 refused = refusals(BY_NAME["gemm"], names, recipe, matrix.shape)
                 provider = next((name for name in names if name not in refused), None)
                 if provider is None:
                     raise PredictError("; ".join(joined_refusals(refused)))
-                times = calibrated.products_by(self._sources, provider, recipe, *sizes)
-                self._products[key] = first_call(times, provider)
+                self._products[key] = self._call("gemm", provider, recipe, rows_of_one, *wide)
         width = 2 if recipe == "int4" else GEMM_RECIPES[recipe].a.nbytes(1, matrix.k) / matrix.k
         reread = self._rate("read").seconds(width * (rows - rows_of_one) * matrix.k).high_s
         d = self._products[key].duration
@@ -119,14 +136,27 @@ class CalibratedOperators(OperatorTimes):
 
     def _cast_times(self, recipe: str, rows: int, cols: int) -> list[CallTime]:
         """Times of one cast by each provider that was calibrated."""
-        key = recipe, rows, cols
-        if key not in self._casts:
-            sizes = vectors(rows, cols)
-            self._casts[key] = [
-                first_call(calibrated.cast_times(self._sources, provider, recipe, *sizes))
-                for provider in calibrated.cast_providers(self.calibration, recipe)
-            ]
-        return self._casts[key]
+        return [
+            self._call("cast", provider, recipe, rows, cols)
+            for provider in calibrated.cast_providers(self.calibration, recipe)
+        ]
+
+    def _call(self, op: str, provider: str, recipe: str, *sizes: float) -> CallTime:
+        """What a provider takes, of sizes along the axes of an op."""
+        pair = op, provider, recipe
+        if sizes not in self._calls[pair]:
+            if self._awaited is not None:
+                self._awaited[pair][sizes] = None
+                return CallTime(duration=Duration(1.0, 1.0, 1.0), bound_by="", provider=provider)
+            self._compute(pair, [sizes])
+        return self._calls[pair][sizes]
+
+    def _compute(self, pair: _Pair, calls: Sequence[_Sizes]) -> None:
+        op, provider, recipe = pair
+        sizes = [np.array(axis, dtype=float) for axis in zip(*calls, strict=True)]
+        times = calibrated.times_of(op, self._sources, provider, recipe, *sizes)
+        whose = "" if op == "cast" else provider  # a phase names the providers of its products
+        self._calls[pair].update(zip(calls, calls_of(times, whose), strict=True))
 
     def elementwise(self, count_bytes: float) -> CallTime:
         """A launch and its bytes; at most what the fastest cast by row of as many bytes takes."""
@@ -183,9 +213,8 @@ class CalibratedOperators(OperatorTimes):
     def _int4(self, rows: float, matrix: LocalMatrix, wide: LocalMatrix) -> CallTime:
         """matrix: one expert, by whose sides kernels refuse; wide: all of them, or the same."""
         op, shape = BY_NAME["mixed_gemm"], {"m": int(rows), "n": matrix.n, "k": matrix.k}
-        sizes = vectors(rows, *wide)
         kernels = [
-            first_call(calibrated.narrow_times(self._sources, name, INT4_RECIPE, *sizes), name)
+            self._call(op.name, name, INT4_RECIPE, rows, *wide)
             for name in self._int4_providers
             if refusal(op, name, INT4_RECIPE, shape) is None
         ]
@@ -210,14 +239,14 @@ class CalibratedOperators(OperatorTimes):
             power=parts.power,
         )
         launch, value = float(parts.launch[0]), float(parts.total[0])
-        times = calibrated.products_by(self._sources, provider, "bf16", *sizes)
-        product = first_call(times, f"{provider} (bf16)")
+        product = self._call("gemm", provider, "bf16", rows, *matrix)
         error = product.duration.high_s / product.duration.value_s
         reading = self._rate("read").seconds(moved).low_s
         computing = 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
         roof = launch / error + max(reading, computing)
         duration = Duration(value, min(value, roof), value * error)
-        return replace(product, duration=duration, bound_by=parts.bound_by[0])
+        bound, whose = parts.bound_by[0], f"{provider} (bf16)"
+        return replace(product, duration=duration, bound_by=bound, provider=whose)
 
     @cached_property
     def _sources(self) -> Sources:

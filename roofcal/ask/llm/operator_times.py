@@ -17,6 +17,7 @@ the tiles of bf16 and the bytes of the packed weights. Fractions of a row or req
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,6 +80,12 @@ class Collectives(Protocol):
 class OperatorTimes(ABC):
     """Seconds of single operators by one model of time."""
 
+    def prepare(self, ask: Callable[["OperatorTimes"], object]) -> None:  # noqa: B027
+        """Be ready for what `ask` asks of its argument: models whose answers are slow compute it.
+
+        The answers that `ask` gets may be any.
+        """
+
     @abstractmethod
     def product(self, recipe: str, rows: float, matrix: LocalMatrix, experts: int = 1) -> CallTime:
         """`rows` rows in all, spread evenly over `experts` matrices of n x k."""
@@ -112,20 +119,31 @@ class OperatorTimes(ABC):
         """What this model assumes of operators under a recipe, one line each."""
 
 
-def first_call(times: Times, provider: str = "") -> CallTime:
-    """The first of many points; without an interval, its ends are the value."""
-    beyond, value = times.beyond, float(times.total[0])
-    return CallTime(
-        duration=Duration(
-            value,
-            value if times.low is None else float(times.low[0]),
-            value if times.high is None else float(times.high[0]),
-        ),
-        bound_by=times.bound_by[0],
-        provider=provider,
-        doublings=0.0 if beyond is None else float(beyond.doublings[0]),
-        is_unprobed=beyond is not None and bool(beyond.is_unprobed[0]),
-    )
+def calls_of(times: Times, provider: str = "") -> list[CallTime]:
+    """Each of many points; without an interval, its ends are the value."""
+    values, beyond = times.total.tolist(), times.beyond
+    lows = values if times.low is None else times.low.tolist()
+    highs = values if times.high is None else times.high.tolist()
+    doublings = [0.0] * len(values) if beyond is None else beyond.doublings.tolist()
+    unprobed = [False] * len(values) if beyond is None else beyond.is_unprobed.tolist()
+    return [
+        CallTime(
+            duration=Duration(*ends),
+            bound_by=bound_by,
+            provider=provider,
+            doublings=far,
+            is_unprobed=is_unprobed,
+        )
+        for *ends, bound_by, far, is_unprobed in zip(
+            values, lows, highs, times.bound_by, doublings, unprobed, strict=True
+        )
+    ]
+
+
+def first_call(times: Times) -> CallTime:
+    """The only one of one point."""
+    (call,) = calls_of(times)
+    return call
 
 
 def vectors(*sizes: float) -> list[Array]:

@@ -3,7 +3,7 @@
 Times are in microseconds to five digits; work is in FLOP and bytes, so that a page can draw rates.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -16,6 +16,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import PlanPoint, Protocol
+from roofcal.fitting.parallel import parallel_map
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
 from roofcal.ops import BY_NAME
@@ -180,12 +181,11 @@ def language_model_rows(
     for device, spec in specs.items():
         models_of_time = ("wave", "datasheet") if spec.wave else ("datasheet",)
         sides += [(f"{by}:{device}", by, Sources(spec=spec)) for by in models_of_time]
-    without: list[list[Any]] = []
-    rows = [row for side in sides for row in _rows_of_side(*side, models, without)]
+    of_sides = parallel_map(lambda side: _rows_of_side(*side, models), sides)
     return {
         "columns": _OF_MODELS,
-        "rows": rows,
-        "without": without,
+        "rows": [row for rows, _ in of_sides for row in rows],
+        "without": [row for _, without in of_sides for row in without],
         "prompt": PROMPT,
         "output": OUTPUT,
         "batches": BATCHES,
@@ -193,13 +193,11 @@ def language_model_rows(
 
 
 def _rows_of_side(
-    side: str,
-    by: str,
-    sources: Sources,
-    models: Mapping[str, LanguageModel],
-    without: list[list[Any]],
-) -> Iterator[list[Any]]:
-    """Rows of all models and recipes; adds to `without` why there is none."""
+    side: str, by: str, sources: Sources, models: Mapping[str, LanguageModel]
+) -> tuple[list[list[Any]], list[list[Any]]]:
+    """(rows of all models and recipes, why there is none)."""
+    rows: list[list[Any]] = []
+    without: list[list[Any]] = []
     for name, model in models.items():
         for recipe in RECIPES if model.architecture else ():
             workload = Workload(batch=1, prompt=PROMPT, output=OUTPUT)
@@ -223,4 +221,5 @@ def _rows_of_side(
             for batch in (batch for batch in BATCHES if batch <= largest):
                 record = estimate(with_batch(deployment, batch), sources, by).record
                 numbers = [rounded(record[name]) for name in _ESTIMATED]
-                yield [side, name, recipe, cut[0] * cut[1], *cut, batch, *numbers]
+                rows.append([side, name, recipe, cut[0] * cut[1], *cut, batch, *numbers])
+    return rows, without

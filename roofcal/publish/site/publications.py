@@ -111,20 +111,22 @@ class LeftOut:
 
 
 def read_publications(
-    published: Path, specs: Mapping[str, DeviceSpec]
+    published: Path, specs: Mapping[str, DeviceSpec], *, are_verified: bool = False
 ) -> tuple[list[Publication], list[LeftOut]]:
     """(publications that hold, those that are left out).
 
     GPUs come first, and of each device the newest environment. A publication holds if
-    `verify --quick` finds no problem; one from before manifests is shown too.
+    `verify --quick` finds no problem; one from before manifests is shown too. are_verified: all are
+    known to hold.
 
     Raises:
         PathError: a folder has a name that no run may have.
     """
-    folders, left_out = [], []
     published_folders = run_folders(published)
-    outcomes = parallel_map(partial(verify, quick=True), [one.folder for one in published_folders])
-    for folder, outcome in zip(published_folders, outcomes, strict=True):
+    folders, left_out = [one.folder for one in published_folders if are_verified], []
+    unknown = [one for one in published_folders if not are_verified]
+    outcomes = parallel_map(partial(verify, quick=True), [one.folder for one in unknown])
+    for folder, outcome in zip(unknown, outcomes, strict=True):
         if outcome.problems:
             # the first line says what is wrong; the folder of this machine is nobody's business
             lines = [problem.partition("\n")[0] for problem in outcome.problems]

@@ -63,14 +63,15 @@ class _Site:
         return measured | {d: s.names[0] for d, s in self.specs.items() if d not in measured}
 
 
-def write_site(published: Path, out: Path) -> list[LeftOut]:
+def write_site(published: Path, out: Path, *, are_verified: bool = False) -> list[LeftOut]:
     """Write the site of all publications to `out`; equal publications give equal bytes.
 
     Where `out` is another folder than `published`, the publications are put beside the pages, so
     that `out` can be hosted as it is: their records and what was derived from them as copies, their
     reports drawn by the present code. A published report is HTML, and whoever published it may have
     written any script into it, with a manifest that says so. Returns the publications that are left
-    out, because `verify --quick` finds a problem; the first page names them.
+    out, because `verify --quick` finds a problem; the first page names them. are_verified: it was
+    asked before, and found none.
 
     Raises:
         SiteError: `out` holds something else than a site.
@@ -84,7 +85,7 @@ def write_site(published: Path, out: Path) -> list[LeftOut]:
             "or a new one"
         )
     specs = load_devices(paths.DEVICES)
-    publications, left_out = read_publications(published, specs)
+    publications, left_out = read_publications(published, specs, are_verified=are_verified)
     claims = load_claims(paths.CLAIMS)
     site = _Site(publications=publications, left_out=left_out, specs=specs, claims=claims)
     if is_elsewhere:

@@ -8,7 +8,6 @@ from typing import Final
 from tests.paths import ROOT
 
 _HEAVY: Final = (
-    "altair",
     "jinja2",
     "matplotlib",
     "pandas",
@@ -16,6 +15,7 @@ _HEAVY: Final = (
     "seaborn",
     "snakemake",
     "torch",
+    "vl_convert",
 )
 _PROGRAM: Final = """
 import json, sys

@@ -79,7 +79,7 @@ def test_a_missing_module_leads_to_what_brings_it(
     monkeypatch.chdir(ROOT)
     extras, distributions = extras_of_distributions(), packages_distributions()
     missing = sorted(third_party_modules() - OPTIONAL_PROVIDERS)
-    assert {"numpy", "torch", "altair"} <= {*missing}
+    assert {"numpy", "torch", "vl_convert"} <= {*missing}
     for module in missing:
 
         def lacks_module(*_: object, name: str = f"{module}.part") -> int:
