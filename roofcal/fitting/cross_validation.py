@@ -240,7 +240,8 @@ class Method(Generic[P]):
     noun                 what its probes are, in messages: "products"
     least_probes         a group of fewer is not fitted
     needs_all            whether such a group is an error
-    joint_recipes        whether the recipes of a provider are one group
+    joint_recipes        whether the recipes of a provider are one group; one that shares most of
+                         its constants with others has half as many probes at least
     folds                of the cross-validation
     soft                 logarithms beyond this one pull less than their square
     resample_from_best   whether fits to resamples start from the final fit; else from all starts
@@ -265,13 +266,16 @@ class Method(Generic[P]):
     def problems(self, probes: Sequence[Probe], device: Device) -> Iterator[P]:
         """The groups that are fitted, by their names; those of too few probes are skipped."""
         least = 0 if self.needs_all else self.least_probes
-        pairs = [pair for pair in by_provider_and_recipe(probes) if len(pair[2]) >= least]
+        pairs = list(by_provider_and_recipe(probes))
         if not self.joint_recipes:
-            yield from (self.problem(probes=members, device=device) for _, _, members in pairs)
+            every = (members for _, _, members in pairs if len(members) >= least)
+            yield from (self.problem(probes=members, device=device) for members in every)
             return
         for _, group in groupby(pairs, key=lambda pair: pair[0]):
-            members = [probe for _, _, of_recipe in group for probe in of_recipe]
-            yield self.problem(probes=members, device=device)
+            of_recipes = [members for _, _, members in group if len(members) >= least / 2]
+            members = [probe for of_recipe in of_recipes for probe in of_recipe]
+            if len(members) >= max(1, least):
+                yield self.problem(probes=members, device=device)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
