@@ -270,8 +270,8 @@ def test_what_was_measured_at_the_shape_counts_and_the_prediction_stands_beside_
     assert (record["time_s"], record["predicted_s"]) == (row.median_s, first.predicted_s)
     header, line, *_ = str(answer).splitlines()
     assert "source  predicted" in header
-    assert "8.404 us  8.359 us to 8.449 us" in line
-    assert "measured   9.083 us" in line
+    assert "8.404 us  8.357 us to 8.451 us" in line
+    assert "measured   9.253 us" in line
     assert "source" not in str(predicted)
 
 
