@@ -64,7 +64,7 @@ def test_three_percent_on_five_percent_of_the_points_are_found(draws: int) -> No
     """Of the points of one device; of several: the test below."""
     points = with_slower_points(draws, "samples").query("one")
     found = points["slower"] & points["planted"]
-    assert points["planted"].sum() >= 60 * draws
+    assert points["planted"].sum() >= 55 * draws
     assert found.sum() >= 0.95 * points["planted"].sum()
     assert found.sum() >= 0.95 * points["moved"].sum()
     by_clock = points["slower"] & (points["cause"] == "clock")
