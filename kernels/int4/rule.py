@@ -7,12 +7,14 @@ A product takes the first row of its rule that covers it and has a configuration
 several of kernels.int4.direct it takes the first that fits; of others the one with the least
 estimate. Estimates rank configurations and predict no time.
 
-Rows of kernels.int4.direct were filled from docs/kernels/int4_blocks.csv: times of nearly all its
-configurations, plain and chained (programmatic dependent launch), beside staged blocks, for 1 to
-16 tokens of 109 products with groups of 128, 64 and 32, symmetric, bf16, on three H100s of
-2026-11-28 (tools/time_int4_blocks.py). What they choose takes 3 to 5 % longer than the fastest in
-the mean, 43 % at worst (tests/kernels/int4/test_rule.py). The rows before it, of 2026-11-21, took
-11 % longer than these. Not measured: zero points, a scale per row, fp16, an H200.
+Rows of kernels.int4.direct were filled from docs/kernels/int4_blocks.csv: times of half of its
+configurations that fit (8 parts of K with 8 warps alone, 4 with 4 and 8), plain and chained
+(programmatic dependent launch), beside staged blocks, for 1 to 16 tokens of 109 products with groups
+of 128, 64 and 32, symmetric, bf16, on three H100s of 2026-11-28 (tools/time_int4_blocks.py). On these
+same products what the rows choose takes 3 to 5 % longer than the fastest block timed, in the mean,
+and 43 % at worst (tests/kernels/int4/test_rule.py). The rows before, of 2026-11-21, took 11 % longer
+than these. Not measured: zero points, a scale per row, fp16, groups of 64 and 32 of more than 16
+million weights, an H200.
 
 Rows of kernels.int4.staged were filled from measurements on an H200 of 2026-11-21: bf16, symmetric
 weights, groups of 128 (of 64 too at [3584, 8192] and, for 16 tokens, [28672, 8192]), launches plain
@@ -403,14 +405,17 @@ def _specialised(
 _CUTS: Final = ((1, 8), (4, 8), (1, 4), (1, 2), (1, 1), (2, 8), (2, 4), (4, 4), (8, 8))
 # Two tiles in flight where few warps divide K, else one.
 _PAIRS_OF_TILES: Final = _direct(2, 2, 8, (1, 4), (1, 2), (1, 1)) + _direct(1, 1, 8, *_CUTS)
-# Weights, rows * k, up to which 9 to 16 tokens take one tile at a time (plain), or two (chained).
+# Bounds on weights, rows * k.
+# 9 to 16 tokens take one tile at a time (plain) or two (chained) up to here, more tiles beyond.
 _SMALLEST: Final = 1 << 23
-# Up to which 8 tokens are (plain), and 9 to 16 are for kernels.int4.direct.
+# Up to here, plain launches of up to 8 tokens take one tile at a time, and those of 9 to 16 tokens
+# the direct kernel.
 _SMALL: Final = 1 << 24
-# Up to which seven tiles of 16 chained tokens are: [3584, 8192] 9.1 us, 10.9 by the staged kernel.
+# Chained launches of 9 to 16 tokens take the direct kernel up to here: [3584, 8192] takes 9.1 us,
+# and 10.9 by the staged one.
 _MIDDLE: Final = 1 << 25
-# Up to which 8 tokens are for kernels.int4.direct, plain and chained. Beyond, plain: [28672, 4096]
-# 26 to 29 us, 25 by the staged kernel; chained: 22 and 24, [10240, 8192] 17.9 and 16.9.
+# 8 tokens take the direct kernel up to here, plain and chained. Beyond, plain: [28672, 4096] would
+# take 26 to 29 us, and 25 by the staged kernel; chained: 22 and 24, [10240, 8192] 17.9 and 16.9.
 _LARGE: Final = 1 << 26
 _LARGEST: Final = 1 << 27
 _SPLITS: Final = (2, 4, 1)
@@ -503,8 +508,8 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
             most_weights=_LARGE,
             configs=_direct(2, 2, 8, (8, 8), (4, 4)) + _PAIRS_OF_TILES,
         ),
-        # Few blocks of 64 rows gain by more parts of K (7 to 121 % on 11 of 12 sizes), many do not
-        # (6 to 17 % on five).
+        # Up to 4096 rows, staged blocks of 64 rows were 5 to 121 % faster where rings of one unit
+        # let K be cut in more parts (13 probes of the H100), beyond that 6 to 17 % slower (5).
         Row(
             most_tokens=8,
             most_rows=4096,
@@ -828,8 +833,8 @@ def _shared_bytes(kernel: type, table: NDArray[Any], sizes: Sizes) -> Array:
 
 def _most_units(config: BlockConfig) -> int:
     assert isinstance(config, Int4DirectConfig)
-    more_in_flight = config.token_tile == 8 and config.depth > 1
-    return MOST_UNITS[config.token_tile] - more_in_flight
+    has_more_in_flight = config.token_tile == 8 and config.depth > 1
+    return MOST_UNITS[config.token_tile] - (1 if has_more_in_flight else 0)
 
 
 def figures(config: BlockConfig) -> dict[str, bool | int | float]:

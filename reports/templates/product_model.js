@@ -182,11 +182,11 @@ const productModel = (() => {
     const busiest = block.direct ? (Math.ceil(share) + share) / (2 * share) : 1;
     const dram = leastWork(option, shape).bytes * busiest / constants.bytes_per_s;
     const chain = block.direct ? constants.filling_s * Math.min(1, share) : 0;
-    const slots = waits + chain + work / constants.weights_per_s;
+    const slots = waits + work / constants.weights_per_s;
     const math = 2 * block.tokens * work * ragged / constants.flops_per_s;
-    const largest = bound({ launch, dram, work: slots + math });
+    const largest = bound({ launch: launch + chain, dram, work: slots + math });
     return {
-      total: launch + fourthNorm(dram, slots + math),
+      total: launch + fourthNorm(dram, chain + slots + math),
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 

@@ -108,8 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A command may give an exit code of its own: `compare` and `health` give 1 for a bad verdict. A
     fault of roofcal ends in its traceback and CRASHED, because Python's 1 would be such a verdict.
     """
-    # Commands make many small objects and few circles of them, which Python looks for every 700
-    # objects: the language models of an H200 5.5 -> 4.4 CPU s, its report 15.1 -> 13.9.
+    # Commands make many small objects and few reference cycles, which Python collects after every
+    # 700 new objects: the language models of an H200 5.5 -> 4.4 CPU s, its report 15.1 -> 13.9.
     gc.set_threshold(20_000)
     try:
         try:

@@ -240,8 +240,8 @@ class Method(Generic[P]):
     noun                 what its probes are, in messages: "products"
     least_probes         a group of fewer is not fitted
     needs_all            whether such a group is an error
-    joint_recipes        whether the recipes of a provider are one group; one that shares most of
-                         its constants with others has half as many probes at least
+    joint_recipes        whether the recipes of a provider are one group
+    least_of_recipe      a recipe of fewer is not part of such a group
     folds                of the cross-validation
     soft                 logarithms beyond this one pull less than their square
     resample_from_best   whether fits to resamples start from the final fit; else from all starts
@@ -255,6 +255,7 @@ class Method(Generic[P]):
     least_probes: int
     needs_all: bool = False
     joint_recipes: bool = False
+    least_of_recipe: int = 0
     folds: int
     soft: float
     resample_from_best: bool = False
@@ -272,7 +273,7 @@ class Method(Generic[P]):
             yield from (self.problem(probes=members, device=device) for members in every)
             return
         for _, group in groupby(pairs, key=lambda pair: pair[0]):
-            of_recipes = [members for _, _, members in group if len(members) >= least / 2]
+            of_recipes = [members for _, _, members in group if len(members) >= self.least_of_recipe]
             members = [probe for of_recipe in of_recipes for probe in of_recipe]
             if len(members) >= max(1, least):
                 yield self.problem(probes=members, device=device)

@@ -12,8 +12,8 @@ A span has the smallest and largest size of each axis of the probes of a provide
 of their operations and bytes, because no probe has its largest size on all axes at once. The
 distance of a shape is the number of doublings to the span, of the axis that is farthest outside.
 Outside of the probes e grows by GROWTH of its own size with every doubling, up to MOST_DOUBLINGS,
-and f to MOST_FACTOR at most; f is never smaller than inside. The low end is never below the least
-bytes at the bandwidth of streams, and that of a wider interval not below the other roofs (the
+and f to MOST_FACTOR at most; f is never smaller than inside. The low end is not below the least
+bytes at the bandwidth of streams, unless the time itself is, which it then equals; and that of a wider interval not below the other roofs (the
 shortest kernel, the operations at the rate of the fastest probe), except where the interval without
 widening is below them already.
 """
@@ -211,16 +211,16 @@ def with_interval(
     low, high = times.total / factors, times.total * factors
     roofs = calibrated_roofs(calibration, op, provider, recipe)
     least = extents(op, recipe, by_axis)
-    streamed = np.zeros_like(times.total)
+    memory_floor = np.zeros_like(times.total)
     if roofs["bytes_per_s"]:
         # Of 3,800 published points with cold operands none was faster than that; nearest 4 %.
-        streamed = streamed + least["bytes"] / roofs["bytes_per_s"]
-        low = np.maximum(low, np.minimum(streamed, times.total))
+        memory_floor = memory_floor + least["bytes"] / roofs["bytes_per_s"]
+        low = np.maximum(low, np.minimum(memory_floor, times.total))
     outside = doublings_outside(calibration, op, provider, recipe, by_axis)
     if outside is not None and outside.any():
         wide = exp(widened(widths, outside))
         # no lower than the longest of the roofs of the module
-        floor = np.maximum(streamed, roofs["launch_s"])
+        floor = np.maximum(memory_floor, roofs["launch_s"])
         if roofs["flops_per_s"]:
             floor = np.maximum(floor, least["flops"] / roofs["flops_per_s"])
         low = np.maximum(times.total / wide, np.minimum(low, floor))

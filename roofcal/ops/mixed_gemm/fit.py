@@ -151,6 +151,7 @@ METHOD: Final = Method(
     noun="products",
     least_probes=8,
     joint_recipes=True,
+    least_of_recipe=4,
     folds=7,
     quick_folds=3,
     soft=0.1,
@@ -158,5 +159,5 @@ METHOD: Final = Method(
 )
 
 
-# The constants of every provider and recipe with eight products and more, by provider.
+# The constants of every provider with eight products and more, of its recipes with four and more.
 fit = partial(fit_each_recipe, op="mixed_gemm", equation=model, method=METHOD)

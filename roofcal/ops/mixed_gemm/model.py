@@ -51,14 +51,17 @@ that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens th
 (more than 8 tokens). Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens)
 have a multiprocessor to themselves, and warps that fetch for the others: no waits.
 
-A warp of the direct kernel waits for its weights and tokens, unit_s per 128 columns and 8 tokens.
-Each multiprocessor streams the weights of its blocks, so that the busiest ones decide:
+A warp of the direct kernel sums `columns` of K, which is k / split / warps of a block. It waits for
+its weights and tokens, unit_s per 128 columns and 8 tokens; `tile` are the tokens of a block:
 
     t     = direct_s + (unit_s * columns / 128 + halving_s / 2 * log2(split)) * tile / 8
-            + (dram^4 + chain^4)^(1/4)                                 tile: tokens of a block
+            + (dram^4 + chain^4)^(1/4)
     dram  = least bytes / bytes_per_s * (ceil q + q) / (2 q)                  q = blocks / units
-    chain = filling_s * min(1, q)                          chained: each block waits for the kernel
-                                                           before, which is more where all work
+    chain = filling_s * min(1, q)                                             chained launches
+
+Memory takes the mean of the busiest multiprocessor's share and the average one. In a chain, blocks
+wait for the kernel before until they may read their activations; less where blocks are fewer than
+multiprocessors. That wait counts as launch, though memory hides some of it.
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
@@ -171,7 +174,7 @@ CONSTANTS: Final = by_name(
              Search(0.1, 0.001, 1, "time")),
     Constant("direct_s", "s", "Start of warps that stream weights",
              Search(0.4, 0.01, 1, "time")),
-    Constant("filling_s", "s", "Wait for a kernel before that fills all multiprocessors",
+    Constant("filling_s", "s", "Wait for the kernel before, of blocks that fill all multiprocessors",
              Search(0.9, 0.001, 4, "time")),
 )  # fmt: skip
 EQUATION: Final = 11  # see roofcal.ops.constants; 1 is of calibrations that state none
@@ -315,11 +318,11 @@ def _ours(
     share = cut.count / compute_units
     busiest = np.where(cut.direct > 0, (np.ceil(share) + share) / (2 * share), 1.0)
     dram = np.asarray(moved * busiest / constants["bytes_per_s"])
-    chain = cut.direct * constants["filling_s"] * np.minimum(1.0, share)
-    slots = np.asarray(waits + chain + work / constants["weights_per_s"])
+    chain = np.asarray(cut.direct * constants["filling_s"] * np.minimum(1.0, share))
+    slots = np.asarray(waits + work / constants["weights_per_s"])
     math = np.asarray(tokens / constants["flops_per_s"])
-    total = np.asarray(fixed + fourth_norm(dram, slots + math))
-    return NarrowParts(fixed, dram, slots, math, total)
+    total = np.asarray(fixed + fourth_norm(dram, chain + slots + math))
+    return NarrowParts(fixed + chain, dram, slots, math, total)
 
 
 def _token_blocks(family: BlockFamily, m: Array) -> tuple[Array, Array]:

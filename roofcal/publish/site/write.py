@@ -189,12 +189,13 @@ def _device_page(site: _Site, device: str, name: str) -> bytes:
 def _data(site: _Site) -> Iterator[tuple[str, Any]]:
     """(name, value) of every table that scripts read, loaded by the pages that need it."""
     yield "index", devices.site_index(site.publications, site.specs)
+    # Before Vega is bundled, whose threads processes that fork must not inherit.
+    models = load_models(paths.MODELS)
+    yield "language_models", language_model_rows(site.publications, site.specs, models)
     vega, charts = site_charts()
     yield "vega", vega
     yield "charts", charts
     yield "modelled", modelled_points(site.publications, site.specs)
-    models = load_models(paths.MODELS)
-    yield "language_models", language_model_rows(site.publications, site.specs, models)
     for publication in site.publications:
         yield f"points/{publication.key}", measured_points(publication)
         files = {name: file["text"] for name, file in publication.exports.items() if "text" in file}

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
+from hashlib import sha256
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any, Final
 import pandas as pd
 import vl_convert
 
-from roofcal.core.files import write_bytes
+from roofcal.core.files import InputError, read_limited, write_bytes
 from roofcal.core.machine.cores import allowed_cores
 from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry
 from roofcal.report.kit.numbers import is_missing
@@ -332,21 +333,40 @@ def page_charts(charts: Iterable[tuple[str, str, str, Chart]]) -> tuple[str, str
     return packed(_vega()), packed(text)
 
 
+_BUNDLED: Final = "window.vegaEmbed=vegaEmbed;"  # what the script has beside the libraries
+
+
 @cache
 def _vega() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script.
 
     Bundling takes 2.4 s, a third of a small report. So the script of a version of vl_convert is
-    kept in the user's folder of caches, with the checksum of gzip.
+    kept in the user's folder of caches, behind its checksum.
     """
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    kept = Path(caches).expanduser() / "roofcal" / f"vega-{version('vl-convert-python')}.js.gz"
-    with suppress(OSError, EOFError, zlib.error):  # not there, or damaged
-        return gzip.decompress(kept.read_bytes()).decode()
-    bundle = f"(()=>{{{vl_convert.javascript_bundle('window.vegaEmbed=vegaEmbed;')}}})();"
-    with suppress(OSError):  # whoever has no folder of caches bundles again
-        write_bytes(kept, gzip.compress(bundle.encode(), mtime=0))
-    return bundle
+    kept = _kept_vega()
+    if kept is not None:
+        # not there, damaged, or of somebody else
+        with suppress(InputError, OSError, EOFError, zlib.error, UnicodeDecodeError):
+            checksum, _, script = gzip.decompress(read_limited(kept)).decode().partition("\n")
+            if checksum == sha256(script.encode()).hexdigest():
+                return script
+    script = f"(()=>{{{vl_convert.javascript_bundle(_BUNDLED)}}})();"
+    if kept is not None:
+        text = f"{sha256(script.encode()).hexdigest()}\n{script}"
+        with suppress(OSError):  # a folder that cannot be written
+            write_bytes(kept, gzip.compress(text.encode(), mtime=0))
+    return script
+
+
+def _kept_vega() -> Path | None:
+    """Where the script is kept; None for a user without a folder of caches, as in a container."""
+    own = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        caches = own if own.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:  # no HOME, and a user that has no entry in /etc/passwd
+        return None
+    key = sha256(f"{version('vl-convert-python')} {_BUNDLED}".encode()).hexdigest()[:16]
+    return caches / "roofcal" / f"vega-{key}.js.gz"
 
 
 def _column(values: "pd.Series[Any]") -> Any:

@@ -76,24 +76,26 @@ def int4_cases() -> Iterator[tuple[str, Case]]:
 def _table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Int4Case]:
     """Everything that rows about such weights can choose, each at the first split that fits.
 
-    Direct blocks at the longest part of K that a warp may have, which takes the most registers.
+    Of direct blocks one that does not cut K, at the longest part that a warp may have, which takes
+    the most registers, and one that cuts it.
     """
     for chained, rule in ((False, PLAIN_LAUNCHES), (True, CHAINED_LAUNCHES)):
         for row in [row for row in RULES[rule] if group >= row.least_group]:
-            cases: dict[Int4Config, Int4Case] = {}
+            cases: dict[object, Int4Case] = {}
             for config in row.configs + row.otherwise:
-                whole = replace(config, split=1)
-                lengths: tuple[int, ...] = (K, ANOTHER_K)
                 if isinstance(config, Int4DirectConfig):
-                    whole = replace(whole, num_warps=4)
-                    lengths = (UNIT_COLUMNS * 4 * int(figures(whole)["most_units"]),)
+                    chosen = config if config.split > 1 else replace(config, num_warps=4)
+                    units = chosen.split * chosen.num_warps * int(figures(chosen)["most_units"])
+                    lengths: tuple[int, ...] = (UNIT_COLUMNS * units,)
+                    key: object = (config.row_tiles, config.depth, config.split > 1)
+                else:
+                    chosen, lengths, key = config, (K, ANOTHER_K), replace(config, split=1)
                 for k in lengths:
                     size = k if group == K else group
                     weights = weights_without_memory(ROWS, k, size, zeros=zeros, dtype=TORCH[dtype])
-                    chosen = whole if isinstance(whole, Int4DirectConfig) else config
                     if chosen.fits(weights):
                         case = Int4Case(chosen, size, zeros, dtype, chained, k)
-                        cases.setdefault(whole, case)
+                        cases.setdefault(key, case)
             yield from cases.values()
 
 

@@ -156,7 +156,7 @@ def test_too_few_probes_are_named_and_no_group_of_a_fit() -> None:
     assert list(METHOD.problems(few.probes, few.device)) == []
 
 
-# METHOD wants six probes, and half of that of a recipe beside others.
+# METHOD wants six probes, here three of a recipe beside others.
 @pytest.mark.parametrize(
     ("joint", "beside", "groups"),
     [
@@ -167,7 +167,7 @@ def test_too_few_probes_are_named_and_no_group_of_a_fit() -> None:
 def test_recipes_are_fitted_apart_or_together(joint: bool, beside: int, groups: list[int]) -> None:
     probes = list(problem(SMALL).probes)
     probes += [replace(p, point=replace(p.point, recipe="read")) for p in probes[:beside]]
-    method = replace(METHOD, joint_recipes=joint)
+    method = replace(METHOD, joint_recipes=joint, least_of_recipe=3)
     problems = list(method.problems(probes, device_with()))
     assert [len(group.probes) for group in problems] == groups
 

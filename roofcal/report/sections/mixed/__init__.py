@@ -508,7 +508,7 @@ def _own_sentence(ours: Sequence[Row], fp8: Row | None, calibration: Calibration
     )
     bound = ""
     if calibration is not None and ("triton", RECIPE) in pairs_with_roofs(calibration):
-        bound = f"; {_roofs_text(calibration, 'triton', 'it')}"
+        bound = f"; {_roofs_text(calibration, 'triton', 'the plain launch')}"
     return f"Our kernels.int4_gemm took {gains['triton']} by a plain launch {chaining}{bound}."
 
 
