@@ -192,7 +192,8 @@ def main() -> None:
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
         sys.exit("error: this machine has no GPU of compute capability 9.0 (H100, H200)")
     chunks = [tasks[number::128] for number in range(128)]
-    with ProcessPoolExecutor(min(_MOST_COMPILERS, usable_cores()), mp_context=get_context("spawn")) as pool:
+    compilers = min(_MOST_COMPILERS, usable_cores())
+    with ProcessPoolExecutor(compilers, mp_context=get_context("spawn")) as pool:
         list(pool.map(compile_some, chunks))
     with asked.out.open("w", newline="") as file:
         table = csv.writer(file)

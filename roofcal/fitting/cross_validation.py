@@ -273,7 +273,7 @@ class Method(Generic[P]):
             yield from (self.problem(probes=members, device=device) for members in every)
             return
         for _, group in groupby(pairs, key=lambda pair: pair[0]):
-            of_recipes = [members for _, _, members in group if len(members) >= self.least_of_recipe]
+            of_recipes = [own for _, _, own in group if len(own) >= self.least_of_recipe]
             members = [probe for of_recipe in of_recipes for probe in of_recipe]
             if len(members) >= max(1, least):
                 yield self.problem(probes=members, device=device)

@@ -13,9 +13,9 @@ of their operations and bytes, because no probe has its largest size on all axes
 distance of a shape is the number of doublings to the span, of the axis that is farthest outside.
 Outside of the probes e grows by GROWTH of its own size with every doubling, up to MOST_DOUBLINGS,
 and f to MOST_FACTOR at most; f is never smaller than inside. The low end is not below the least
-bytes at the bandwidth of streams, unless the time itself is, which it then equals; and that of a wider interval not below the other roofs (the
-shortest kernel, the operations at the rate of the fastest probe), except where the interval without
-widening is below them already.
+bytes at the bandwidth of streams; where the time itself is below, it is the time. The low end of a
+wider interval is not below the other roofs either (the shortest kernel, the operations at the rate
+of the fastest probe), except where the interval without widening is below them already.
 """
 
 import math

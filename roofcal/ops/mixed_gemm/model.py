@@ -174,7 +174,8 @@ CONSTANTS: Final = by_name(
              Search(0.1, 0.001, 1, "time")),
     Constant("direct_s", "s", "Start of warps that stream weights",
              Search(0.4, 0.01, 1, "time")),
-    Constant("filling_s", "s", "Wait for the kernel before, of blocks that fill all multiprocessors",
+    Constant("filling_s", "s",
+             "Wait for the kernel before, of blocks that fill all multiprocessors",
              Search(0.9, 0.001, 4, "time")),
 )  # fmt: skip
 EQUATION: Final = 11  # see roofcal.ops.constants; 1 is of calibrations that state none

@@ -83,13 +83,14 @@ def _table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Int4Case]:
         for row in [row for row in RULES[rule] if group >= row.least_group]:
             cases: dict[object, Int4Case] = {}
             for config in row.configs + row.otherwise:
+                chosen: Int4Config = config
                 if isinstance(config, Int4DirectConfig):
                     chosen = config if config.split > 1 else replace(config, num_warps=4)
                     units = chosen.split * chosen.num_warps * int(figures(chosen)["most_units"])
                     lengths: tuple[int, ...] = (UNIT_COLUMNS * units,)
                     key: object = (config.row_tiles, config.depth, config.split > 1)
                 else:
-                    chosen, lengths, key = config, (K, ANOTHER_K), replace(config, split=1)
+                    lengths, key = (K, ANOTHER_K), replace(config, split=1)
                 for k in lengths:
                     size = k if group == K else group
                     weights = weights_without_memory(ROWS, k, size, zeros=zeros, dtype=TORCH[dtype])
