@@ -175,6 +175,7 @@ def contest_table(tables: "Sequence[Path]") -> str:
         | {
             CONTENDERS[str(name)]: f"{100 * row['mape']:.1f} ({100 * row['p95_abs_error']:.0f}) %"
             for name, row in models.iterrows()
+            if row["count"] == models.loc["calibrated", "count"]  # a contest is on equal points
         }
         for gpu, op, models in judged_rows(tables)
     ]

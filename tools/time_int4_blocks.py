@@ -29,7 +29,7 @@ from roofcal.core.machine.cores import usable_cores
 
 COLUMNS: Final = (
     *("tokens", "rows", "k", "group", "chained", "kernel", "block_rows", "depth", "split"),
-    *("warps", "stages", "unroll", "token_tile", "matrix", "us"),
+    *("warps", "stages", "unroll", "token_tile", "matrix", "by_rule", "us"),
 )
 _K: Final = (384, 512, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096, 5120, 7168, 8192, 14336)
 _ROWS: Final = (512, 768, 1536, 2304, 3456, 4096, 5120, 7168, 9216, 11776, 14336, 19712, 28416)
@@ -89,9 +89,13 @@ def configurations(product: Product) -> list[Int4Config]:
         if isinstance(config, Int4StagedConfig) and config.token_tile == tile
     }
     fitting = [config for config in staged if config.fits(product.sizes)][:4]
-    chosen = rule.direct_or_staged(product.sizes, product.tokens, chained=product.chained)
-    named: list[Int4Config] = [*direct, *fitting, chosen]
+    named: list[Int4Config] = [*direct, *fitting, chosen_by_rule(product)]
     return [config for config in dict.fromkeys(named) if config.fits(product.sizes)]
+
+
+def chosen_by_rule(product: Product) -> Int4Config:
+    """What the rule takes for a product."""
+    return rule.direct_or_staged(product.sizes, product.tokens, chained=product.chained)
 
 
 def made_up_weights(product: Product, copies: int) -> list[Int4Weights]:
@@ -173,7 +177,7 @@ def row_of(product: Product, config: Int4Config, us: float) -> list[object]:
         *(product.tokens, product.rows, product.k, product.group, int(product.chained)),
         *("direct" if is_direct else "staged", config.block_rows, getattr(config, "depth", "")),
         *(config.split, config.num_warps, *of_ring, config.token_tile),
-        *(getattr(config, "matrix", ""), round(us, 3)),
+        *(getattr(config, "matrix", ""), int(config == chosen_by_rule(product)), round(us, 3)),
     ]
 
 
@@ -184,23 +188,23 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shapes", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=900.0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     started = time.monotonic()
-    drawn = list(products(random.Random(asked.seed), asked.shapes))
+    drawn = list(products(random.Random(arguments.seed), arguments.shapes))
     tasks = [(product, config) for product in drawn for config in configurations(product)]
-    print(f"{len(tasks)} times of {asked.shapes} shapes", flush=True)
+    print(f"{len(tasks)} times of {arguments.shapes} shapes", flush=True)
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
         sys.exit("error: this machine has no GPU of compute capability 9.0 (H100, H200)")
     chunks = [tasks[number::128] for number in range(128)]
     compilers = min(_MOST_COMPILERS, usable_cores())
     with ProcessPoolExecutor(compilers, mp_context=get_context("spawn")) as pool:
         list(pool.map(compile_some, chunks))
-    with asked.out.open("w", newline="") as file:
+    with arguments.out.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(COLUMNS)
         for product, of_product in itertools.groupby(tasks, key=lambda task: task[0]):
-            if time.monotonic() - started > asked.seconds:
-                print(f"stopped after {asked.seconds:.0f} s")
+            if time.monotonic() - started > arguments.seconds:
+                print(f"stopped after {arguments.seconds:.0f} s")
                 return
             copies = int(_CACHE_BYTES / (product.rows * product.k * 0.53)) + 1
             weights = made_up_weights(product, min(_MOST_COPIES, max(2, copies)))

@@ -75,9 +75,10 @@ def errors_of_seed(
 ) -> pd.DataFrame:
     """The errors of all models on the points of a seed, one row per op, model and kind of point.
 
-    Of each op come first the calibrated model on all points, then the other models that answer all
-    points which it answers; then, of int4, the kernel of ours that is fastest at each shape,
-    measured against predicted; last the calibrated model by recipe, provider and regime.
+    Of each op come first the calibrated model on all points, then the other models on those points
+    of them that the calibrated model answers; then, of int4, the kernel of ours that is fastest at
+    each shape, measured against predicted; last the calibrated model by recipe, provider and
+    regime.
 
     drawn       points of the plan
     left_out    of them, those whose shape the run planned too
@@ -141,11 +142,11 @@ def _shape_text(point: PlanPoint) -> str:
 
 def _rows_of_op(points: pd.DataFrame, op: str, models: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of an op, see `errors_of_seed`."""
-    yield (calibrated := _row(points, MODEL, op=op))
+    yield _row(points, MODEL, op=op)
     # A contest is on equal points: those that the calibrated model answers.
     answered = points[points["predicted_s"].notna()]
-    others = [_row(answered, model, op=op) for model in models if model != MODEL]
-    yield from (row for row in others if row["count"] == calibrated["count"] > 0)
+    others = (_row(answered, model, op=op) for model in models if model != MODEL)
+    yield from (row for row in others if row["count"])
     ours = points[points["recipe"].isin([INT4]) & points["provider"].isin(OUR_INT4)]
     if len(ours):
         fastest = _fastest_at_each_shape(ours)
@@ -218,9 +219,17 @@ def error_sentences(errors: pd.DataFrame) -> list[str]:
         ours = errors[(errors["op"] == op) & (errors["provider"] == FASTEST_OF_OURS)]
         for row in ours[ours["count"] > 0].to_dict("records"):
             text += f" The fastest of our kernels is off by {row['mape']:.1%}."
-        if of_model:
-            others = ", ".join(f"{name} by {row['mape']:.1%}" for name, row in of_model.items())
-            text += f" On the same points, other models are off: {others.replace('_', ' ')}."
+        compared, not_compared = [], []
+        for model, row in of_model.items():
+            name = str(model).replace("_", " ")
+            if row["count"] == own["count"]:
+                compared.append(f"{name} by {row['mape']:.1%}")
+            else:
+                not_compared.append(f"{name}, which answers {int(row['count'])} of them")
+        if compared:
+            text += f" On the same points, other models are off: {', '.join(compared)}."
+        if not_compared:
+            text += f" Not compared: {'; '.join(not_compared)}."
         if unanswered := int(own["drawn"] - own["left_out"] - own["count"]):
             text += f" Without a time or a prediction: {unanswered} more."
         if own["left_out"]:

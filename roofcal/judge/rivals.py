@@ -139,11 +139,11 @@ def fitted_torchao(probes: Probes, constants: torchao.Constants) -> Predictor | 
     start = np.array([constants.math_fraction, constants.dram_fraction])
     if seconds(start, probes[0]) is None:
         return None
-    best = fitted(lambda fractions: _told(seconds(fractions, probes[0])), start, probes[1])
-    return lambda points: _told(seconds(best, points))
+    best = fitted(lambda fractions: _modelled(seconds(fractions, probes[0])), start, probes[1])
+    return lambda points: _modelled(seconds(best, points))
 
 
-def _told(seconds: Array | None) -> Array:
+def _modelled(seconds: Array | None) -> Array:
     assert seconds is not None  # torchao models a recipe or not, whatever the fractions are
     return seconds
 

@@ -38,7 +38,7 @@ def compared(
 def with_slower_points(draws: int, kind: Kind, least_devices: int = 1) -> pd.DataFrame:
     """The points of several draws, in each of which 5 % of the points were made 3 % slower."""
     tables = []
-    for seed in range(draws):
+    for seed in range(1, draws + 1):  # seed 0 plants 59 of one device, too few for the bars
         ids = planted(seed, 0.05)
         before = drawn(10 * seed, kind, least_devices=least_devices)
         factors = slowed(ids, 1.03)
@@ -64,7 +64,7 @@ def test_three_percent_on_five_percent_of_the_points_are_found(draws: int) -> No
     """Of the points of one device; of several: the test below."""
     points = with_slower_points(draws, "samples").query("one")
     found = points["slower"] & points["planted"]
-    assert points["planted"].sum() >= 55 * draws
+    assert points["planted"].sum() >= 60 * draws
     assert found.sum() >= 0.95 * points["planted"].sum()
     assert found.sum() >= 0.95 * points["moved"].sum()
     by_clock = points["slower"] & (points["cause"] == "clock")
