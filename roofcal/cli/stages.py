@@ -4,8 +4,6 @@ People ask `predict`, `breakeven` and `llm` too: those are in predict.py and que
 """
 
 import signal
-import subprocess
-import sys
 from json import dumps
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -175,15 +173,14 @@ def measure(
     """
     from roofcal.core.jsonl import read_single_record
     from roofcal.core.records import Environment
-    from roofcal.measure.session import Job
+    from roofcal.measure.session import Job, start_compiling
     from roofcal.measure.session import measure as measure_job
     from roofcal.study.discover import check_environment
     from roofcal.study.staleness import measure_hash
 
     check_environment(read_single_record(environment, Environment), paths.DEVICES)
     if compile_first:
-        files = [f"--plan={plan}", f"--environment={environment}"]
-        subprocess.run([sys.executable, "-m", "roofcal", "compile", *files], check=False)
+        start_compiling(plan, environment).wait()
     # A time limit (timeout, SLURM, Snakemake) ends a session like Ctrl-C: its end is recorded.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     measure_job(

@@ -6,6 +6,7 @@ output is written whole, at the end.
 """
 
 import socket
+import subprocess
 import sys
 import time
 import uuid
@@ -60,6 +61,18 @@ class Job:
     code_hash_of: Callable[[str], str]
     retry: tuple[str, ...] = ()
     world_sizes: Sequence[int] | None = None
+
+
+def start_compiling(plan: Path, environment: Path) -> subprocess.Popen[bytes]:
+    """A process that compiles the kernels of a plan with all cores: see `roofcal compile`.
+
+    A process of its own, because compilers are forked, which one that uses the GPU cannot do. Why a
+    point is not compiled goes to stderr: stdout may be the JSON of an answer.
+    """
+    files = [f"--plan={plan}", f"--environment={environment}"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "roofcal", "compile", *files], stdout=sys.stderr
+    )
 
 
 def measure(job: Job) -> list[Measurement]:

@@ -1,5 +1,7 @@
 """`roofcal time`: products that were measured when asked for stand beside their predictions."""
 
+import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,10 +33,19 @@ class Measuring:
     def __init__(self) -> None:
         self.seconds: Seconds = lambda _: 1e-3
         self.jobs: list[Job] = []
+        self.compilers: list[subprocess.Popen[bytes]] = []
+        self.compiled_beside: list[bool] = []  # of each session: whether a compiler of its plan ran
         self.busy_share = 0.0
+
+    def start_compiling(self, plan: Path, environment: Path) -> subprocess.Popen[bytes]:
+        """A compiler that never ends by itself."""
+        assert plan.is_file() and environment.is_file()
+        self.compilers.append(subprocess.Popen(["sleep", "600"]))
+        return self.compilers[-1]
 
     def __call__(self, job: Job) -> list[Measurement]:
         self.jobs.append(job)
+        self.compiled_beside.append(any(one.poll() is None for one in self.compilers))
         own = session(session_id=f"s{len(self.jobs)}", busy_share=self.busy_share)
         rows = []
         for point in read_records(job.plan, PlanPoint):
@@ -53,8 +64,15 @@ def measuring(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Measuring:
     assert (checkout / "reports/published/made-up/e1").is_dir()
     stand_in = Measuring()
     monkeypatch.setattr(products, "measure", stand_in)
+    monkeypatch.setattr(products, "start_compiling", stand_in.start_compiling)
     monkeypatch.setattr(products, "discover", lambda _: [GPU])
     return stand_in
+
+
+def test_kernels_compile_beside_the_session_and_end_with_it(measuring: Measuring) -> None:
+    roofcal.time_products([(64, 64, 64)])
+    assert measuring.compiled_beside == [True]
+    assert [compiler.poll() for compiler in measuring.compilers] == [-signal.SIGTERM]
 
 
 def calibrate_here() -> None:
