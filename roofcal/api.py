@@ -328,7 +328,7 @@ def time_products(
 ) -> "TimedProducts":
     """Measure products on the card at hand, or on its CPU, beside their predictions.
 
-    Every provider that a study here has is timed as in `quick`, one visit of each, in seconds. The
+    Every provider that a study here has is timed as in `minute`, one visit of each, in seconds. The
     records are kept in asked/ of the device's run folder below results/, and `predict` and `advise`
     show the times at these shapes, where they answer by a calibration of this environment and
     nothing else kept the machine busy. What is asked again is measured again, and the newest time

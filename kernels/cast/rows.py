@@ -1,12 +1,13 @@
 """The cast of a matrix to fp8 with a scale per row.
 
-    rowwise_dim0   q [rows, cols]   scale [rows, 1]    x read once up to 16384 columns
+    rowwise_dim0   q [rows, cols]   scale [rows, 1]    x read once up to 16384 columns, and more in
+                                                       few rows: kernels.cast.rule.long_row_tile
 
 Inputs, outputs and arithmetic as in kernels.cast.tensorwise.
 """
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 import triton
@@ -14,6 +15,7 @@ import triton.language as tl
 
 from kernels.cast import rule
 from kernels.cast.tiles import Cast, empty_rowwise, like_casts, load_tile
+from kernels.common.architecture import is_amd_build
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import magnitude, scale_and_factor
 from kernels.common.operators import operator
@@ -46,7 +48,8 @@ class RowsTile(NamedTuple):
 # On an H200 in us: 8192^2 takes 51.5 with 16 elements per thread and 52.5 with 32; 16384^2 takes
 # the same time in 16 or 32 warps.
 ROWS: Final = RowsConfig(least_elements=4096, most_rows=64, elements_per_thread=16, most_warps=16)
-LONG_ROWS_WARPS: Final = 8
+LONG_ROWS_ELEMENTS: Final = 1024  # of a warp, of rows that are read twice
+HELD_ROW_WARPS: Final = 32  # of rows that are held in two parts
 
 
 @triton.jit
@@ -112,6 +115,36 @@ def _rows_kernel(
 
 
 @triton.jit
+def _two_part_rows_kernel(
+    x,
+    q,
+    scale,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    HEAD: tl.constexpr,
+    TAIL: tl.constexpr,
+):
+    """One row of HEAD + 1 to HEAD + TAIL columns per program, kept in registers in two parts.
+
+    One part of a power of two would have up to twice as many lanes as there are columns.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    head, tail = tl.arange(0, HEAD), HEAD + tl.arange(0, TAIL)
+    source, target = x + row * STRIDE, q + row * COLS
+    first = tl.load(source + head)
+    second = tl.load(source + tail, mask=tail < COLS, other=0.0)
+    largest = tl.maximum(tl.max(magnitude(first), axis=0), tl.max(magnitude(second), axis=0))
+    made_scale, factor = scale_and_factor(largest, LARGEST, POWER_OF_TWO)
+    cast = (first.to(tl.float32) * factor).to(q.dtype.element_ty)
+    tl.store(target + head, cast)
+    cast_tail = (second.to(tl.float32) * factor).to(q.dtype.element_ty)
+    tl.store(target + tail, cast_tail, mask=tail < COLS)
+    tl.store(scale + row, made_scale)
+
+
+@triton.jit
 def _long_rows_kernel(
     x,
     q,
@@ -157,17 +190,7 @@ def rowwise_dim0(
     if rows == 0:
         return q, scale
     if cols > rule.MOST_COLUMNS_OF_ROW:
-        _long_rows_kernel[(rows,)](
-            x,
-            q,
-            scale,
-            cols,
-            x.stride(0),
-            LARGEST=largest,
-            POWER_OF_TWO=power_of_two,
-            BLOCK=rule.LONG_ROWS_BLOCK,
-            num_warps=LONG_ROWS_WARPS,
-        )
+        _cast_long_rows(x, q, scale, largest, power_of_two)
         return q, scale
     tile = rows_tile(cols, ROWS)
     _rows_kernel[(triton.cdiv(rows, tile.rows),)](
@@ -184,6 +207,23 @@ def rowwise_dim0(
         num_warps=tile.num_warps,
     )
     return q, scale
+
+
+def _cast_long_rows(
+    x: torch.Tensor, q: torch.Tensor, scale: torch.Tensor, largest: float, power_of_two: bool
+) -> None:
+    """Cast rows of more than rule.MOST_COLUMNS_OF_ROW columns, one per program."""
+    rows, cols = x.shape
+    options: dict[str, Any] = {"LARGEST": largest, "POWER_OF_TWO": power_of_two}
+    tile = rule.long_row_tile(rows, cols, x.element_size())
+    if tile and not is_amd_build():  # a warp has 64 threads there, and a program at most 1024
+        cut = {"HEAD": tile.head, "TAIL": tile.tail, "num_warps": HELD_ROW_WARPS}
+        _two_part_rows_kernel[(rows,)](x, q, scale, cols, x.stride(0), **options, **cut)
+    else:
+        are_few = rows <= rule.FEW_LONG_ROWS
+        block = rule.FEW_LONG_ROWS_BLOCK if are_few else rule.LONG_ROWS_BLOCK
+        cut = {"BLOCK": block, "num_warps": max(1, block // LONG_ROWS_ELEMENTS)}
+        _long_rows_kernel[(rows,)](x, q, scale, cols, x.stride(0), **options, **cut)
 
 
 def rows_tile(cols: int, config: RowsConfig) -> RowsTile:

@@ -5,13 +5,16 @@ or vectors.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-# kernels.cast.rows: rows of more columns are read twice, so many columns at a time.
+# kernels.cast.rows: rows of more columns are held in two parts, or read twice, so many columns at a
+# time. docs/kernels/long_rows.csv has times of both.
 MOST_COLUMNS_OF_ROW: Final = 16384
 LONG_ROWS_BLOCK: Final = 8192
+FEW_LONG_ROWS_BLOCK: Final = 16384  # of few rows that no multiprocessor holds
+MOST_BYTES_OF_LONG_ROW: Final = 98304  # of x, that HELD_ROW_WARPS hold in registers without spills
 # kernels.cast.columns: matrices of fewer elements are cast one way after the other. Apart and
 # together, on an H200 in us: 11.9 and 24.2 at 1024^2, 43.1 and 47.1 at 4096^2, 74.6 and 71.6 at
 # 4096 x 8192, 142 and 122 at 8192^2.
@@ -19,7 +22,15 @@ BOTH_LEAST_ELEMENTS: Final = 1 << 25
 # kernels.cast.short_columns: rows of up to so many elements are cast by the same launch: 5.5
 # together and 6.9 apart at 1024^2, but 20.9 and 14.3 at 2048^2.
 ROWS_BESIDE_MOST_ELEMENTS: Final = 1 << 21
+FEW_LONG_ROWS: Final = 128  # a multiprocessor of an H100 each
 FEW_ROWS: Final = 64  # matrices of up to so many rows get tiles as high as they are
+
+
+class LongRowTile(NamedTuple):
+    """A row in two parts of `head` and up to `tail` columns, powers of two, in registers."""
+
+    head: int
+    tail: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +92,18 @@ def has_short_columns(rows: Any, cols: Any, *, on_hopper: bool = True) -> Any:
     is_ragged = (rows % 16 != 0) & on_hopper
     fits_ragged = (rows <= how.most_ragged_rows) & (elements <= how.most_ragged_elements)
     return fits | (is_ragged & fits_ragged)
+
+
+def long_row_tile(rows: int, cols: int, element_bytes: int = 2) -> LongRowTile | None:
+    """How a program holds a row of more than MOST_COLUMNS_OF_ROW columns; None: it reads it twice.
+
+    Only of few rows, which have a multiprocessor each: it holds one or two such rows, so that of
+    many rows none loads while another is stored. element_bytes: of x.
+    """
+    head = MOST_COLUMNS_OF_ROW * (1 if cols <= 2 * MOST_COLUMNS_OF_ROW else 2)
+    tail = 1 << max(0, cols - head - 1).bit_length()
+    fits = (head + tail) * element_bytes <= MOST_BYTES_OF_LONG_ROW
+    return LongRowTile(head, tail) if fits and rows <= FEW_LONG_ROWS else None
 
 
 def casts_rows_beside_columns(rows: Any, cols: Any) -> Any:

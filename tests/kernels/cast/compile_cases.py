@@ -130,8 +130,20 @@ def _rows(types: CastTypes) -> Iterator[tuple[str, Case]]:
         constants = {"BLOCK": tile.block, "R": tile.rows, "STAGES": stages}
         both = types.case(columns._rows_and_columns_kernel, tile.num_warps, constants)
         yield f"both_{cols}", both
-    constants = {"BLOCK": rule.LONG_ROWS_BLOCK}
-    yield "long_rows", types.case(rows._long_rows_kernel, rows.LONG_ROWS_WARPS, constants)
+    for block in (rule.LONG_ROWS_BLOCK, rule.FEW_LONG_ROWS_BLOCK):
+        warps = block // rows.LONG_ROWS_ELEMENTS
+        yield f"long_rows_{block}", types.case(rows._long_rows_kernel, warps, {"BLOCK": block})
+    element_bytes = 4 if types.source == "fp32" else 2
+    for cols in (2 * rule.MOST_COLUMNS_OF_ROW, 3 * rule.MOST_COLUMNS_OF_ROW):
+        if held := rule.long_row_tile(
+            1, min(cols, rule.MOST_BYTES_OF_LONG_ROW // element_bytes), element_bytes
+        ):
+            constants = {"HEAD": held.head, "TAIL": held.tail}
+            without = tuple(arch for arch in WITHOUT_E4M3 if isinstance(arch, int))
+            gpus = NVIDIA_WITH_E4M3 if types.target == "e4m3" else without
+            kernel, warps = rows._two_part_rows_kernel, rows.HELD_ROW_WARPS
+            case = types.case(kernel, warps, constants, architectures=gpus)
+            yield f"two_part_rows_{held.head}_{held.tail}", case
 
 
 def _columns(types: CastTypes) -> Iterator[tuple[str, Case]]:

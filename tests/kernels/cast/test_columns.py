@@ -178,7 +178,6 @@ def test_both_of_rows_beyond_one_block(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     monkeypatch.setattr(rule, "MOST_COLUMNS_OF_ROW", 32)
-    monkeypatch.setattr(rule, "LONG_ROWS_BLOCK", 32)
     check_together(normal_matrix(16, 70, device))
 
 

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -20,6 +22,7 @@ from tests.kernels.cast.fp8_reference import (
     scale_of,
     stored,
 )
+from tests.paths import ROOT
 
 SHAPES = [(1, 1), (1, 100), (100, 1), (3, 33), (17, 64), (64, 130)]
 
@@ -108,14 +111,56 @@ def test_partial_maxima_of_many_programs_are_all_used(
         check_tensorwise(x)
 
 
-@pytest.mark.parametrize("cols", [65, 96, 150])
-def test_rows_beyond_one_block(
-    cols: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
+@pytest.mark.parametrize("most_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("cols", [65, 96, 129, 150, 300])
+def test_rows_read_twice_or_held_in_two_parts(
+    cols: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     monkeypatch.setattr(rule, "MOST_COLUMNS_OF_ROW", 64)
-    monkeypatch.setattr(rule, "LONG_ROWS_BLOCK", 32)
+    monkeypatch.setattr(rule, "FEW_LONG_ROWS_BLOCK", 32)
+    monkeypatch.setattr(rule, "MOST_BYTES_OF_LONG_ROW", most_bytes)
     check_rowwise(normal_matrix(3, cols, device))
     check_rowwise(torch.zeros(2, cols, device=device))
+    monkeypatch.setattr(rule, "FEW_LONG_ROWS", 1)
+    monkeypatch.setattr(rule, "LONG_ROWS_BLOCK", 64)
+    check_rowwise(normal_matrix(3, cols, device))
+    for place in (0, 63, 64, cols - 1):  # the largest value in either part
+        x = normal_matrix(2, cols, device)
+        x[1, place] = -700.0
+        check_rowwise(x)
+
+
+@pytest.mark.parametrize(
+    ("rows_cols_bytes", "tile"),
+    [
+        ((1, 16385, 2), (16384, 1)),
+        ((34, 17920, 2), (16384, 2048)),
+        ((128, 28672, 2), (16384, 16384)),
+        ((129, 28672, 2), None),  # too few programs of 32 warps run at once
+        ((1, 49152, 2), (32768, 16384)),
+        ((1, 53248, 2), None),  # would spill
+        ((1, 24576, 4), (16384, 8192)),
+        ((1, 28672, 4), None),
+    ],
+)
+def test_which_long_rows_stay_in_registers(
+    rows_cols_bytes: tuple[int, int, int], tile: tuple[int, int] | None
+) -> None:
+    assert rule.long_row_tile(*rows_cols_bytes) == tile
+
+
+def test_held_rows_are_faster_than_rows_read_twice() -> None:
+    gains = []
+    table = pd.read_csv(ROOT / "docs/kernels/long_rows.csv")
+    for ways in (part for _, part in table.groupby(["cols", "rows"])):
+        times = ways.set_index(["block", "tail", "warps"])["us"]
+        tile = rule.long_row_tile(int(ways["rows"].iloc[0]), int(ways["cols"].iloc[0]))
+        if tile is not None:
+            taken = times[*tile, rows.HELD_ROW_WARPS]
+            assert taken < 1.01 * times.min()
+            gains.append(times[rule.LONG_ROWS_BLOCK, 0, 8] / taken)
+    assert np.exp(np.log(gains).mean()) == pytest.approx(1.626, abs=5e-3)
+    assert min(gains) > 1.36
 
 
 @pytest.mark.parametrize("cols", [1, 33, 5000])
