@@ -92,7 +92,9 @@ def compare(
         "points": rows,
         "regressions": [row["point"].point_id for row in slower if row["change"] > limit],
         "regressed_groups": [
-            shift["group"] for shift in shifts if shift["low"] > limit and shift["cause"] != "clock"
+            shift["group"]
+            for shift in shifts
+            if shift["low"] > limit and shift["cause"] not in {"clock", "state"}
         ],
         **unlike_points(run_a, run_b, pairs, threshold),
         "constants": moved_constants(a, b, threshold),
