@@ -107,19 +107,15 @@ def observations(points: Points) -> pd.DataFrame:
     # What point_id names, but the device: a hash of each would take 0.1 s of a run.
     keys = [f"{point.group_key},{point.recipe},{point.provider}" for point in table[POINT]]
     status = table["status"].replace(NOT_REACHED, NOT_MEASURED)
-    of_session = cards_by_session(points.sessions)
-    cards = [
-        frozenset(of_session.get(visit.session_id, "") for visit in visits)
-        for visits in table[VISIT_TIMES]
-    ]
+    of = cards_by_session(points.sessions)
+    cards = table[VISIT_TIMES].map(lambda times: frozenset(of.get(t.session_id, "") for t in times))
     return table.assign(status=status)[_READ].join(units).assign(cards=cards).set_axis(keys)
 
 
 def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
     """The points that both runs plan: columns of ObservedRun, and `regime`, with _a and _b.
 
-    `other_card`: whether the same software measured the point on other cards of one model. Runs of
-    two versions do not count: their code differs, too.
+    `other_card`: whether the same software measured it on other cards.
     """
     keys = [key for key in a.points.index if key in b.points.index]
     parts = (
@@ -127,11 +123,8 @@ def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
         for run, end in ((a, "_a"), (b, "_b"))
     )
     pairs = pd.concat(parts, axis="columns")
-    is_same_software = a.environment == b.environment
-    others = [
-        is_same_software and x != y and bool(x and y) and "" not in x | y
-        for x, y in zip(pairs["cards_a"], pairs["cards_b"], strict=True)
-    ]
+    cards = zip(pairs["cards_a"], pairs["cards_b"], strict=True)
+    others = [a.environment == b.environment and x != y and "" not in x | y for x, y in cards]
     return pairs.assign(other_card=np.array(others, dtype=bool))
 
 
@@ -170,9 +163,7 @@ def _clock_error(point: SeenPoint) -> float:
     clocks = _clocks(point)
     if len(clocks) < 2:
         return 0.0
-    mean, count = fmean(clocks), len(clocks)
-    squares = sum((reading - mean) ** 2 for reading in clocks)
-    return math.sqrt(squares / (count - 1) / count) / mean
+    return float(np.std(clocks, ddof=1)) / math.sqrt(len(clocks)) / fmean(clocks)
 
 
 def _turns(point: SeenPoint) -> list[list[float]]:

@@ -25,14 +25,14 @@ _TWO_SIDED: Final = 1.96  # standard errors of a 95 % interval
 # The variance of a median of n squares is that of the mean of 0.37 n of them (normal sample).
 _EFFICIENCY: Final = 0.37
 _LEAST_WIDTH: Final = 1e-3  # of changes, in quartiles; changes of 0 have no logarithm
-# Of the points of a provider, those that the error of a change between two cards is made to hold. A
-# tenth of them may have changed. With 0.85, 3 % of the points of libraries are called on two H200s.
+# Changes of a provider that errors between two cards are made to hold; a tenth may be real. With
+# 0.85, 3 % of the points of libraries are called on two H200s.
 _HELD: Final = 0.9
-_LEAST_LAUNCHES: Final = 3  # points that tell a state of launches
 MOVED: Final = ("SLOWER", "FASTER")
 
 Mask = NDArray[np.bool_]  # of the rows of a table
 Units = tuple[float, ...]  # see ObservedRun
+Rows = list[dict[str, Any]]
 
 
 def same_measurements(pairs: pd.DataFrame) -> int:
@@ -43,9 +43,7 @@ def same_measurements(pairs: pd.DataFrame) -> int:
     return sum(bool(x) and x == y for x, y in _units(pairs))
 
 
-def compare_points(
-    pairs: pd.DataFrame, threshold: float = MATTERS
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def compare_points(pairs: pd.DataFrame, threshold: float = MATTERS) -> tuple[Rows, Rows]:
     """Points with a time and at least two turns in both runs, and the shifts of their groups.
 
     Args:
@@ -71,24 +69,19 @@ def compare_points(
 
             shift       low, high: its 95 % interval, of the scatter of the points and of what they
                         share in each visit, where points were visited several times
-            cause       clock, or cycles: more or fewer of them at the same clock, or unclear ...
+            cause       clock, or cycles: more or fewer of them at the same clock, or unclear ...,
+                        or state, see _launch_states, with shortest_s: times of a point in A and B
             between     standard deviation of points between the runs, beyond that within the runs
             resolved    share of the points whose interval is within the threshold on both sides
-
-        A shift of the cause `state` is one of launches, see _launch_states; `launch_a_s` and
-        `launch_b_s` are the times of its shortest point.
     """
     table = pairs[[min(len(x), len(y)) > 1 and x != y for x, y in _units(pairs)]]
     if table.empty:
         return [], []
-    table, states = _launch_states(
-        _with_variances(table.assign(group=_group_names(table))), threshold
-    )
+    table = _with_variances(table.assign(group=_group_names(table)))
+    table, states = _launch_states(table, threshold)
     # Points that changed would widen the variance between the runs, which describes the others.
-    # Leaving out those that certainly changed finds up to 6 % more of the changes of 3 %. What only
-    # cards differ by is left out, too: it is held below, by a factor for each provider.
-    every = np.ones(len(table), dtype=bool)
-    tested = _tested(table.assign(other_card=False), every, threshold)
+    # Leaving out those that certainly changed finds up to 6 % more of the changes of 3 %.
+    tested = _tested(table.assign(other_card=False), np.ones(len(table), dtype=bool), threshold)
     unchanged = tested["q"].to_numpy() > differences.FALSE_DISCOVERIES
     table = _tested(table, unchanged, threshold)
     shifts = [_shift_of_group(table[inside], threshold) for inside in _large_groups(table)]
@@ -152,8 +145,7 @@ def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
     turns = (turns_a * degrees_a + turns_b * degrees_b) / np.maximum(turn_degrees, 1)
     # Points of small groups moderate each other, too. With only their own two degrees of freedom, 1
     # to 3 % fewer changes of 3 % were found in draws whose visits are 0.2 to 1 % apart.
-    groups = [table["group"].to_numpy() == name for name in np.unique(table["group"])]
-    groups = [inside for inside in groups if inside.sum() >= _LEAST]
+    groups = _large_groups(table)
     rest = ~np.logical_or.reduce(groups) if groups else np.ones(len(table), dtype=bool)
     groups += [rest] if rest.sum() >= _LEAST else []
     moderated = moderated_in_groups(
@@ -187,56 +179,45 @@ def _seen_changes(x: Units, y: Units, *intervals: Any) -> tuple[float, float]:
     return min(min(x) - a, b - max(y)), max(max(x) - a, b - min(y))
 
 
-def _launch_states(
-    table: pd.DataFrame, threshold: float
-) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """The table with `state`, the change by another state of launches, and a row of each.
+def _launch_states(table: pd.DataFrame, threshold: float) -> tuple[pd.DataFrame, Rows]:
+    """The table with `state`, which `change` is without, and a row of a shift for each op.
 
-    An empty kernel takes 0.78 or 0.96 us in one process, and another card may be seen in the other
-    state only: then all launches of an op with data in the cache take as much more, in seconds, not
-    as a fraction. The median of the differences is a state where they are alike and it matters to
-    the shortest point. `change` is without it.
+    A launch takes 0.78 or 0.96 us in one process, so another card may be in another state: then all
+    launches of an op whose data are in the cache take so many seconds more or less. It is one where
+    the differences of three or more points are alike and matter to the shortest.
     """
-    rows, state = [], np.zeros(len(table))
-    protocols = [(p.op, p.protocol.method, p.protocol.cache) for p in table["point_a"]]
-    is_hot = table["other_card"].to_numpy() & [names[1:] == ("graph", "hot") for names in protocols]
-    ops = np.array([names[0] for names in protocols])
-    ends = [[np.exp(np.mean(units)) for units in table[f"units_{end}"]] for end in "ab"]
-    for op in np.unique(ops[is_hot]):
-        inside = is_hot & (ops == op)
-        a, b = (np.array(of_end)[inside] for of_end in ends)
-        step, spread = float(np.median(b - a)), differences.scatter(b - a)
-        matters = threshold * a.min() < abs(step) < b.min() / 2
-        if len(a) < _LEAST_LAUNCHES or abs(step) < 2 * spread or not matters:
-            continue
-        state[inside] = -np.log1p(-step / b)
-        half = _TWO_SIDED * spread * (np.pi / 2 / len(a)) ** 0.5  # of a median
-        shortest = int(np.argmin(a))
-        shift, low, high = (end / (b[shortest] - step) for end in (step, step - half, step + half))
-        rows.append(
-            {"group": f"{op}: launches", "points": len(a), "shift": shift, "low": low, "high": high}
-            | {"clock": None, "cause": "state", "between": 0.0, "resolved": 0.0}
-            | {"launch_a_s": float(a[shortest]), "launch_b_s": float(b[shortest])}
-        )
+    rows: Rows = []
+    state = np.zeros(len(table))
+    a, b = (np.exp([np.mean(units) for units in table[f"units_{end}"]]) for end in "ab")
+    hot = [(p.protocol.method, p.protocol.cache) == ("graph", "hot") for p in table["point_a"]]
+    ops = np.where(hot & table["other_card"].to_numpy(), [p.op for p in table["point_a"]], "")
+    for op in np.unique(ops[ops != ""]):
+        inside = ops == op
+        steps, shortest = (b - a)[inside], np.where(inside, a, np.inf).argmin()
+        step, spread = np.median(steps), differences.scatter(steps)
+        matters = threshold * a[shortest] < abs(step) < b[shortest] / 2
+        if matters and abs(step) > 2 * spread and len(steps) >= 3:
+            state[inside] = -np.log1p(-step / b[inside])
+            half = _TWO_SIDED * spread * (np.pi / 2 / len(steps)) ** 0.5  # of a median
+            low, shift, high = (step + np.array([-half, 0.0, half])) / (b[shortest] - step)
+            row = {"group": f"{op}: launches", "points": len(steps), "shift": shift, "low": low}
+            row |= {"high": high, "clock": None, "cause": "state", "between": 0.0, "resolved": 0.0}
+            rows.append(row | {"shortest_s": [a[shortest], b[shortest]]})
     return table.assign(state=state, change=table["change"] - state), rows
 
 
 def _with_cards(table: pd.DataFrame, rest: Array, root: Array, degrees: Array) -> list[Array]:
     """Errors and degrees of freedom that hold how far points differ between two cards.
 
-    Half of the changes lie within their quartiles, but their tails are heavier on another card:
-    compilers choose other blocks, and products at a power limit meet other clocks. So the errors of
-    the points of an op's provider are multiplied until they hold _HELD of its changes. Providers of
-    few points are taken together.
+    Tails are heavier there, as compilers choose other blocks. So the errors of an op's provider are
+    multiplied until they hold _HELD of its changes. Providers of few points are taken together.
     """
-    other = table["other_card"].to_numpy(dtype=bool)
-    kinds = np.array([f"{point.op} {point.provider}" for point in table["point_a"]])
-    count = Counter(kinds[other])
-    kinds = np.array([kind if count[kind] >= _LEAST else "" for kind in kinds])
+    root, degrees, other = root.copy(), degrees.copy(), table["other_card"].to_numpy(dtype=bool)
+    kinds = pd.Series([f"{point.op} {point.provider}" for point in table["point_a"]])
+    kinds[kinds.map(kinds[other].value_counts()).fillna(0) < _LEAST] = ""
     ratios = np.abs(rest) / differences.half_widths(root, degrees, _HELD)
-    root, degrees = root.copy(), degrees.copy()
-    for kind in np.unique(kinds[other]):
-        inside = other & (kinds == kind)
+    for kind in kinds[other].unique():
+        inside = other & (kinds == kind).to_numpy()
         known_by = inside if inside.sum() >= _LEAST else other
         factor = float(np.quantile(ratios[known_by], _HELD))
         if factor > 1:
@@ -352,16 +333,14 @@ def _shift_of_group(members: pd.DataFrame, threshold: float) -> dict[str, Any]:
         _shared_by_visits(members[f"units_{end}"].tolist(), members[f"turn_degrees_{end}"].tolist())
         for end in "ab"
     ]
-    estimates = [(variance, degrees) for variance, degrees in shared if degrees and variance > 0]
+    estimates = [pair for pair in shared if min(pair) > 0]
     shift_half = _TWO_SIDED * error**0.5
     if estimates:
         by_visits = sum(variance for variance, _ in estimates)
         degrees = by_visits**2 / sum(v**2 / d for v, d in estimates)  # by Satterthwaite
-        total = np.array([error + by_visits])
-        combined = differences.combined_degrees(
-            np.array([degrees]), np.array([by_visits]), total + RESOLUTION
-        )
-        shift_half = float(differences.half_widths(total**0.5, combined)[0])
+        known, total = np.array([degrees]), np.array([error + by_visits])
+        known = differences.combined_degrees(known, np.array([by_visits]), total + RESOLUTION)
+        shift_half = float(differences.half_widths(total**0.5, known)[0])
     clock = _median_of_numbers(clocks)
     # The variance of a median is pi/2 times that of a mean.
     clock_half = _TWO_SIDED * differences.scatter(clocks) * (np.pi / 2 / len(members)) ** 0.5
@@ -379,7 +358,7 @@ def _shift_of_group(members: pd.DataFrame, threshold: float) -> dict[str, Any]:
     }
 
 
-def _changes_of_points(table: pd.DataFrame, threshold: float) -> list[dict[str, Any]]:
+def _changes_of_points(table: pd.DataFrame, threshold: float) -> Rows:
     """The row of every point, see compare_points."""
     change, rest, half, q, raw_q = _arrays(table, "change", "rest", "half", "q", "raw_q")
     change = change + table["state"].to_numpy()
