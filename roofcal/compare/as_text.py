@@ -97,7 +97,7 @@ def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
     yield f"beyond that, one point in ten differs by more than: {told or 'too few points'}"
     large = of_cards["change"].abs() > comparison["threshold"]
     count = sum(large & ~of_cards["verdict"].isin(MOVED))
-    yield f"{count} points differ by more than the threshold, as such points of two cards do: no news"
+    yield f"{count} points differ by more than the threshold, as points of two cards do: no news"
 
 
 def _shift_lines(rows: Sequence[Row]) -> Iterator[str]:
