@@ -209,8 +209,8 @@ def _launch_states(table: pd.DataFrame, threshold: float) -> tuple[pd.DataFrame,
 def _with_cards(table: pd.DataFrame, rest: Array, root: Array, degrees: Array) -> list[Array]:
     """Errors and degrees of freedom that hold how far points differ between two cards.
 
-    Tails are heavier there, as compilers choose other blocks. So the errors of an op's provider are
-    multiplied until they hold _HELD of its changes. Providers of few points are taken together.
+    Tails are heavier there: casts that torch compiled take up to twice the time. So errors of an
+    op's provider are multiplied until they hold _HELD of its changes, those of few points together.
     """
     root, degrees, other = root.copy(), degrees.copy(), table["other_card"].to_numpy(dtype=bool)
     kinds = pd.Series([f"{point.op} {point.provider}" for point in table["point_a"]])

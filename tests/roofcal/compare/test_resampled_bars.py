@@ -178,7 +178,7 @@ def test_visits_in_two_states_make_points_ambiguous_and_hardly_any_slower() -> N
 
 # How far 623 points of libraries were from the shift of their kind on another H200 (November 2026):
 # quantiles of |logarithm|, whether torch.compile made the kernels or not, and a point with two
-# states within a visit (0.97) left out. Half of the compiled casts got other blocks.
+# states within a visit (0.97) left out. Two in five compiled casts took other times.
 _SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 1.0)
 _COMPILED: Final = (0.0, 0.0009, 0.0040, 0.0690, 0.2931, 0.4752, 0.5944, 0.7200)
 _OTHERS: Final = (0.0, 0.0015, 0.0043, 0.0154, 0.0342, 0.0614, 0.0955, 0.1500)
