@@ -93,7 +93,7 @@ pages: env-dev ## write the numbers, examples, figures and screenshots of README
 # Strict: a warning, such as a link within the site that leads nowhere, is an error.
 docs: env ## build the documentation site, docs/_build/html/index.html
 ifneq ($(VENV),none)
-	@$(PY) -m pip --disable-pip-version-check -qq install --no-deps -r requirements/docs.txt
+	@$(PY) tools/install.py --no-deps -r requirements/docs.txt
 endif
 	$(PY) -m sphinx --fail-on-warning --keep-going -q -c docs -d docs/_build/doctrees . docs/_build/html
 	@echo "Site: $(CURDIR)/docs/_build/html/index.html"

@@ -69,16 +69,16 @@ find_python() {
 
 # --- installing -------------------------------------------------------------------------------------------------
 
-pip_install() { "$venv/bin/python" -m pip --disable-pip-version-check --quiet --quiet install "$@"; }
+install_packages() { "$venv/bin/python" tools/install.py "$@"; }
 
 install_cpu_torch() {
     local log=$venv/torch.log
-    pip_install -c requirements/lock.txt -r requirements/torch-cpu.txt 2>"$log" && return
-    pip_install -c requirements/lock.txt -r requirements/torch-cpu.txt \
+    install_packages -c requirements/lock.txt -r requirements/torch-cpu.txt 2>"$log" && return
+    install_packages -c requirements/lock.txt -r requirements/torch-cpu.txt \
         --extra-index-url https://download.pytorch.org/whl/cpu 2>>"$log" && return
     grep '^ERROR' "$log" | tail -n 2 >&2 || true
     die "no CPU build of torch for Python $(version_of "$venv/bin/python") in pip's own sources or at download.pytorch.org" \
-        "(everything pip said: $log)" \
+        "(everything uv and pip said: $log)" \
         "Ways out: another Python, if a wheel for it lies on this machine:  make ... PYTHON=python3.11 (or python3.12)" \
         "or the CUDA build of PyPI, which runs on CPUs too (about 3 GB):  make ... TORCH=cuda" \
         "or an environment that has torch >= 2.11:  make ... VENV=none PYTHON=/path/to/python"
@@ -87,8 +87,8 @@ install_cpu_torch() {
 install_torch() {
     case $1 in
         cpu) install_cpu_torch ;;
-        *) pip_install -c requirements/lock.txt -r "requirements/torch-$1.txt" ||
-            die "pip could not install requirements/torch-$1.txt (its message is above)" \
+        *) install_packages -c requirements/lock.txt -r "requirements/torch-$1.txt" ||
+            die "neither uv nor pip could install requirements/torch-$1.txt (their messages are above)" \
                 "Ways out: run it again if the network failed; TORCH=cpu|cuda|cuda12|rocm picks another build;" \
                 "or an environment that has torch >= 2.11:  make ... VENV=none PYTHON=/path/to/python" ;;
     esac
@@ -129,7 +129,7 @@ create_venv "$python"
 say "installing requirements/torch-$torch.txt: $(grep -E '^torch==' "requirements/torch-$torch.txt")"
 install_torch "$torch" # first: it is the part that can fail
 say "installing $(grep -c == requirements/lock.txt) packages of requirements/lock.txt"
-pip_install -r requirements/lock.txt || die "pip could not install requirements/lock.txt (its message is above)"
+install_packages -r requirements/lock.txt || die "neither uv nor pip could install requirements/lock.txt (their messages are above)"
 "$venv/bin/python" tools/check_environment.py --dev
 PYTHON=$python describe >"$stamp"
 say "ready: $venv"

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python3}" -m venv "$work/venv"
-"$work/venv/bin/pip" -qq install uv
+"$work/venv/bin/pip" -qq install -r requirements/uv.txt
 
 printf '%s\n' "torch; sys_platform == 'none'" "triton; sys_platform == 'none'" >"$work/not-here.txt"
 "$work/venv/bin/uv" pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 \

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -96,9 +96,3 @@ def run_command(folder: Path, arguments: Sequence[str], limit_s: float = 600) ->
         peak_bytes=int(usage.read_text()) if usage.exists() else 0,
         wall_s=time.perf_counter() - start,
     )
-
-
-def markdown_table(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Rows as a table in Markdown, for docs/survives.md."""
-    lines = [[*names], ["---"] * len(names), *([str(row[name]) for name in names] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

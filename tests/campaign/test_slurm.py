@@ -31,7 +31,7 @@ Note = Callable[[str, object], None]
 
 @pytest.fixture
 def study(slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlurmStudy:
-    run = scripted(monkeypatch, tmp_path)
+    run = scripted(monkeypatch, tmp_path, measures_here=False)
     monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin")
     return SlurmStudy.at(tmp_path / "checkout", run.folder / "trace")
 

@@ -27,7 +27,7 @@ PANEL = """cpu:
 def test_a_node_that_is_slowed_by_5_percent_is_named_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = scripted(monkeypatch, tmp_path)
+    run = scripted(monkeypatch, tmp_path, measures_here=False)
     monkeypatch.setenv("SLOW_NODE", "c3")
     monkeypatch.setenv("SLOW_BY", "0.05")
     study = StudyOfOneOp.at(tmp_path / "checkout", run.folder / "trace")

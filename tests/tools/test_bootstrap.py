@@ -1,4 +1,4 @@
-"""tools/bootstrap.sh with a stand-in for Python: nothing is downloaded, every pip call is seen."""
+"""tools/bootstrap.sh with a stand-in for Python: nothing is downloaded, installations are seen."""
 
 import os
 import shutil
@@ -21,8 +21,8 @@ case "$*" in
     *ensurepip*) exit "${FAKE_ENSUREPIP:-0}" ;;
     "-m venv --clear "*) rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python"
                          touch "$4/pyvenv.cfg" ;;
-    "-m pip "*) echo "$*" >>pip.log
-                ! [[ -n "${FAKE_PIP_FAILS:-}" && "$*" =~ $FAKE_PIP_FAILS ]] ;;
+    tools/install.py*) echo "$*" >>installed.log
+                       ! [[ -n "${FAKE_INSTALL_FAILS:-}" && "$*" =~ $FAKE_INSTALL_FAILS ]] ;;
     tools/check_environment.py*) ;;
     *) echo "unexpected: $*" >&2; exit 99 ;;
 esac
@@ -67,8 +67,8 @@ class Checkout:
         )
 
     @property
-    def pip_calls(self) -> list[str]:
-        log = self.folder / "pip.log"
+    def install_calls(self) -> list[str]:
+        log = self.folder / "installed.log"
         return log.read_text().splitlines() if log.exists() else []
 
     @property
@@ -85,7 +85,7 @@ def test_cpu_torch_comes_from_pips_own_sources_if_they_have_it(checkout: Checkou
     done = checkout.run(TORCH="cpu")
     assert done.returncode == 0, done.stderr
     assert "ready: .venv" in done.stdout
-    torch, lock = checkout.pip_calls
+    torch, lock = checkout.install_calls
     assert "-r requirements/lock.txt" in lock
     assert "-r requirements/torch-cpu.txt" in torch
     assert PYTORCH_ORG not in torch
@@ -94,22 +94,22 @@ def test_cpu_torch_comes_from_pips_own_sources_if_they_have_it(checkout: Checkou
 def test_cpu_torch_comes_from_pytorch_org_otherwise_and_a_second_run_does_nothing(
     checkout: Checkout,
 ) -> None:
-    assert checkout.run(TORCH="cpu", FAKE_PIP_FAILS="torch-cpu.txt$").returncode == 0
-    assert checkout.pip_calls[-2].endswith(f"torch-cpu.txt --extra-index-url {PYTORCH_ORG}")
-    before = checkout.pip_calls
+    assert checkout.run(TORCH="cpu", FAKE_INSTALL_FAILS="torch-cpu.txt$").returncode == 0
+    assert checkout.install_calls[-2].endswith(f"torch-cpu.txt --extra-index-url {PYTORCH_ORG}")
+    before = checkout.install_calls
     again = checkout.run(TORCH="cpu")
-    assert (again.returncode, again.stdout, checkout.pip_calls) == (0, "", before)
+    assert (again.returncode, again.stdout, checkout.install_calls) == (0, "", before)
     with (checkout.folder / "requirements/lock.txt").open("a") as lock:
         lock.write("tomli==2.2.1\n")
     checkout.run(TORCH="cpu")
-    assert len(checkout.pip_calls) > len(before), "other pins, another environment"
+    assert len(checkout.install_calls) > len(before), "other pins, another environment"
 
 
 @pytest.mark.parametrize(
     ("variables", "says"),
     [
         (
-            {"FAKE_PIP_FAILS": "torch-cpu"},
+            {"FAKE_INSTALL_FAILS": "torch-cpu"},
             [
                 "no CPU build of torch for Python 3.12",
                 "PYTHON=python3.11",
@@ -154,22 +154,22 @@ def test_the_nvidia_driver_decides_the_cuda_build(
     checkout.add_command("nvidia-smi", f"#!/bin/bash\necho {driver}\necho {driver}\n")
     done = checkout.run()
     assert done.returncode == 0, done.stderr
-    assert checkout.pip_calls[0].endswith(f"-r requirements/torch-{build}.txt")
+    assert checkout.install_calls[0].endswith(f"-r requirements/torch-{build}.txt")
 
 
 @needs_no_driver
 def test_nvidia_smi_without_a_driver_counts_as_no_gpu(checkout: Checkout) -> None:
     checkout.add_command("nvidia-smi", "#!/bin/bash\necho 'NVIDIA-SMI has failed'\nexit 9\n")
     checkout.run()
-    assert checkout.pip_calls[0].endswith("-r requirements/torch-cpu.txt")
+    assert checkout.install_calls[0].endswith("-r requirements/torch-cpu.txt")
 
 
 @needs_no_driver
 def test_a_login_node_keeps_the_gpu_build_of_a_compute_node(checkout: Checkout) -> None:
     checkout.run(TORCH="cuda")
-    before = checkout.pip_calls
+    before = checkout.install_calls
     assert checkout.run().returncode == 0
-    assert checkout.pip_calls == before
+    assert checkout.install_calls == before
 
 
 def test_a_folder_that_is_no_environment_is_left_alone(checkout: Checkout) -> None:

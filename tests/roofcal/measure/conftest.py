@@ -1,19 +1,11 @@
 """Fixtures of the tests of measuring."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from roofcal.measure import timing
-from tests.roofcal.measure.runs import Run, scripted
+from tests.roofcal.measure.runs import run  # noqa: F401 (a fixture)
 from tests.roofcal.measure.stand_in_cuda import StandInCuda
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """A run folder whose worker follows a script."""
-    return scripted(monkeypatch, tmp_path)
 
 
 @pytest.fixture

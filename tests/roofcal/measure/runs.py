@@ -124,16 +124,20 @@ class Run:
         return read_records(self.folder / f"{name}.jsonl", Session)
 
 
-def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
+def rig(
+    patch: pytest.MonkeyPatch, folder: Path, *, measures_here: bool = True, **files: str
+) -> Run:
     """A run in `folder` whose processes run the named files of stand_ins instead of modules.
 
     files: "measure.worker" (with _ for the dot) -> file. The locks of devices are the test's own:
     it neither waits for a study on this machine nor holds it up. Workers of sessions in this
-    process are forked from one that has imported torch.
+    process are forked from one that has imported torch; where no session is, that is not started:
+    it takes 7 s of CPU.
     """
-    start_server()
-    forking = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE)
-    patch.setattr(workers, "subprocess", forking)
+    if measures_here:
+        start_server()
+        forking = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE)
+        patch.setattr(workers, "subprocess", forking)
     modules = {
         f"roofcal.{name}".replace("__", "."): str(STAND_INS / f) for name, f in files.items()
     }
@@ -192,9 +196,16 @@ def workers_here() -> list[psutil.Process]:
     return workers
 
 
-def scripted(patch: pytest.MonkeyPatch, folder: Path) -> Run:
+def scripted(patch: pytest.MonkeyPatch, folder: Path, *, measures_here: bool = True) -> Run:
     """A run whose worker is stand_ins/scripted_worker.py."""
-    return rig(patch, folder, measure__worker="scripted_worker.py")
+    files = {"measure__worker": "scripted_worker.py"}
+    return rig(patch, folder, measures_here=measures_here, **files)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run folder whose worker follows a script."""
+    return scripted(monkeypatch, tmp_path)
 
 
 @dataclass(frozen=True)
