@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md", ROOT / "docs" / "models.md")
 PUBLICATIONS = ROOT / "reports" / "published" / "nvidia-h200"
+TWICE = ROOT / "docs" / "cards" / "nvidia-h200"  # a card that a later session visited again
 ENERGY = ROOT / "docs" / "energy"  # products whose energy counter was read beside their power
 # Model of the table of a judge -> its name in the contest.
 CONTENDERS = {
@@ -89,7 +90,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "h200": peaks_table(tables),
         **sentinel_numbers(gemm),
         **factor_numbers(tables),
-        **repeat_numbers(tables.parent, "gemm"),
+        **repeat_numbers(next(TWICE.iterdir()), "gemm"),
         **energy_numbers(ENERGY),
         **durations(tables.parent / "environment.jsonl"),
         "twice": twice_table(tables_of_devices()),
@@ -312,7 +313,7 @@ def repeat_numbers(publication: Path, op: str) -> dict[str, str]:
     session, so how often the ratio of two of them holds 1 is counted beside that.
 
     Args:
-        publication: folder of a publication.
+        publication: a run folder.
         op: one whose points were visited by several sessions.
     """
     from roofcal.compare.comparison import compare  # noqa: PLC0415

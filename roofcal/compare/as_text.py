@@ -2,15 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, Final
+
+import pandas as pd
 
 from roofcal.ask.answers import Answer
 from roofcal.compare.point_changes import MOVED
 from roofcal.core.records import CODE
+from roofcal.core.units import format_seconds
 from roofcal.core.visits.intervals import MEANINGS
 
 Row = Mapping[str, Any]
 _SHOWN: Final = 10
+_WIDTH: Final = 120  # columns of text
+_TOLD: Final = 20  # points of a provider whose differences between cards are told
+_CAUSES: Final = {"clock": ", by its clock", "state": ", another state of the launch, {} -> {}"}
 
 
 @dataclass(frozen=True)
@@ -22,10 +29,15 @@ class Comparison(Answer):
 
     def parts(self) -> Iterator[list[str]]:
         """Runs, common shifts, then what moved; the last line says what follows."""
-        yield list(_comparison_lines(self.answer))
+        of_cards = pd.DataFrame([row for row in self.answer["points"] if row["other_card"]])
+        heads = [_run_lines(self.answer), _shift_lines(self.answer["shifts"])]
+        if len(of_cards):
+            heads = [_card_lines(self.answer, of_cards), heads[0]]
+        for line in (*heads[0], "", *heads[1], "", *_change_lines(self.answer)):
+            yield wrap(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) or [""]
 
 
-def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
+def _run_lines(comparison: Row) -> Iterator[str]:
     for name in ("a", "b"):
         run = comparison[name]
         yield f"{name.upper()}: {run['device']} {run['environment']}"
@@ -33,19 +45,17 @@ def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
             yield "   no samples: only fitted constants are compared"
         for holds, count in run["intervals"].items():
             yield f"   intervals of {count} points cover {MEANINGS[holds]}"
+        if run["cards"]:
+            yield f"   on {', '.join(card[:12] for card in run['cards'])}"
     for row in comparison["environment"]:
         yield f"{row['field']}: {row['a']} -> {row['b']}"
     if not comparison["environment"]:
         yield "the environments are the same"
-    cards = [set(comparison[name]["cards"]) for name in ("a", "b")]
-    if all(cards) and cards[0] != cards[1]:
-        before, after = (", ".join(sorted(name[:12] for name in names)) for names in cards)
-        yield f"cards: {before} -> {after}"
     if same := comparison["same_measurements"]:
         yield f"{same} points have the same records in both runs: not compared"
-    yield ""
-    yield from _shift_lines(comparison["shifts"])
-    yield ""
+
+
+def _change_lines(comparison: Row) -> Iterator[str]:
     counts, raw = comparison["counts"], comparison["counts_raw"]
     parts = ", ".join(f"{count} {name}" for name, count in counts.items())
     beyond = f"beyond {comparison['threshold']:.1%}"
@@ -61,12 +71,33 @@ def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
         if rows is None:
             yield f"{title}: unknown, because one run has none"
         else:
-            yield f"{title}: {len(rows) or 'none'}"
-            yield from _first_rows(rows, line)
+            clear = [row for row in rows if row.get("clear", True)]
+            close = (
+                f", and {len(rows) - len(clear)} whose intervals overlap" if rows != clear else ""
+            )
+            yield f"{title}: {len(clear) or 'none'}{close}"
+            yield from _first_rows(clear, line)
     for op, count in comparison["left_out"].items():
         yield f"B does not plan {op}, of which {count} points are ok in A"
     yield ""
     yield comparison["conclusion"]
+
+
+def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
+    """How two cards of one model differ: as a whole by kind of work, then point by point."""
+    yield f"two cards of one model, the same software, {len(of_cards):,} points; B takes:"
+    for row in comparison["shifts"]:
+        words = f"{abs(row['shift']):.1%} {'more' if row['shift'] > 0 else 'less'} time"
+        words = "as much time" if row["low"] <= 0 <= row["high"] else words
+        why = _CAUSES.get(row["cause"], "").format(*map(format_seconds, row.get("shortest_s", ())))
+        yield f"  {words}{why} ({_interval(row)}): {row['group']}"
+    kinds = of_cards["change"].abs().groupby(of_cards["op"] + " " + of_cards["provider"])
+    tenths = kinds.quantile(0.9)[kinds.size() >= _TOLD].nlargest(_SHOWN)
+    told = ", ".join(f"{change:.1%} of {kind}" for kind, change in tenths.items())
+    yield f"beyond that, one point in ten differs by more than: {told or 'too few points'}"
+    large = of_cards["change"].abs() > comparison["threshold"]
+    count = sum(large & ~of_cards["verdict"].isin(MOVED))
+    yield f"{count} points differ by more than the threshold, as points of two cards do: no news"
 
 
 def _shift_lines(rows: Sequence[Row]) -> Iterator[str]:
@@ -123,9 +154,8 @@ def _constant_line(row: Row) -> str:
 
 def _breakeven_line(row: Row) -> str:
     a, b = ("never" if row[key] is None else f"{row[key]}" for key in ("m_a", "m_b"))
-    sure = "" if row["clear"] else " (intervals overlap)"
     linear = f"{row['recipe']} {row['pass']}, casts {row['casts']}, n={row['n']} k={row['k']}"
-    return f"{linear}: {a} -> {b}{sure}"
+    return f"{linear}: {a} -> {b}"
 
 
 _LISTS: Final[Sequence[tuple[str, str, Callable[[Row], str]]]] = (
@@ -135,13 +165,7 @@ _LISTS: Final[Sequence[tuple[str, str, Callable[[Row], str]]]] = (
         "kernels",
         lambda r: f"{_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
     ),
-    (
-        "winner changed",
-        "winners",
-        lambda r: (
-            f"{_name(r)}: {r['winner_a']} -> {r['winner_b']}{'' if r['clear'] else ' (close)'}"
-        ),
-    ),
+    ("winner changed", "winners", lambda r: f"{_name(r)}: {r['winner_a']} -> {r['winner_b']}"),
     ("constants that moved", "constants", _constant_line),
     ("break-even points that moved", "breakeven", _breakeven_line),
     ("only in B", "appeared", lambda r: f"{_name(r)}: {r['status']}"),

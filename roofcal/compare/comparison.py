@@ -14,7 +14,7 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.compare.observations import CompareError, ObservedRun, in_both, observe
-from roofcal.compare.point_changes import compare_points, same_measurements
+from roofcal.compare.point_changes import MOVED, Rows, compare_points, same_measurements
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import CODE, Calibration, PlanPoint
@@ -27,11 +27,10 @@ from roofcal.points.columns import PROTOCOL
 
 # What a comparison ends in, with the exit code of the command.
 OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
+_OF_CARDS: Final = ("clock", "state")  # causes that are no fault of the software
 _LINEAR: Final = ["recipe", "pass", "casts", "n", "k"]  # columns that name a linear
 _PARTS: Final = {"": "value", "_low": "ci95_low", "_high": "ci95_high"}  # of a constant
 _ENDS: Final = ("breakeven_m", "breakeven_m_low", "breakeven_m_high")  # of a break-even map
-
-Rows = list[dict[str, Any]]
 
 
 def compare(
@@ -59,21 +58,16 @@ def compare(
     pairs = in_both(run_a, run_b)
     points, shifts = compare_points(pairs, threshold)
     # slower points first, the slowest on top; then faster ones, then the others as planned
-    moved = {"SLOWER": 0, "FASTER": 1}
-    ordered = sorted(
-        points,
-        key=lambda row: (
-            moved.get(row["verdict"], 2),
-            -abs(row["change"]) if row["verdict"] in moved else 0.0,
-        ),
-    )
+    moved = [row for row in points if row["verdict"] in MOVED]
+    moved.sort(key=lambda row: (MOVED.index(row["verdict"]), -abs(row["change"])))
+    ordered = [*moved, *(row for row in points if row["verdict"] not in MOVED)]
     rows = [
         point_label(row["point"])
         | {name: value for name, value in row.items() if name != "point"}
         | {"point_id": row["point"].point_id}
         for row in ordered
     ]
-    slower = [row for row in points if row["verdict"] == "SLOWER" and row["cause"] != "clock"]
+    slower = [row for row in points if row["verdict"] == "SLOWER" and row["cause"] not in _OF_CARDS]
     fields_b = asdict(run_b.environment)
     comparison = {
         "a": _run_summary(run_a),
@@ -92,7 +86,7 @@ def compare(
         "points": rows,
         "regressions": [row["point"].point_id for row in slower if row["change"] > limit],
         "regressed_groups": [
-            shift["group"] for shift in shifts if shift["low"] > limit and shift["cause"] != "clock"
+            row["group"] for row in shifts if row["low"] > limit and row["cause"] not in _OF_CARDS
         ],
         **unlike_points(run_a, run_b, pairs, threshold),
         "constants": moved_constants(a, b, threshold),
@@ -279,18 +273,14 @@ def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None
                 below, above = error_of_difference(
                     *([row[f"{end}{part}"] for part in _PARTS] for end in "ba")
                 )
-                difference = row["b"] - row["a"]
                 is_small = change is not None and abs(change) < threshold
-                moved = (difference > below or -difference > above) and not is_small
+                moved = not is_small and not -above <= row["b"] - row["a"] <= below
         if moved:
-            rows.append(row | {"change": change, "moved": True})
+            clear = change is None or row["a_high"] < row["b_low"] or row["b_high"] < row["a_low"]
+            rows.append(row | {"change": change, "clear": clear})
     return sorted(
         rows,
-        key=lambda row: (
-            None in (row["a"], row["b"]),
-            row["change"] is None,
-            -abs(row["change"] or 0.0),
-        ),
+        key=lambda r: (None in (r["a"], r["b"]), r["change"] is None, -abs(r["change"] or 0.0)),
     )
 
 

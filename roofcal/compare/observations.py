@@ -17,9 +17,10 @@ from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment
 from roofcal.core.times import Array
+from roofcal.core.visits.intervals import cards_by_session
 from roofcal.ops import OPS
 from roofcal.ops.regimes import gemm_regime
-from roofcal.points.columns import INTERVAL, POINT, Column, declared
+from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column, declared
 from roofcal.points.reader import NOT_REACHED, Points, SeenPoint, read_points, with_intervals
 
 _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
@@ -60,6 +61,7 @@ class ObservedRun:
     clock          the mean reading of the SM clock in settled turns; not a number without a reading
     clock_error    standard error of that, a fraction
     kernels        names, as often as they were launched
+    cards          cards of the sessions of its visits, "" for a session that does not know its own
     """
 
     folder: Path
@@ -89,7 +91,7 @@ def observe(run: RunFolder) -> ObservedRun:
         for part in parts
         if len(part.table)
     ]
-    points = pd.concat(tables) if tables else pd.DataFrame(columns=[*_READ, *_UNITS])
+    points = pd.concat(tables) if tables else pd.DataFrame(columns=[*_READ, *_UNITS, "cards"])
     observed = ObservedRun(
         folder=run.folder, environment=environment, points=points, cards=tuple(sorted(cards))
     )
@@ -105,17 +107,25 @@ def observations(points: Points) -> pd.DataFrame:
     # What point_id names, but the device: a hash of each would take 0.1 s of a run.
     keys = [f"{point.group_key},{point.recipe},{point.provider}" for point in table[POINT]]
     status = table["status"].replace(NOT_REACHED, NOT_MEASURED)
-    return table.assign(status=status)[_READ].join(units).set_axis(keys)
+    of = cards_by_session(points.sessions)
+    cards = table[VISIT_TIMES].map(lambda times: frozenset(of.get(t.session_id, "") for t in times))
+    return table.assign(status=status)[_READ].join(units).assign(cards=cards).set_axis(keys)
 
 
 def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
-    """The points that both runs plan: columns of ObservedRun, and `regime`, with _a and _b."""
+    """The points that both runs plan: columns of ObservedRun, and `regime`, with _a and _b.
+
+    `other_card`: whether the same software measured it on other cards.
+    """
     keys = [key for key in a.points.index if key in b.points.index]
     parts = (
         run.points.assign(regime=drift_regimes(run.points)).loc[keys].add_suffix(end)
         for run, end in ((a, "_a"), (b, "_b"))
     )
-    return pd.concat(parts, axis="columns")
+    pairs = pd.concat(parts, axis="columns")
+    cards = zip(pairs["cards_a"], pairs["cards_b"], strict=True)
+    others = [a.environment == b.environment and x != y and "" not in x | y for x, y in cards]
+    return pairs.assign(other_card=np.array(others, dtype=bool))
 
 
 def drift_regimes(points: pd.DataFrame) -> list[str]:
@@ -153,9 +163,7 @@ def _clock_error(point: SeenPoint) -> float:
     clocks = _clocks(point)
     if len(clocks) < 2:
         return 0.0
-    mean, count = fmean(clocks), len(clocks)
-    squares = sum((reading - mean) ** 2 for reading in clocks)
-    return math.sqrt(squares / (count - 1) / count) / mean
+    return float(np.std(clocks, ddof=1)) / math.sqrt(len(clocks)) / fmean(clocks)
 
 
 def _turns(point: SeenPoint) -> list[list[float]]:

@@ -108,7 +108,7 @@ class TimedProducts(Answer):
 def time_products(shapes: Sequence[Sequence[int]], recipes: Iterable[str] = ()) -> TimedProducts:
     """See roofcal.api.time_products."""
     environment = discover(paths.DEVICES)[0]
-    # Of quick, each contender is timed for another quarter of a second, which tells no more.
+    # Its short visits: config.yaml says how far their medians are from those of long ones.
     study = load_study(paths.CONFIG, {"study": "minute"})
     points = _asked_points(study, environment, shapes, recipes)
     run = RunFolder.at(paths.RESULTS / environment.device / environment.environment_id)

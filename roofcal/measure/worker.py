@@ -107,7 +107,7 @@ class Worker:
         That is for `warm_card_s`, or until a GPU gets no warmer: one that measured another op a
         moment ago is warm after three seconds.
         """
-        # A CPU takes 0.2 s for one of bf16: 50 of them kept a study of products waiting for 11 s per op.
+        # A CPU takes 0.2 s for one of bf16: 50 of them kept a study waiting for 11 s per op.
         side, products = (4096, 50) if self._device.type == "cuda" else (512, 1)
         a = torch.randn(side, side, device=self._device, dtype=torch.bfloat16)
         temperatures: list[float] = []

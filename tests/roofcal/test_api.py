@@ -43,7 +43,7 @@ def test_it_says_what_the_commands_say(capsys: pytest.CaptureFixture[str]) -> No
         printed(capsys, "advise", *point, "--json")
     )
     break_even = roofcal.breakeven("h200", "rowwise", n=4096, k=4096)
-    assert " from M = 112 on (95 %: 1 to 656)" in str(break_even)
+    assert " from M = 560 on (95 %: 1 to 656)" in str(break_even)
     linear = ["4096x4096", "--device", "h200", "--recipe", "rowwise"]
     assert str(break_even) == printed(capsys, "breakeven", *linear)
     assert break_even.answer == json.loads(printed(capsys, "breakeven", *linear, "--json"))

@@ -211,9 +211,9 @@ def p_values(changes: Array, errors: Array, degrees: Array) -> Array:
     return np.asarray(2 * stdtr(degrees, -np.abs(changes) / errors), dtype=np.float64)
 
 
-def half_widths(errors: Array, degrees: Array) -> Array:
-    """Half of the width of the 95 % intervals."""
-    return np.asarray(stdtrit(degrees, 0.975) * errors, dtype=np.float64)
+def half_widths(errors: Array, degrees: Array, level: float = 0.95) -> Array:
+    """Half of the width of the intervals of a level."""
+    return np.asarray(stdtrit(degrees, (1 + level) / 2) * errors, dtype=np.float64)
 
 
 def adjusted(p: Array, p_at_edge: Array) -> Array:

@@ -293,7 +293,7 @@ def test_a_kind_of_shape_that_was_not_probed_is_named_and_less_sure() -> None:
     assert words.startswith("gemm fp8_axiswise by triton with rows of A, B or C off 16 bytes")
     assert words.endswith("(the nearest aligned: n=4096 or 4104)")
     widths = [math.log((a.high_s or 0) / a.seconds) for a in (aligned, off)]
-    assert widths[1] > 2 * widths[0]
+    assert widths[1] > 1.5 * widths[0]
     assert off.answer["unprobed"] == [words]
     assert "no probe is of this kind: gemm fp8_axiswise by triton" in str(off)
 
@@ -333,7 +333,7 @@ def test_what_was_measured_at_the_shape_stands_beside_the_prediction() -> None:
     keys = ("measured_s", "measured_low_s", "measured_high_s")
     stated = tuple(answer.answer[key] for key in keys)
     assert stated == (measured.median_s, measured.low_s, measured.high_s)
-    said = "measured at this shape: 8.404 us (95 %: 8.357 us to 8.451 us), predicted +10.1%"
+    said = "measured at this shape: 8.444 us (95 %: 8.395 us to 8.493 us), predicted -0.4%"
     assert said in str(answer)
     assert elsewhere.answer["measured_s"] is None
     assert "measured at this shape" not in str(elsewhere)

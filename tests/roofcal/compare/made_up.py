@@ -93,13 +93,15 @@ def _many(seed: int, **how: Any) -> pd.DataFrame:
     return observations_of(rows_of(seed, **how))
 
 
-def write_run(folder: Path, rows: Sequence[Row], rate: float = 1e12, m: str = "64") -> Path:
+def write_run(
+    folder: Path, rows: Sequence[Row], rate: float = 1e12, m: str = "64", card: str = "GPU-1"
+) -> Path:
     """A run folder with a calibration of one constant and a map of one linear.
 
     A point without times (`measurement(point, [])`) of status "ok" is planned and not measured.
     """
     environment_id, begin = ENVIRONMENT.environment_id, "2026-01-01T00:00:00+00:00"
-    header = session(environment_id=environment_id, device_uuid="GPU-1", started_utc=begin)
+    header = session(environment_id=environment_id, device_uuid=card, started_utc=begin)
     write_records(folder / "environment.jsonl", [ENVIRONMENT])
     for op in dict.fromkeys(p.op for p, _ in rows):
         write_records(folder / f"plan/{op}.jsonl", [p for p, _ in rows if p.op == op])

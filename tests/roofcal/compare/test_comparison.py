@@ -1,6 +1,7 @@
 """Two runs on disk compared: everything that differs, and what counts as a regression."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,29 @@ def test_a_whole_group_that_is_slower_is_a_regression(tmp_path: Path) -> None:
     comparison = compared(tmp_path, ROWS, rows_of(1, factor=1.05))
     assert comparison["regressions"] == []
     assert comparison["regressed_groups"] == ["gemm: small"]
+
+
+def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: Path) -> None:
+    slow = [row for _, row in rows_of(1, [1.5, *[1.05, 1 / 1.05] * 4], factor=1.01)]
+    renamed = [replace(slow[0], kernel_names=("x" * 200,)), *slow[1:]]
+    b = [(p, row) for (p, _), row in zip(ROWS, renamed, strict=True)]
+    before = write_run(tmp_path / "a", ROWS)
+    after = write_run(tmp_path / "b", b, 1.017e12, card="GPU-2")
+    write_map(before, {1024: ("64", "32", "128"), 512: ("64", "32", "128")})
+    write_map(after, {1024: ("96", "64", ""), 512: ("", "512", "")})
+    comparison = compare(RunFolder.at(before), RunFolder.at(after), threshold=0.005)
+    lines = Comparison(comparison).text().splitlines()
+    assert lines[0] == "two cards of one model, the same software, 60 points; B takes:"
+    assert lines[1] == "  1.0% more time (+1.0% to +1.0%): gemm: small"
+    assert re.match(r"beyond that, one point in ten differs by more than: .* of gemm cub", lines[2])
+    assert lines[3].startswith("8 points differ by more than the threshold, as ")
+    assert lines[4] == ""
+    assert "   on GPU-2" in lines
+    assert max(map(len, lines)) <= 120
+    assert comparison["counts"]["SLOWER"] == 1
+    assert "constants that moved: none, and 1 whose intervals overlap" in lines
+    heading = lines.index("break-even points that moved: 1, and 1 whose intervals overlap")
+    assert "n=512" in lines[heading + 1]
 
 
 @pytest.mark.parametrize(

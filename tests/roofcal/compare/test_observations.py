@@ -5,17 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from roofcal.compare.observations import CompareError, drift_regimes, observe
+from roofcal.compare.observations import CompareError, drift_regimes, in_both, observe
 from roofcal.core.jsonl import RecordsError, write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement, PlanPoint
 from roofcal.core.visits.rows import merged_visits
 from tests.roofcal.compare.made_up import (
     ENVIRONMENT,
+    many,
     measurement,
     observations_of,
+    observed,
     point,
     write_run,
 )
@@ -85,3 +88,30 @@ def test_a_folder_without_measurements_and_one_that_is_no_run_are_refused(tmp_pa
     write_records(tmp_path / "environment.jsonl", [ENVIRONMENT])
     with pytest.raises(CompareError, match="holds no measurement"):
         observe(RunFolder.at(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "driver", "is_other"),
+    [
+        ({"GPU-1"}, {"GPU-2"}, None, True),
+        ({"GPU-1"}, {"GPU-1"}, None, False),
+        ({"GPU-1"}, {"GPU-1", "GPU-2"}, None, True),
+        ({"GPU-1"}, {""}, None, False),  # a session that does not know its card
+        ({"GPU-1"}, {"GPU-2"}, "590", False),  # other software may be other code
+    ],
+)
+def test_a_point_is_of_another_card_where_the_same_software_ran_on_other_cards(
+    a: set[str], b: set[str], driver: str | None, is_other: bool
+) -> None:
+    points = many(count=3)
+    runs = [
+        observed(points.assign(cards=pd.Series([frozenset(cards)] * 3, points.index)))
+        for cards in (a, b)
+    ]
+    runs[1] = replace(runs[1], environment=replace(ENVIRONMENT, driver=driver))
+    assert in_both(*runs)["other_card"].tolist() == [is_other] * 3
+
+
+def test_the_cards_of_a_point_are_those_of_its_sessions(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [(point(), measurement(point(), [1.0, 1.0]))])
+    assert observe(RunFolder.at(run)).points["cards"].tolist() == [frozenset({"GPU-1"})]

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from roofcal.compare.point_changes import compare_points, same_measurements
-from tests.roofcal.compare.made_up import many, pairs_of
+from roofcal.core.records import Protocol
+from tests.roofcal.compare.made_up import many, measurement, observations_of, pairs_of, point
 
 Rows = list[dict[str, Any]]
 
@@ -119,3 +120,59 @@ def test_visits_that_agree_leave_a_common_shift_certain() -> None:
     (shift,) = compared(before, slower(after, *[1.05] * 60))[1]
     assert shift["low"] > 0.03
     assert shift["cause"] == "cycles"
+
+
+def on_card(points: pd.DataFrame, name: str) -> pd.DataFrame:
+    return points.assign(cards=pd.Series([frozenset({name})] * len(points), points.index))
+
+
+def test_a_change_within_what_cards_differ_by_is_no_news_and_one_beyond_it_is() -> None:
+    """Every eighth point is off by 5 % on the other card; the first is twice as slow."""
+    after = slower(many(1), 2.0, 1.0, *[1.05, *[1.0] * 3, 1 / 1.05, *[1.0] * 3] * 7)
+    one_card, (shift,) = compared(many(), after)
+    two_cards, (again,) = compared(on_card(many(), "GPU-1"), on_card(after, "GPU-2"))
+    assert sum(p["verdict"] in ("SLOWER", "FASTER") for p in one_card) == 15
+    assert [p["verdict"] for p in two_cards if p["verdict"] != "SAME"] == [
+        "SLOWER",
+        *["AMBIGUOUS"] * 14,
+    ]
+    assert two_cards[0]["low"] > 0.5
+    assert two_cards[2]["low"] < 0 < two_cards[2]["high"]
+    assert [again[name] for name in ("shift", "low")] == [shift[name] for name in ("shift", "low")]
+
+
+def test_of_few_points_of_two_cards_none_is_called() -> None:
+    points, _ = compared(
+        on_card(many(count=5), "GPU-1"), on_card(many(1, count=5, factor=1.05), "GPU-2")
+    )
+    assert {p["verdict"] for p in points} == {"AMBIGUOUS"}
+
+
+def launches(step_s: float, seed: int) -> pd.DataFrame:
+    """Empty kernels of 0.8, 1.6, 3.2 and 6.4 us, all with another state of the launch."""
+    source, hot = np.random.default_rng(seed), Protocol(cache="hot")
+    rows = []
+    for i in range(4):
+        of = replace(point(), op="probe_launch", shape={"grid": 2**i}, protocol=hot)
+        turns = (0.8e-6 * 2**i + step_s) * np.exp(source.normal(0, 1e-3, 4))
+        rows.append((of, measurement(of, turns.tolist())))
+    return observations_of(rows)
+
+
+def test_another_state_of_the_launch_is_named_once_and_moves_no_point() -> None:
+    a, b = on_card(launches(0.0, 1), "GPU-1"), on_card(launches(0.18e-6, 2), "GPU-2")
+    points, (state,) = compared(a, b)
+    assert (state["group"], state["cause"], state["points"]) == (
+        "probe_launch: launches",
+        "state",
+        4,
+    )
+    assert state["low"] <= 0.18 / 0.8 <= state["high"]
+    assert np.allclose(state["shortest_s"], [0.8e-6, 0.98e-6], rtol=0.01)
+    assert {p["verdict"] for p in points} <= {"SAME", "AMBIGUOUS"}
+    assert all(abs(p["change"]) < 0.01 < p["raw"] for p in points)
+
+    points, shifts = compared(a, on_card(launches(0.18e-6, 2), "GPU-1"))
+    assert shifts == []
+    assert points[0]["verdict"] == "SLOWER"
+    assert compared(a, on_card(launches(0.001e-6, 2), "GPU-2"))[1] == []

@@ -1,5 +1,9 @@
 """The bars of compare, on runs drawn anew from the published records of a real H200."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,7 +45,7 @@ def with_slower_points(draws: int, kind: Kind, least_devices: int = 1) -> pd.Dat
     for seed in range(1, draws + 1):  # seed 0 plants 59 of one device, too few for the bars
         ids = planted(seed, 0.05)
         before = drawn(10 * seed, kind, least_devices=least_devices)
-        factors = slowed(ids, 1.03)
+        factors = slowed(ids, 1.5)
         after = drawn(10 * seed + 2, kind, factors, least_devices=least_devices)
         tables.append(compared(before, after, ids)[0])
     return pd.concat(tables)
@@ -170,3 +174,53 @@ def test_visits_in_two_states_make_points_ambiguous_and_hardly_any_slower() -> N
     points, _ = compared(before, after)
     assert points["moved"].mean() <= 0.02
     assert (points["verdict"] == "AMBIGUOUS").mean() >= 0.5
+
+
+# How far 623 points of libraries were from the shift of their kind on another H200 (November 2026):
+# quantiles of |logarithm|, whether torch.compile made the kernels or not, and a point with two
+# states within a visit (0.97) left out. Two in five compiled casts took other times.
+_SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 1.0)
+_COMPILED: Final = (0.0, 0.0009, 0.0040, 0.0690, 0.2931, 0.4752, 0.5944, 0.7200)
+_OTHERS: Final = (0.0, 0.0015, 0.0043, 0.0154, 0.0342, 0.0614, 0.0955, 0.1500)
+
+
+def on_card(
+    run: ObservedRun, card: str, seed: int | None = None, factors: Mapping[str, float] | None = None
+) -> ObservedRun:
+    """The run on a card; with a seed, it differs from the first one as two real H200s do."""
+    source, points = np.random.default_rng(seed), run.points
+    is_compiled = points["point"].map(lambda point: point.provider == "torch_compile").to_numpy()
+    share, sign = source.random(len(points)), source.choice([-1.0, 1.0], len(points))
+    sizes = np.where(
+        is_compiled, np.interp(share, _SHARES, _COMPILED), np.interp(share, _SHARES, _OTHERS)
+    )
+    shifts = np.log(points["point"].map(lambda p: (factors or {}).get(p.point_id, 1.0)).to_numpy())
+    shifts += 0.0 if seed is None else sign * sizes
+    units = [
+        tuple(unit + shift for unit in of)
+        for of, shift in zip(points["units"], shifts, strict=True)
+    ]
+    cards = [frozenset({card})] * len(points)
+    series = {name: pd.Series(v, points.index) for name, v in (("units", units), ("cards", cards))}
+    return replace(run, points=points.assign(**series))
+
+
+@pytest.mark.parametrize("draws", [1, pytest.param(6, marks=pytest.mark.exhaustive)])
+def test_of_two_cards_few_unchanged_points_are_called_and_most_large_changes_are(
+    draws: int,
+) -> None:
+    """Over six draws: 1.1 % and, of what torch did not compile, 0.85. As one card: 19 % and 1."""
+    before, again = on_card(drawn(0, "turns"), "GPU-1"), drawn(1, "turns")
+    tables: dict[str, list[pd.DataFrame]] = {"GPU-1": [], "GPU-2": []}
+    for seed in range(draws):
+        ids = planted(seed, 0.05)
+        for card, of_card in tables.items():
+            after = on_card(again, card, seed, slowed(ids, 1.5))
+            of_card.append(compared(before, after, ids)[0])
+    one, two = (pd.concat(of_card) for of_card in tables.values())
+    assert two["other_card"].all()
+    assert not one["other_card"].any()
+    assert one.query("not planted")["moved"].mean() >= 0.1
+    assert two.query("not planted")["moved"].mean() <= 0.02
+    is_compiled = two["point"].map(lambda point: point.provider == "torch_compile")
+    assert two[~is_compiled].query("planted")["slower"].mean() >= 0.75

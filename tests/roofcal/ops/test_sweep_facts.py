@@ -57,6 +57,7 @@ _WHOLE_UNITS: Final = (
     "our rule splits K where its units of 128 columns divide, 256 of them but not 257; and a "
     "second block of tokens comes with the price of tokens off 8"
 )
+_FAST_RAGGED: Final = "few ragged probes, whose rows off 16 elements were faster than aligned ones"
 _ROW_IN_PARTS: Final = "Inductor cuts long rows in parts, two kernels more, where rows are few"
 _OFF_64_BYTES: Final = "rows off 64 bytes load slower: measured, 1.3 to 1.5 times for our kernel"
 _CROWD: Final = "units wait for the same few rows, whatever else the tile holds: fitted on probes"
@@ -71,27 +72,26 @@ _LINES: Final = "rows of the transposed result are off its lines: measured on th
 _PADS: Final = "Inductor fills up rows off 128 in a kernel of its own"
 _UNROLLED: Final = "Inductor reduces fewer than 8 rows in a kernel of its own"
 EXPECTED: Final = (
-    Expected("low end", "mixed_gemm.triton_chained.*", 1.06, _SHARE),
+    Expected("low end", "mixed_gemm.triton_chained.*", 1.16, _SHARE),
+    Expected("median", "cast.torch_compile.fp8_tensorwise", 1.03, _FAST_RAGGED),
+    Expected("low end", "cast.torch_compile.fp8_tensorwise", 1.03, _FAST_RAGGED),
     Expected("neighbours", "gemm.triton.*", 4.5, _FEW_ROWS),
-    Expected("neighbours", "mixed_gemm.triton.*", 7.7, _WHOLE_UNITS),
-    Expected("neighbours", "mixed_gemm.triton_chained.*", 10.7, _WHOLE_UNITS),
+    Expected("neighbours", "mixed_gemm.triton.*", 8.5, _WHOLE_UNITS),
+    Expected("neighbours", "mixed_gemm.triton_chained.*", 11, _WHOLE_UNITS),
     Expected("neighbours", "cast.torch_compile.fp8_rowwise_both", 6.7, _ROW_IN_PARTS),
-    Expected("padding", "gemm.cublaslt.fp8_axiswise", 1.11, _OFF_64_BYTES),
-    Expected("padding", "gemm.cublaslt.fp8_tensorwise", 1.2, _OFF_64_BYTES),
-    Expected("padding", "gemm.cublaslt.fp8_axiswise_slow_accum", 1.3, _CROWD),
-    Expected("padding", "gemm.cublaslt.fp8_blockwise_128x128", 1.15, _CROWD),
+    Expected("padding", "gemm.cublaslt.fp8_axiswise_slow_accum", 1.41, _CROWD),
+    Expected("padding", "gemm.cublaslt.fp8_blockwise_128x128", 1.26, _CROWD),
     Expected("padding", "gemm.triton.*", 1.6, _OFF_64_BYTES),
     Expected("padding", "mixed_gemm.triton.*", 2.5, _TOKENS_OFF_8),
     Expected("padding", "mixed_gemm.triton_chained.*", 2.6, _TOKENS_OFF_8),
     Expected("padding", "mixed_gemm.triton_specialised.*", 1.15, _PARTS_OF_K),
     Expected("padding", "cast.triton.fp8_blockwise_128x128", 4.5, _RAGGED_BOTH),
     Expected("padding", "cast.triton.mxfp8_*", 2.5, _RAGGED_BOTH),
-    Expected("padding", "cast.torch_compile.fp8_blockwise_128x128", 2.6, _RAGGED_BOTH),
-    Expected("padding", "cast.torch_compile.mxfp8_dim0", 1.7, _RAGGED_BOTH),
-    Expected("padding", "cast.torch_compile.fp8_tensorwise", 1.25, _RAGGED_BOTH),
-    Expected("padding", "cast.torch_compile.mxfp8_both", 1.2, _RAGGED_BOTH),
-    Expected("padding", "cast.triton.fp8_rowwise_*", 1.8, _LINES),
-    Expected("padding", "cast.triton.fp8_blockwise_1x128_dim1", 1.35, _RAGGED_BOTH),
+    Expected("padding", "cast.torch_compile.fp8_blockwise_128x128", 1.14, _RAGGED_BOTH),
+    Expected("padding", "cast.torch_compile.fp8_blockwise_1x128", 3.4, _RAGGED_BOTH),
+    Expected("padding", "cast.torch_compile.mxfp8_dim1", 1.2, _RAGGED_BOTH),
+    Expected("padding", "cast.triton.fp8_rowwise_*", 2.15, _LINES),
+    Expected("padding", "cast.triton.fp8_blockwise_1x128_dim1", 1.55, _RAGGED_BOTH),
     Expected("padding", "cast.torch_compile.fp8_blockwise_1x128_dim1", 1.35, _PADS),
     Expected("padding", "cast.torch_compile.fp8_rowwise_dim0", 1.25, _ROW_IN_PARTS),
     Expected("padding", "cast.torch_compile.fp8_rowwise_dim1", 2.2, f"{_UNROLLED}; {_RAGGED_BOTH}"),
