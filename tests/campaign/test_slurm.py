@@ -69,9 +69,10 @@ def test_a_second_study_has_nothing_to_do_and_a_lost_output_is_written_again(
 
 @pytest.mark.usefixtures("slurm")
 def test_a_whole_study_gets_to_its_report(tmp_path: Path) -> None:
+    """One op with its probes: a job of each further op has the same rules and takes 4 s of CPU."""
     checkout = with_stand_ins(copy_checkout(tmp_path / "checkout"))
     limits = ("--resources", "device=2", "--set-threads", "measure=1")
-    run_on_slurm(checkout.folder, PARTITION, *limits)
+    run_on_slurm(checkout.folder, PARTITION, *limits, "--config", "ops=[gemm]")
     assert (checkout.folder / "results/report/report.html").is_file()
 
 

@@ -341,3 +341,15 @@ def test_warming_ends_when_the_card_gets_no_warmer(
     one._warm_card()
 
     assert next(clock) == pytest.approx(seconds, abs=1)
+
+
+def test_a_cpu_looks_at_the_clock_after_every_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Here()
+    clock, products = itertools.count(), list[torch.Tensor]()
+    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    monkeypatch.setattr(torch, "mm", lambda a, _: products.append(a))
+    one._timing = one._timing.model_copy(update={"warm_card_s": 3.0})
+
+    one._warm_card()
+
+    assert len(products) == 2, "one for each look at the clock before its third second"
