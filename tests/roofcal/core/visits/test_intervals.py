@@ -296,10 +296,10 @@ def test_points_that_wander_alike_moderate_one_another() -> None:
 
 
 @pytest.mark.parametrize("op", ["gemm", "probe_math"])
-def test_visits_of_published_products_at_the_power_limit_differ_as_their_intervals_say(
+def test_visits_of_products_at_the_power_limit_differ_as_their_intervals_say(
     op: str,
 ) -> None:
-    (folder,) = (ROOT / "reports/published/nvidia-h200").glob("driver*")
+    (folder,) = (ROOT / "docs/cards/nvidia-h200").glob("driver*")
     rows = read_records(RunFolder.at(folder).measurements_file(op), Measurement)
     visits = [
         (measured.point_id, visit)
