@@ -22,6 +22,13 @@ SAME_OPTIONS = {
     "constraint": "--constraint",
     "trusted-host": "--allow-insecure-host",
 }
+# How pip speaks and caches; whatever else is set may decide what is installed, and pip knows it.
+HARMLESS = {
+    *("disable-pip-version-check", "no-cache-dir", "cache-dir", "no-color", "quiet", "verbose"),
+    *("progress-bar", "root-user-action", "no-input", "timeout", "retries", "default-timeout"),
+    *("no-python-version-warning", "break-system-packages", "no-index", "no-warn-script-location"),
+    "prefer-binary",  # requirements name one version each
+}
 # uv has no option for these, or knows them from variables of the environment.
 ENVIRONMENT = {"cert": ["SSL_CERT_FILE"], "proxy": ["HTTP_PROXY", "HTTPS_PROXY"]}
 
@@ -73,8 +80,12 @@ def install_by_uv(arguments: list[str]) -> str:
     if subprocess.run(asked, check=False, capture_output=True).returncode:
         return f"{UV.name} could not be installed"
     listed = [*PIP[:3], "config", "list"]
-    listing = subprocess.run(listed, check=True, capture_output=True, text=True).stdout
-    settings = pip_settings(listing)
+    listing = subprocess.run(listed, check=False, capture_output=True, text=True)
+    if listing.returncode:
+        return "pip does not list its settings"
+    settings = pip_settings(listing.stdout)
+    if unknown := sorted(settings.keys() - SAME_OPTIONS.keys() - ENVIRONMENT.keys() - HARMLESS):
+        return f"uv is not told of pip's {', '.join(unknown)}"
     done = subprocess.run(
         [sys.executable, "-m", "uv", "pip", "install", *uv_arguments(settings), *arguments],
         env=os.environ | uv_environment(settings),

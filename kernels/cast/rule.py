@@ -22,7 +22,7 @@ BOTH_LEAST_ELEMENTS: Final = 1 << 25
 # kernels.cast.short_columns: rows of up to so many elements are cast by the same launch: 5.5
 # together and 6.9 apart at 1024^2, but 20.9 and 14.3 at 2048^2.
 ROWS_BESIDE_MOST_ELEMENTS: Final = 1 << 21
-FEW_LONG_ROWS: Final = 128  # a multiprocessor of an H100 each
+FEW_LONG_ROWS: Final = 128  # an H100 and an H200 have 132 multiprocessors
 FEW_ROWS: Final = 64  # matrices of up to so many rows get tiles as high as they are
 
 
@@ -97,8 +97,8 @@ def has_short_columns(rows: Any, cols: Any, *, on_hopper: bool = True) -> Any:
 def long_row_tile(rows: int, cols: int, element_bytes: int = 2) -> LongRowTile | None:
     """How a program holds a row of more than MOST_COLUMNS_OF_ROW columns; None: it reads it twice.
 
-    Only of few rows, which have a multiprocessor each: it holds one or two such rows, so that of
-    many rows none loads while another is stored. element_bytes: of x.
+    Only of few rows, which have a multiprocessor each. Of more rows it depends on the columns, and
+    no study has measured it yet: see docs/kernels. element_bytes: of x.
     """
     head = MOST_COLUMNS_OF_ROW * (1 if cols <= 2 * MOST_COLUMNS_OF_ROW else 2)
     tail = 1 << max(0, cols - head - 1).bit_length()

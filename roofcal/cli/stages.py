@@ -179,10 +179,14 @@ def measure(
     from roofcal.study.staleness import measure_hash
 
     check_environment(read_single_record(environment, Environment), paths.DEVICES)
-    if compile_first:
-        start_compiling(plan, environment).wait()
     # A time limit (timeout, SLURM, Snakemake) ends a session like Ctrl-C: its end is recorded.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if compile_first:
+        compiling = start_compiling(plan, environment)
+        try:
+            compiling.wait()
+        finally:
+            compiling.terminate()
     measure_job(
         Job(
             plan=plan,

@@ -85,7 +85,7 @@ def _change_lines(comparison: Row) -> Iterator[str]:
 
 def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
     """How two cards of one model differ: as a whole by kind of work, then point by point."""
-    yield f"two cards of one model, the same software, {len(of_cards):,} points; B takes:"
+    yield f"two cards of one model, the same libraries, {len(of_cards):,} points; B takes:"
     for row in comparison["shifts"]:
         words = f"{abs(row['shift']):.1%} {'more' if row['shift'] > 0 else 'less'} time"
         words = "as much time" if row["low"] <= 0 <= row["high"] else words

@@ -115,7 +115,8 @@ def observations(points: Points) -> pd.DataFrame:
 def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
     """The points that both runs plan: columns of ObservedRun, and `regime`, with _a and _b.
 
-    `other_card`: whether the same software measured it on other cards.
+    `other_card`: whether it was measured on other cards of one environment. Its commits may differ:
+    changes of our own kernels then widen what counts as card to card, for our providers.
     """
     keys = [key for key in a.points.index if key in b.points.index]
     parts = (

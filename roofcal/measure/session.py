@@ -70,7 +70,7 @@ def start_compiling(plan: Path, environment: Path) -> subprocess.Popen[bytes]:
     point is not compiled goes to stderr: stdout may be the JSON of an answer.
     """
     files = [f"--plan={plan}", f"--environment={environment}"]
-    return subprocess.Popen([sys.executable, "-m", "roofcal", "compile", *files], stdout=sys.stderr)
+    return subprocess.Popen([sys.executable, "-m", "roofcal", "compile", *files], stdout=2)
 
 
 def measure(job: Job) -> list[Measurement]:

@@ -25,7 +25,7 @@ install.no-index='false'
 STAND_IN = """#!/bin/bash
 echo "$*" >>calls.log
 case "$*" in
-    *"config list") echo "global.find-links='/opt/wheels'" ;;
+    *"config list") echo "${{FAKE_LISTING:-global.find-links='/opt/wheels'}}" ;;
     *"-r {uv}") exit "${{FAKE_GET:-0}}" ;;
     "-m uv "*) echo "uv: no such version" >&2; exit "${{FAKE_UV:-0}}" ;;
     "-m pip "*) exit "${{FAKE_PIP:-0}}" ;;
@@ -89,7 +89,11 @@ def test_uv_installs_from_pips_sources(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variables", "why"),
-    [({"FAKE_GET": "1"}, "uv.txt could not be installed"), ({"FAKE_UV": "1"}, "no such version")],
+    [
+        ({"FAKE_GET": "1"}, "uv.txt could not be installed"),
+        ({"FAKE_UV": "1"}, "no such version"),
+        ({"FAKE_LISTING": "install.only-binary=':all:'"}, "uv is not told of pip's only-binary"),
+    ],
 )
 @pytest.mark.parametrize("code", [0, 3])
 def test_pip_installs_where_uv_cannot_and_a_sentence_says_so(

@@ -240,13 +240,12 @@ def evaluate(
         (moved - cached) / constants["bytes_per_s"] + cached / constants["cached_bytes_per_s"]
     )
     filled = rows * cols / (rows * cols + _FILL_ELEMENTS)
+    further = np.zeros_like(rows)
     if how.loads == "columns":
         is_short = ours.has_short_columns(rows, cols)
         by_rows = 0.5 * (filled + rows / (rows + _FILL_ROWS))
-        filled = np.where(is_short, by_rows, filled)
-    start = constants["fixed_s"] + constants["fill_s"] * filled
-    if how.loads == "columns":
-        start = start + constants["further_s"] * (1.0 - is_short)
+        filled, further = np.where(is_short, by_rows, filled), 1.0 - is_short
+    start = constants["fixed_s"] + constants["fill_s"] * filled + constants["further_s"] * further
     if how.rule == "inductor":
         start = start + constants["further_s"] * inductor_launches(
             recipe, rows, cols, compute_units
@@ -311,7 +310,7 @@ def _passes(recipe: str, rows: Array, cols: Array, units: int) -> Array:
 
 
 def _reads_twice(rows: Array, cols: Array) -> Array:
-    """Whether our casts along rows read them twice; the few that do not fit are no exception."""
+    """Whether our casts along rows read them twice; few rows that do not fit count as read once."""
     return np.asarray((cols > ours.MOST_COLUMNS_OF_ROW) & (rows > ours.FEW_LONG_ROWS))
 
 

@@ -174,10 +174,13 @@ def test_each_program_of_both_casts_several_rows(
     check_together(normal_matrix(21, 40, device))
 
 
-def test_both_of_rows_beyond_one_block(
-    monkeypatch: pytest.MonkeyPatch, device: torch.device
+@pytest.mark.parametrize("most_bytes", [0, 1 << 20])
+def test_both_of_rows_read_twice_or_held_in_two_parts(
+    most_bytes: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     monkeypatch.setattr(rule, "MOST_COLUMNS_OF_ROW", 32)
+    monkeypatch.setattr(rule, "FEW_LONG_ROWS_BLOCK", 32)
+    monkeypatch.setattr(rule, "MOST_BYTES_OF_LONG_ROW", most_bytes)
     check_together(normal_matrix(16, 70, device))
 
 

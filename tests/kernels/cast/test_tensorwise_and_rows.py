@@ -136,7 +136,7 @@ def test_rows_read_twice_or_held_in_two_parts(
         ((1, 16385, 2), (16384, 1)),
         ((34, 17920, 2), (16384, 2048)),
         ((128, 28672, 2), (16384, 16384)),
-        ((129, 28672, 2), None),  # too few programs of 32 warps run at once
+        ((129, 28672, 2), None),  # more rows than multiprocessors
         ((1, 49152, 2), (32768, 16384)),
         ((1, 53248, 2), None),  # would spill
         ((1, 24576, 4), (16384, 8192)),

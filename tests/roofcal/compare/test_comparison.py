@@ -127,7 +127,7 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     write_map(after, {1024: ("96", "64", ""), 512: ("", "512", "")})
     comparison = compare(RunFolder.at(before), RunFolder.at(after), threshold=0.005)
     lines = Comparison(comparison).text().splitlines()
-    assert lines[0] == "two cards of one model, the same software, 60 points; B takes:"
+    assert lines[0] == "two cards of one model, the same libraries, 60 points; B takes:"
     assert lines[1] == "  1.0% more time (+1.0% to +1.0%): gemm: small"
     assert re.match(r"beyond that, one point in ten differs by more than: .* of gemm cub", lines[2])
     assert lines[3].startswith("8 points differ by more than the threshold, as ")
