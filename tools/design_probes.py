@@ -1,6 +1,6 @@
 """Choose the probes of `STUDY=minute`: the shapes that tell most about layers of language models.
 
-Run: python tools/design_probes.py [--calibrations FILE ...]; it prints the shapes of config/sweeps/
+Run: python -m tools.design_probes [--calibrations FILE ...]; it prints the shapes of config/sweeps/
 and behind each the error that is then expected. The calibrations, by default all published ones,
 stand for what is known beforehand: each is a prior of its constants, with a deviation of 10 % and
 what the interval of a constant adds. A design is good in the mean over them.

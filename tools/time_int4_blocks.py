@@ -1,6 +1,6 @@
 """Time blocks of the int4 product for few tokens, from which rows of kernels.int4.rule were filled.
 
-`python tools/time_int4_blocks.py OUT.csv` on an sm_90 GPU: configurations of kernels.int4.direct
+`python -m tools.time_int4_blocks OUT.csv` on an sm_90 GPU: configurations of kernels.int4.direct
 beside blocks of kernels.int4.staged, launched plainly and chained, for 1 to 16 tokens of weights
 drawn by --seed. Columns are those of docs/kernels/int4_blocks.csv, but for its number of the card.
 A thousand times take three minutes, of which compiling takes one; --seconds stops between shapes.

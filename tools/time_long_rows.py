@@ -1,6 +1,6 @@
 """Time casts of long rows, from which kernels.cast.rule.long_row_tile is made.
 
-`python tools/time_long_rows.py OUT.csv` on a GPU, in 20 s: rows that are held in two parts beside
+`python -m tools.time_long_rows OUT.csv` on a GPU, in 20 s: rows that are held in two parts beside
 rows that are read twice, by the kernels of kernels.cast.rows. Inputs rotate through 160 MB, or 64
 copies of small ones, which stay in the L2 cache; a time is the median of five turns of a CUDA
 graph, in microseconds.

@@ -2,7 +2,7 @@
 
 The file holds the published cards, each calibrated without any prior and stated as fractions
 (roofcal.ops.priors), and one record of the architecture itself: how far cards lie from what the
-others say of them. `python tools/write_priors.py` makes it from publications.
+others say of them. `python -m tools.write_priors` makes it from publications.
 """
 
 from pathlib import Path

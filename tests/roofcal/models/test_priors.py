@@ -18,7 +18,7 @@ def test_the_file_of_an_architecture_holds_published_cards_of_the_present_equati
     assert {card.device for card in cards} == {"nvidia-h100-sxm", "nvidia-h200", "sm_90"}
     assert [card.device for card in cards if card.environment_id == BETWEEN] == ["sm_90"]
     for card in (card for card in cards if card.environment_id != BETWEEN):
-        again = f"{priors_file(described(card.device))}: run: python tools/write_priors.py"
+        again = f"{priors_file(described(card.device))}: run: python -m tools.write_priors"
         assert card.equations == current_equations(), again
         stream = card.constants["dram_read_bytes_per_s"].value
         assert 0.5 < stream < 1.0  # a fraction of the datasheet's
