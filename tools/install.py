@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 UV = Path(__file__).resolve().parent.parent / "requirements/uv.txt"
-PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+QUIET_INSTALL = [*PIP, "-qq", "install"]
 # pip's settings that say where packages come from -> uv's option of the same meaning.
 SAME_OPTIONS = {
     "index-url": "--default-index",
@@ -76,11 +77,11 @@ def uv_environment(settings: dict[str, str]) -> dict[str, str]:
 
 def install_by_uv(arguments: list[str]) -> str:
     """Install with uv; an empty string, or why it could not."""
-    asked = [*PIP, "install", "--no-compile", "--no-deps", "-r", str(UV)]
-    if subprocess.run(asked, check=False, capture_output=True).returncode:
+    get_uv = [*QUIET_INSTALL, "--no-compile", "--no-deps", "-r", str(UV)]
+    if subprocess.run(get_uv, check=False, capture_output=True).returncode:
         return f"{UV.name} could not be installed"
-    listed = [*PIP[:3], "config", "list"]
-    listing = subprocess.run(listed, check=False, capture_output=True, text=True)
+    list_settings = [*PIP, "config", "list"]
+    listing = subprocess.run(list_settings, check=False, capture_output=True, text=True)
     if listing.returncode:
         return "pip does not list its settings"
     settings = pip_settings(listing.stdout)
@@ -99,9 +100,9 @@ def install_by_uv(arguments: list[str]) -> str:
 def main(arguments: list[str]) -> int:
     """Install what `arguments` name; the exit code of pip where uv could not."""
     if why := install_by_uv(arguments):
-        asked = " ".join(arguments)
-        print(f"note: pip installs {asked}, in minutes, because {why}", file=sys.stderr)
-        return subprocess.run([*PIP, "install", *arguments], check=False).returncode
+        words = " ".join(arguments)
+        print(f"note: pip installs {words}, in minutes, because {why}", file=sys.stderr)
+        return subprocess.run([*QUIET_INSTALL, *arguments], check=False).returncode
     return 0
 
 

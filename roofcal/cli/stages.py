@@ -173,7 +173,7 @@ def measure(
     """
     from roofcal.core.jsonl import read_single_record
     from roofcal.core.records import Environment
-    from roofcal.measure.session import Job, start_compiling
+    from roofcal.measure.session import Job, compiling
     from roofcal.measure.session import measure as measure_job
     from roofcal.study.discover import check_environment
     from roofcal.study.staleness import measure_hash
@@ -182,11 +182,8 @@ def measure(
     # A time limit (timeout, SLURM, Snakemake) ends a session like Ctrl-C: its end is recorded.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if compile_first:
-        compiling = start_compiling(plan, environment)
-        try:
-            compiling.wait()
-        finally:
-            compiling.terminate()
+        with compiling(plan, environment) as process:
+            process.wait()
     measure_job(
         Job(
             plan=plan,

@@ -93,8 +93,8 @@ def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
         yield f"  {words}{why} ({_interval(row)}): {row['group']}"
     kinds = of_cards["change"].abs().groupby(of_cards["op"] + " " + of_cards["provider"])
     tenths = kinds.quantile(0.9)[kinds.size() >= _TOLD].nlargest(_SHOWN)
-    told = ", ".join(f"{change:.1%} of {kind}" for kind, change in tenths.items())
-    yield f"beyond that, one point in ten differs by more than: {told or 'too few points'}"
+    by_provider = ", ".join(f"{change:.1%} of {kind}" for kind, change in tenths.items())
+    yield f"beyond that, one point in ten differs by more than: {by_provider or 'too few points'}"
     large = of_cards["change"].abs() > comparison["threshold"]
     count = sum(large & ~of_cards["verdict"].isin(MOVED))
     yield f"{count} points differ by more than the threshold, as points of two cards do: no news"

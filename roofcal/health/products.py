@@ -3,7 +3,7 @@
 import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,20 +13,14 @@ from roofcal.ask.devices import device_sources
 from roofcal.ask.points import recipe_named
 from roofcal.core import paths
 from roofcal.core.files import write_bytes
-from roofcal.core.jsonl import (
-    append_record,
-    read_plan,
-    read_records,
-    read_single_record,
-    write_records,
-)
+from roofcal.core.jsonl import append_record, read_plan, read_records, write_records
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import TIMELESS, Environment, PlanPoint, Prediction
 from roofcal.core.units import format_bytes
 from roofcal.core.visits.intervals import MEANINGS
 from roofcal.core.visits.rows import load_texts
-from roofcal.measure.session import Job, measure, start_compiling
+from roofcal.measure.session import Job, compiling, measure
 from roofcal.measure.supervisor import MeasureError
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError, checked_sizes
@@ -201,17 +195,21 @@ def _measure(
     with tempfile.TemporaryDirectory(dir=run.folder, prefix=".") as place:
         plan, out = (Path(place) / name for name in ("plan.jsonl", "out.jsonl"))
         write_records(plan, points)
-        job = Job(
-            plan=plan,
-            environment=run.environment_file,
-            timing=timing,
-            journal=run.journal_file(_OP.name),
-            out=out,
-            code_hash_of=measure_hash,
-            retry=("ok", *TIMELESS),
-        )
-        with _compiling_beside(job):
-            measure(job)
+        # On a GPU beside the worker's start and what it times first. A CPU is measured with all
+        # cores, and its kernels come with torch.
+        is_cpu = environment.vendor == "cpu"
+        with nullcontext() if is_cpu else compiling(plan, run.environment_file):
+            measure(
+                Job(
+                    plan=plan,
+                    environment=run.environment_file,
+                    timing=timing,
+                    journal=run.journal_file(_OP.name),
+                    out=out,
+                    code_hash_of=measure_hash,
+                    retry=("ok", *TIMELESS),
+                )
+            )
         records = read_records(out)
     file = run.plan_file(_OP.name)
     planned = read_plan(run, _OP.name, point_problem) if file.is_file() else []
@@ -221,23 +219,6 @@ def _measure(
             append_record(file, point)
     for record in records:
         append_record(run.measurements_file(_OP.name), record)
-
-
-@contextmanager
-def _compiling_beside(job: Job) -> Iterator[None]:
-    """Compile what a job measures on a GPU while its worker starts and times what is compiled.
-
-    Five kernels one after the other take 15 s of the 27 s that a shape took on an H100.
-    """
-    if read_single_record(job.environment, Environment).vendor == "cpu":
-        yield  # whose cores are measured, and whose kernels come with torch
-        return
-    compiling = start_compiling(job.plan, job.environment)
-    try:
-        yield
-    finally:
-        compiling.terminate()
-        compiling.wait()
 
 
 def _sources(environment: Environment) -> tuple[Sources | None, str | None]:

@@ -63,14 +63,21 @@ class Job:
     world_sizes: Sequence[int] | None = None
 
 
-def start_compiling(plan: Path, environment: Path) -> subprocess.Popen[bytes]:
-    """A process that compiles the kernels of a plan with all cores: see `roofcal compile`.
+@contextmanager
+def compiling(plan: Path, environment: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that compiles the kernels of a plan with all cores, and ends with the block.
 
-    A process of its own, because compilers are forked, which one that uses the GPU cannot do. Why a
-    point is not compiled goes to stderr: stdout may be the JSON of an answer.
+    It runs `roofcal compile`: compilers are forked, which a process that uses the GPU cannot do.
+    Why a point is not compiled goes to stderr: stdout may be the JSON of an answer.
     """
     files = [f"--plan={plan}", f"--environment={environment}"]
-    return subprocess.Popen([sys.executable, "-m", "roofcal", "compile", *files], stdout=2)
+    with subprocess.Popen(
+        [sys.executable, "-m", "roofcal", "compile", *files], stdout=2
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 def measure(job: Job) -> list[Measurement]:

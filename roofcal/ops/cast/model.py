@@ -171,8 +171,6 @@ _FILL_ELEMENTS: Final = 20_000.0  # chosen among 4,000 to 250,000 by cross-valid
 _FILL_ROWS: Final = 4.0
 _FEW_ROWS: Final = 128
 _SHARED_ROWS: Final = 1024  # tiles of so many rows leave room for others on a multiprocessor
-
-
 # Long rows that are read twice: the second time from the cache, at three times the speed of memory.
 # 5 bytes an element for 3 take 1.14 to 1.23 times as long on an H100.
 _READ_TWICE: Final = 1.2
@@ -245,11 +243,9 @@ def evaluate(
         is_short = ours.has_short_columns(rows, cols)
         by_rows = 0.5 * (filled + rows / (rows + _FILL_ROWS))
         filled, further = np.where(is_short, by_rows, filled), 1.0 - is_short
-    start = constants["fixed_s"] + constants["fill_s"] * filled + constants["further_s"] * further
     if how.rule == "inductor":
-        start = start + constants["further_s"] * inductor_launches(
-            recipe, rows, cols, compute_units
-        )
+        further = inductor_launches(recipe, rows, cols, compute_units)
+    start = constants["fixed_s"] + constants["fill_s"] * filled + constants["further_s"] * further
     return CastParts(fixed=start + np.zeros_like(moving), moving=moving)
 
 

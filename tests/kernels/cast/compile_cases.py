@@ -134,16 +134,16 @@ def _rows(types: CastTypes) -> Iterator[tuple[str, Case]]:
         warps = block // rows.LONG_ROWS_ELEMENTS
         yield f"long_rows_{block}", types.case(rows._long_rows_kernel, warps, {"BLOCK": block})
     element_bytes = 4 if types.source == "fp32" else 2
-    for cols in (2 * rule.MOST_COLUMNS_OF_ROW, 3 * rule.MOST_COLUMNS_OF_ROW):
-        if held := rule.long_row_tile(
-            1, min(cols, rule.MOST_BYTES_OF_LONG_ROW // element_bytes), element_bytes
-        ):
-            constants = {"HEAD": held.head, "TAIL": held.tail}
-            without = tuple(arch for arch in WITHOUT_E4M3 if isinstance(arch, int))
-            gpus = NVIDIA_WITH_E4M3 if types.target == "e4m3" else without
-            kernel, warps = rows._two_part_rows_kernel, rows.HELD_ROW_WARPS
-            case = types.case(kernel, warps, constants, architectures=gpus)
-            yield f"two_part_rows_{held.head}_{held.tail}", case
+    widest = rule.MOST_BYTES_OF_LONG_ROW // element_bytes
+    without = tuple(arch for arch in WITHOUT_E4M3 if isinstance(arch, int))
+    gpus = NVIDIA_WITH_E4M3 if types.target == "e4m3" else without
+    for cols in sorted({min(2 * rule.MOST_COLUMNS_OF_ROW, widest), widest}):
+        held = rule.long_row_tile(1, cols, element_bytes)
+        assert held is not None
+        constants = {"HEAD": held.head, "TAIL": held.tail}
+        kernel, warps = rows._two_part_rows_kernel, rows.HELD_ROW_WARPS
+        case = types.case(kernel, warps, constants, architectures=gpus)
+        yield f"two_part_rows_{held.head}_{held.tail}", case
 
 
 def _columns(types: CastTypes) -> Iterator[tuple[str, Case]]:

@@ -2,9 +2,11 @@
 
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Measurement, PlanPoint, Session
 from roofcal.health import products
+from roofcal.measure import session as session_module
 from roofcal.measure.session import Job
 from roofcal.study import discover
 from tests.roofcal.cli.conftest import Shell
@@ -37,9 +40,12 @@ class Measuring:
         self.compiled_beside: list[bool] = []  # of each session: whether a compiler of its plan ran
         self.busy_share = 0.0
 
-    def start_compiling(self, plan: Path, environment: Path) -> subprocess.Popen[bytes]:
-        """A compiler that never ends by itself."""
-        assert plan.is_file() and environment.is_file()
+    def start_process(self, command: list[str], stdout: int) -> subprocess.Popen[bytes]:
+        """Stands in for the process that compiles; it never ends by itself."""
+        python, *words, plan, environment = command
+        assert (python, *words) == (sys.executable, "-m", "roofcal", "compile")
+        assert all(Path(word.partition("=")[2]).is_file() for word in (plan, environment))
+        assert stdout == 2
         self.compilers.append(subprocess.Popen(["sleep", "600"]))
         return self.compilers[-1]
 
@@ -64,7 +70,7 @@ def measuring(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Measuring:
     assert (checkout / "reports/published/made-up/e1").is_dir()
     stand_in = Measuring()
     monkeypatch.setattr(products, "measure", stand_in)
-    monkeypatch.setattr(products, "start_compiling", stand_in.start_compiling)
+    monkeypatch.setattr(session_module, "subprocess", SimpleNamespace(Popen=stand_in.start_process))
     monkeypatch.setattr(products, "discover", lambda _: [GPU])
     return stand_in
 
