@@ -1,7 +1,6 @@
 """The stages of a study, one by one: `plan`, `learning`, `report`; and `doctor`."""
 
 import json
-import time
 from pathlib import Path
 
 import pynvml
@@ -62,9 +61,7 @@ def test_a_replay_names_the_folder_of_its_derived_files(
 def test_doctor_says_what_is_here_and_writes_the_environment_of_a_node(
     checkout: Path, shell: Shell
 ) -> None:
-    start = time.perf_counter()
     said = shell.text("doctor")
-    assert time.perf_counter() - start < 5, "a person waits for it"
     for title in ("Processors", "Software", "Machine", "A study here"):
         assert title in said
     assert "Software" in shell.json("doctor")
