@@ -1,5 +1,6 @@
 """Selecting rows of a table of points, and its shapes and protocols in words."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,9 +37,9 @@ def axes_of(frame: pd.DataFrame) -> list[str]:
     return names[names.index("recipe") + 1 : end]
 
 
-def shape_texts(frame: pd.DataFrame) -> "pd.Series[Any]":
-    """The shape of each row, whatever its axes: '16 x 3,584 x 8,192'."""
-    texts = [shape_text(sizes) for sizes in frame[axes_of(frame)].to_numpy()]
+def shape_texts(frame: pd.DataFrame, axes: Sequence[str] = ()) -> "pd.Series[Any]":
+    """The shape of each row, along some axes or all of its op: '16 x 3,584 x 8,192'."""
+    texts = [shape_text(sizes) for sizes in frame[list(axes) or axes_of(frame)].to_numpy()]
     return pd.Series(texts, index=frame.index, dtype=object)
 
 

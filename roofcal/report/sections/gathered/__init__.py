@@ -9,8 +9,7 @@ For each shape, world size, recipe and mode, with t of the slowest rank:
 mode: graph, captured; eager, launched by the host call by call (on a CPU: by the clock).
 """
 
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from math import isnan
 from typing import Any, Final
 
@@ -18,19 +17,17 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.records import Calibration
-from roofcal.core.visits.intervals import narrowest_hold
 from roofcal.ops.all_gather_matmul import spec
-from roofcal.points.columns import INTERVAL_HOLDS, RANK_SPREAD
-from roofcal.points.roofs import constants_of
+from roofcal.points.columns import RANK_SPREAD
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.comparisons import SPEEDUP, ratio_of_times
-from roofcal.report.data.tidy import ok_rows, row_of_largest
+from roofcal.report.data.comparisons import SPEEDUP, TIME_COLUMNS, with_ratios
+from roofcal.report.data.tidy import ok_rows, row_of_largest, shape_texts
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Table, absence, paragraphs
 from roofcal.report.kit.charts import Picture
-from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times
+from roofcal.report.kit.numbers import axis_text, count_of, percent, times
 from roofcal.report.section import CsvTable, Item, Section
 from roofcal.report.sections.gathered import links
 
@@ -47,11 +44,14 @@ NOT_FUSED: Final = (
     "on their own and one after the other."
 )
 _MODES: Final = {"graph": GRAPH, "events_flush": EAGER, "wall": EAGER}
-_GATHER_LINKS: Final = "link.all_gather."
+# What a fused time is compared with -> who measured it
+_COMPARED: Final = {
+    "_sequence": spec.IN_SEQUENCE,
+    "_product": (spec.GEMM_ONLY,),
+    "_gather": (spec.ALL_GATHER_ONLY,),
+}
 _KEYS: Final = ["world_size", "recipe", "mode", "m", "n", "k"]
 _GROUP: Final = ["world_size", "recipe", "mode", "provider"]
-
-Row = Mapping[Hashable, Any]
 
 _OVERLAP: Final = (
     col.ratio("ideal", "ideal"),
@@ -101,32 +101,31 @@ _TIMES: Final = (
 def show(analysis: Analysis) -> Iterator[Item]:
     """Gathers with their product, or on a GPU how to measure them, then the links."""
     calibration = analysis.run.calibration
+    constants = links.link_constants(calibration)
     rows = timed_rows(analysis.frames.get(OP))
     if len(rows):
-        yield from items_of_gathers(rows, calibration)
+        yield from _items_of_gathers(rows, constants if calibration else None)
     elif analysis.run.environment.vendor != "cpu":
         yield absence(NOT_MEASURED)
-    constants = links.link_constants(calibration)
-    yield links.draw_links(
-        links.link_curves(analysis.frames.get(links.OP)), constants, analysis.spec
-    )
+    curves = links.link_curves(analysis.frames.get(links.OP))
+    yield links.draw_links(curves, constants, analysis.spec)
     name = "Links between devices: rate and latency, fitted per collective and world size"
     yield Table("links", name, constants, links.LINK_CONSTANTS, "constants.csv")
 
 
-def items_of_gathers(rows: pd.DataFrame, calibration: Calibration | None) -> Iterator[Item]:
-    """What is shown of `timed_rows`."""
+def _items_of_gathers(rows: pd.DataFrame, constants: pd.DataFrame | None) -> Iterator[Item]:
+    """What is shown of `timed_rows`; constants: of links, None where nothing was calibrated."""
     table = overlap_table(rows)
+    summary = overlap_summary(table)
     if len(table):
         yield CsvTable(FILE, table)
-    if not table["provider"].isin(FUSED).any():
+    if summary.empty:
         yield absence(NOT_FUSED)
-    yield from paragraphs(answer_sentences(table))
-    unpredicted = unpredicted_sentence(rows, calibration)
-    if unpredicted:
-        yield absence(unpredicted)
+    yield from paragraphs(answer_sentences(summary))
+    if constants is not None:
+        yield from map(absence, unpredicted_sentences(rows, constants))
     name = "Speed-up over NCCL and product, captured and eager"
-    yield Table("gathered-summary", name, overlap_summary(table), SUMMARY, FILE)
+    yield Table("gathered-summary", name, summary, SUMMARY, FILE)
     yield draw_speedup(table)
     yield draw_hidden(table)
     name = "All-gather and product: in sequence, fused, and what bounds both"
@@ -156,77 +155,54 @@ def timed_rows(frame: pd.DataFrame | None) -> pd.DataFrame:
 def overlap_table(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per fused time and the time in sequence that it is compared with.
 
-    A shape that nothing fused ran has one row, of the time in sequence. rows: of `timed_rows`.
+    A shape that nothing fused ran has one row, of the time in sequence. Without the time of a bound
+    there is no ideal and nothing hidden. rows: of `timed_rows`.
     """
-    timed = rows.assign(eager=rows["mode"] == EAGER)  # graph before eager
-    timed = timed.sort_values(["world_size", "recipe", "eager", "n", "k", "m"], kind="stable")
-    compared = [
-        row
-        for keys, group in timed.groupby(_KEYS, sort=False)
-        for row in _compared(dict(zip(_KEYS, keys, strict=True)), group)
-    ]
-    table = pd.DataFrame(compared, columns=col.keys_of(OVERLAP))
-    numbers = [c.key for c in OVERLAP if c.kind == "number" and c.key not in _KEYS]
-    return table.astype(dict.fromkeys(numbers, "float64"))
+    order = [*FUSED, *spec.IN_SEQUENCE, *spec.BOUNDS]
+    timed = rows.assign(eager=rows["mode"] == EAGER, place=rows["provider"].map(order.index))
+    timed = timed.sort_values(["world_size", "recipe", "eager", "n", "k", "m", "place"])
+    shown = timed[timed["provider"].isin((*FUSED, *spec.IN_SEQUENCE))]
+    table = shown[shown["provider"].isin(FUSED) | ~shown.duplicated(_KEYS)]
+    for suffix, providers in _COMPARED.items():
+        others = timed[timed["provider"].isin(providers)].drop_duplicates(_KEYS)
+        others = others[[*_KEYS, *TIME_COLUMNS, "predicted_s"]]
+        table = table.merge(others, "left", on=_KEYS, suffixes=("", suffix))
+    table = with_ratios(table[table["median_s_sequence"].notna()], SPEEDUP, over="_sequence")
+
+    def hidden(time: str) -> "pd.Series[float]":
+        shorter = table[[f"{time}_product", f"{time}_gather"]].min(axis=1, skipna=False)
+        share = (table[f"{time}_sequence"] - table[time]) / shorter
+        return share.where(table["provider"].isin(FUSED))
+
+    sequence, product, gather = (table[f"median_s{suffix}"] for suffix in _COMPARED)
+    return table.assign(
+        sequence_s=sequence,
+        product_s=product,
+        gather_s=gather,
+        ideal=sequence / np.maximum(product, gather),
+        hidden=hidden("median_s"),
+        over_product=table["median_s"] / product - 1,
+        predicted_hidden=hidden("predicted_s"),
+    ).reindex(columns=col.keys_of(OVERLAP))
 
 
-def _compared(keys: Mapping[str, Any], group: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The fused rows of one shape beside that in sequence; no overlap if a bound has no time."""
-    rows = {str(row["provider"]): row for row in group.to_dict("records")}
-    sequence = next((rows[name] for name in spec.IN_SEQUENCE if name in rows), None)
-    if sequence is None:
-        return
-    product, gather = (rows.get(name) for name in spec.BOUNDS)
-    for row in [rows[name] for name in FUSED if name in rows] or [sequence]:
-        ideal = hidden = predicted_hidden = None
-        if product and gather:
-            ideal = sequence["median_s"] / max(product["median_s"], gather["median_s"])
-            if row is not sequence:
-                hidden, predicted_hidden = (
-                    (sequence[time] - row[time]) / min(product[time], gather[time])
-                    for time in ("median_s", "predicted_s")
-                )
-        yield {
-            **keys,
-            "provider": row["provider"],
-            "median_s": row["median_s"],
-            "sequence_s": sequence["median_s"],
-            "product_s": product and product["median_s"],
-            "gather_s": gather and gather["median_s"],
-            **dict(zip(SPEEDUP, map(float, ratio_of_times(sequence, row)), strict=True)),
-            INTERVAL_HOLDS: narrowest_hold(sequence[INTERVAL_HOLDS], row[INTERVAL_HOLDS]),
-            "ideal": ideal,
-            "hidden": hidden,
-            "over_product": product and row["median_s"] / product["median_s"] - 1,
-            "rank_spread": row.get(RANK_SPREAD),
-            "predicted_s": row["predicted_s"],
-            "predicted_hidden": predicted_hidden,
-        }
+def unpredicted_sentences(rows: pd.DataFrame, constants: pd.DataFrame) -> Iterator[str]:
+    """Which world sizes have no link constants of a library's all-gather, if there are any."""
+    is_known = (constants["collective"] == "all_gather") & (constants["by"] != links.SYMMETRIC)
+    lacking = sorted(set(rows["world_size"]) - set(constants.loc[is_known, "world_size"]))
+    if lacking:
+        yield (
+            f"Not predicted on {' and '.join(map(str, lacking))} devices: the calibration has no "
+            "link constants of that world size, which probe_link measures."
+        )
 
 
-def unpredicted_sentence(rows: pd.DataFrame, calibration: Calibration | None) -> str:
-    """Which world sizes the calibration lacks; "" if it has all, and without a calibration."""
-    if calibration is None:
-        return ""
-    names = (name for name in constants_of(calibration) if name.startswith(_GATHER_LINKS))
-    calibrated = {name.split(".")[2] for name in names}
-    sizes = sorted({int(size) for size in rows["world_size"]})
-    lacking = [str(size) for size in sizes if str(size) not in calibrated]
-    if not lacking:
-        return ""
-    return (
-        f"Not predicted on {' and '.join(lacking)} devices: the calibration has no link constants "
-        "of that world size, which probe_link measures."
-    )
-
-
-def answer_sentences(table: pd.DataFrame) -> Iterator[str]:
+def answer_sentences(summary: pd.DataFrame) -> Iterator[str]:
     """One sentence per world size on what our kernel reaches captured in bf16."""
-    ours = table[(table["provider"] == spec.OURS) & (table["mode"] == GRAPH)]
-    rows = overlap_summary(ours[ours["recipe"] == spec.OP.baseline_recipe])
-    for row in rows.to_dict("records"):
+    ours = summary[(summary["provider"] == spec.OURS) & (summary["mode"] == GRAPH)]
+    for row in ours[ours["recipe"] == spec.OP.baseline_recipe].to_dict("records"):
         ideal = row["ideal"]
-        best = "" if np.isnan(ideal) else f"; perfect overlap would be {times(ideal)}"
+        best = "" if isnan(ideal) else f"; perfect overlap would be {times(ideal)}"
         yield (
             f"On {row['world_size']} GPUs {row['provider']} is {times(row['speedup'])} as fast as "
             f"NCCL and product one after the other ({row['recipe']}, captured, geometric mean of "
@@ -267,8 +243,7 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     captured = points[points["mode"] == GRAPH]
     ideal = (captured if len(captured) else points).drop_duplicates(["panel", "shape"])
     best = row_of_largest(rows, "speedup")
-    best_ideal = float(best["ideal"])
-    beside = "" if isnan(best_ideal) else f", where the ideal is {times(best_ideal)}"
+    beside = "" if isnan(best["ideal"]) else f", where the ideal is {times(best['ideal'])}"
     return Picture(
         key="gathered_speedup",
         op=OP,
@@ -288,11 +263,7 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
         tables={
             "points": points,
             "ideal": ideal.assign(
-                speedup=ideal["ideal"],
-                provider="ideal",
-                marker="|",
-                is_open=0,
-                colour=styles.INK,
+                speedup=ideal["ideal"], provider="ideal", marker="|", is_open=0, colour=styles.INK
             ),
             "equal": charts.line_at(1.0, "speedup", styles.MUTED),
         },
@@ -327,7 +298,7 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows as dots draw them, in the colours of recipes: graphs are filled, eager calls open."""
     recipes, sizes = rows["recipe"].astype(str), rows["world_size"].astype(str)
     return rows.assign(
-        shape=[shape_text(shape) for shape in rows[["m", "n", "k"]].to_numpy()],
+        shape=shape_texts(rows, ("m", "n", "k")),
         panel=sizes + " GPUs, " + recipes,
         devices=sizes + " GPUs",
         ranks=sizes + " ranks",
@@ -338,19 +309,19 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _provider_entries(rows: pd.DataFrame, colours: Mapping[str, str]) -> list[charts.LegendEntry]:
-    marks = {n: (colours.get(n, styles.INK), drawing.provider_marker(n)) for n in FUSED}
-    present = set(rows["provider"])
-    return charts.marked(
-        "provider", {name: mark for name, mark in marks.items() if name in present}
-    )
+    names = [name for name in FUSED if name in set(rows["provider"])]
+    marks = {n: (colours.get(n, styles.INK), drawing.provider_marker(n)) for n in names}
+    return charts.marked("provider", marks)
 
 
 def _mode_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
     """What filled and open markers mean, if there are both."""
     if rows["mode"].nunique() < 2:
         return []
-    entry = charts.LegendEntry("mode", GRAPH, styles.MUTED, "o")
-    return [entry, replace(entry, value=EAGER, is_open=True)]
+    return [
+        charts.LegendEntry("mode", GRAPH, styles.MUTED, "o"),
+        charts.LegendEntry("mode", EAGER, styles.MUTED, "o", is_open=True),
+    ]
 
 
 def _recipe_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
@@ -365,7 +336,7 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
         return None
     points = _points(rows.assign(share=rows["gather_s"] / rows["product_s"]))
     points = points.sort_values("world_size", kind="stable")
-    levels = [charts.line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)]
+    levels = pd.concat([charts.line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)])
     medians = rows.groupby("provider")["hidden"].median()
     shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
     return Picture(
@@ -380,10 +351,7 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
         ),
         y=charts.Axis("hidden", "of the shorter one hidden", "percent"),
         layers=[charts.Layer("level", table="levels"), charts.Layer("dots", size=42)],
-        tables={
-            "points": points[points["hidden"] >= _LOWEST_HIDDEN],
-            "levels": pd.concat(levels),
-        },
+        tables={"points": points[points["hidden"] >= _LOWEST_HIDDEN], "levels": levels},
         panels=charts.facets(points, "devices"),
         tips=(*_WHO, charts.Tip("hidden", "hidden", "percent"), *_TIMES),
         legend=[*_recipe_entries(rows), *_provider_entries(rows, {}), *_mode_entries(rows)],
@@ -398,8 +366,7 @@ def draw_ranks(rows: pd.DataFrame) -> Picture | None:
         return None
     columns = [*_GROUP, "m", "n", "k", "median_s", "point_id", RANK_SPREAD]
     points = _points(rows[columns]).sort_values("world_size", kind="stable").assign(marker="o")
-    present = set(rows["provider"])
-    names = [name for name in dict.fromkeys(spec.OP.every_provider) if name in present]
+    names = [name for name in spec.OP.every_provider if name in set(rows["provider"])]
     worst = row_of_largest(rows, RANK_SPREAD)
     return Picture(
         key="gathered_ranks",

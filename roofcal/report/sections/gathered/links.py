@@ -21,7 +21,6 @@ from roofcal.report.kit.numbers import MICROSECONDS, binary, count_of, scaled
 
 OP: Final = PROBE.name
 SYMMETRIC: Final = "symm_mem"
-_SYMMETRIC_SUFFIX: Final = f"_{SYMMETRIC}"
 
 LINK_CONSTANTS: Final = (
     *named("collective", "by", "world_size"),
@@ -35,6 +34,7 @@ LINK_CONSTANTS: Final = (
 _KINDS: Final = {"bytes_per_s": "rate", "latency_s": "latency"}
 _KEYS: Final = ("collective", "by", "world_size")
 _COLOURS: Final = {2: styles.BLUE, 4: styles.GREEN, 8: styles.VERMILLION}  # of world sizes
+_ORDER: Final = list(COLLECTIVES.values())
 _CORNERS: Final = 60  # of the line of a fit
 
 
@@ -48,15 +48,14 @@ def link_constants(calibration: Calibration | None) -> pd.DataFrame:
         collective, size, kind = parts[0], int(parts[1]), _KINDS[parts[2]]
         # symmetric memory is in the name of a constant, the library in its evidence
         library = "gloo" if "provider gloo" in constant.evidence else "nccl"
-        is_symmetric = collective.endswith(_SYMMETRIC_SUFFIX) or collective == "send"
-        provider = SYMMETRIC if is_symmetric else library
-        key = (collective.removesuffix(_SYMMETRIC_SUFFIX), provider, size)
+        name_alone = collective.removesuffix(f"_{SYMMETRIC}")
+        is_symmetric = name_alone != collective or collective == "send"
+        key = (name_alone, SYMMETRIC if is_symmetric else library, size)
         row = rows.setdefault(key, dict(zip(_KEYS, key, strict=True)))
         row[kind] = constant.value
         row[f"{kind}_low"], row[f"{kind}_high"] = constant.ci95_low, constant.ci95_high
-    order = list(COLLECTIVES.values())
-    ordered = sorted(rows, key=lambda key: (order.index(key[0]), key[1], key[2]))
-    return pd.DataFrame([rows[key] for key in ordered], columns=keys_of(LINK_CONSTANTS))
+    table = pd.DataFrame(rows.values(), columns=keys_of(LINK_CONSTANTS))
+    return charts.in_order(table.sort_values(["by", "world_size"]), collective=_ORDER)
 
 
 def link_curves(frame: pd.DataFrame | None) -> pd.DataFrame:

@@ -14,18 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import Calibration
 from roofcal.ops.constants import calibrated_pairs
-from roofcal.ops.mixed_gemm.model import NarrowParts, narrow_parts
+from roofcal.ops.mixed_gemm.model import narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
 from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.tidy import row_of_largest, standard_rows
+from roofcal.report.data.tidy import row_of_largest, shape_texts, standard_rows
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Prose, Table, absence, paragraphs
 from roofcal.report.kit.charts import Picture
@@ -39,12 +38,20 @@ OURS: Final = ("triton", CHAINED)
 MODES: Final = ("plain", "chained")
 KINDS: Final = ("measured", "predicted")
 FORMATS: Final = ("bf16", "fp8", "int4")
-TOKENS: Final[NDArray[np.float64]] = np.arange(1.0, 257.0, dtype=np.float64)
+MOST_TOKENS: Final = 256
 ROOFS: Final = {
     "dram": "memory",
     "slots": "issue slots",
     "math": "matrix unit and activations",
     "launch": "launch",
+}
+# Part of a calibrated time -> its colour, and whether its line is dashed
+_PARTS: Final = {
+    ROOFS["dram"]: (styles.BLUE, False),
+    ROOFS["slots"]: (styles.GREEN, True),
+    ROOFS["math"]: (styles.VERMILLION, False),
+    ROOFS["launch"]: (styles.GREY, True),
+    "predicted": (styles.INK, False),
 }
 WINNERS_FILE: Final = "mixed_winners.csv"
 ROOFS_FILE: Final = "mixed_roofs.csv"
@@ -90,15 +97,63 @@ ERRORS: Final = (
 )
 
 
-def weight_format(recipe: str) -> str:
-    """How the weights of a recipe are stored: one of FORMATS."""
-    return RECIPES[recipe].b.dtype.removesuffix("_e4m3")
+def show(analysis: Analysis) -> Iterator[Item]:
+    """The answer in sentences, maps of the fastest format, bandwidth, roofs and errors."""
+    frame, calibration = analysis.frames.get(OP), analysis.run.calibration
+    if frame is None or frame.empty:
+        yield _NO_ANSWER
+        return
+    rows = rows_with_format(frame)
+    winners, errors = winners_table(rows), errors_table(rows)
+    curves = roof_curves(calibration, weights_with_curves(rows))
+    roofs = roofs_table(curves)
+    yield answer(winners)
+    yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), (winners, roofs, errors))
+    yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
+    yield from paragraphs(answer_sentences(rows, calibration))
+    if winners.empty:
+        yield absence("No shape has a time in int4 and in another format: no crossover map.")
+    else:
+        yield draw_crossover(winners)
+    name = "Fastest format of the weights, and the fastest other one"
+    yield Table("mixed-winners", name, winners, WINNERS, WINNERS_FILE)
+    yield draw_bandwidth(rows, calibration, analysis.spec)
+    if roofs.empty:
+        yield absence("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
+    yield draw_roofs(rows, curves, roofs)
+    yield Table("mixed-roofs", "Which roof binds, by tokens", roofs, ROOF_COLUMNS, ROOFS_FILE)
+    name = "Error of the kernel and of the format, kept apart"
+    yield Table("mixed-errors", name, errors, ERRORS, ERRORS_FILE)
+
+
+_NO_ANSWER: Final = Answer(
+    "Cannot be told here: no shape has a time in int4 and in another format.", is_open=True
+)
+
+
+def answer(winners: pd.DataFrame) -> Answer:
+    """At how many measured shapes each format of the weights is the fastest."""
+    rows = winners[(winners["kind"] == "measured") & (winners["mode"] == "plain")]
+    parts = []
+    for name in FORMATS[::-1]:
+        own = rows[rows["format"] == name]
+        if len(own):
+            tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
+            parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
+    if not parts:
+        return _NO_ANSWER
+    shapes = count_of(len(rows), "measured shape")
+    return Answer(f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}.")
+
+
+# --- the tables ----------------------------------------------------------------------------------
 
 
 def rows_with_format(frame: pd.DataFrame) -> pd.DataFrame:
-    """Points with a time, measured as the study does, and their column `format`."""
+    """Points with a time, measured as the study does, with `format` and `weight` in words."""
     rows = standard_rows(frame)
-    return rows.assign(format=[weight_format(str(recipe)) for recipe in rows["recipe"]])
+    formats = [RECIPES[str(name)].b.dtype.removesuffix("_e4m3") for name in rows["recipe"]]
+    return rows.assign(format=formats, weight=shape_texts(rows, ("n", "k")))
 
 
 def winners_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -128,68 +183,54 @@ def _winners(rows: pd.DataFrame, time: str, low: str, high: str) -> Iterator[dic
             "n": n,
             "k": k,
             "m": m,
-            "format": first["format"],
             "class": "uncertain" if overlapped else "sure",
-            "recipe": first["recipe"],
-            "provider": first["provider"],
+            **first[["format", "recipe", "provider"]],
             "seconds": first[time],
-            "next_recipe": second["recipe"],
-            "next_provider": second["provider"],
-            "next_s": second[time],
-            "ratio": second[time] / first[time],
             "low_s": first[low],
             "high_s": first[high],
+            **second[["recipe", "provider"]].add_prefix("next_"),
+            "next_s": second[time],
+            "ratio": second[time] / first[time],
         }
-
-
-def pairs_with_roofs(calibration: Calibration | None) -> list[tuple[str, str]]:
-    """(provider, recipe) of the narrow weights whose roofs were calibrated."""
-    return [] if calibration is None else calibrated_pairs(calibration.constants, OP)
-
-
-def tokens_of_pair(provider: str, recipe: str) -> NDArray[np.float64]:
-    """Up to 256 tokens, from the least that the provider takes."""
-    return TOKENS[MIXED_GEMM.least_sizes(provider, recipe).get("m", 1) <= TOKENS]
-
-
-def roofs_of_pair(
-    calibration: Calibration, provider: str, recipe: str, n: float, k: float
-) -> NarrowParts:
-    """Parts of the calibrated time at `tokens_of_pair`; KeyError for a pair not calibrated."""
-    tokens = tokens_of_pair(provider, recipe)
-    sizes = (tokens, np.full_like(tokens, n), np.full_like(tokens, k))
-    return narrow_parts(calibration, provider, recipe, sizes)
-
-
-def roofs_table(rows: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:
-    """The ranges of m in which each roof binds, by provider, recipe and shape of many m."""
-    ranges = [
-        {"provider": provider, "recipe": recipe, "n": n, "k": k}
-        | {"m_from": int(tokens[first]), "m_to": int(tokens[last]), "bound_by": ROOFS[roof]}
-        for provider, recipe in pairs_with_roofs(calibration)
-        for tokens in [tokens_of_pair(provider, recipe)]
-        for n, k in weights_with_curves(rows)
-        if calibration is not None
-        for first, last, roof in runs_of_equal(
-            roofs_of_pair(calibration, provider, recipe, n, k).bound_by
-        )
-    ]
-    return pd.DataFrame(ranges, columns=keys_of(ROOF_COLUMNS))
-
-
-def runs_of_equal(values: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """(first index, last index, value) of every run of equal neighbours."""
-    first = 0
-    for index in range(1, len(values) + 1):
-        if index == len(values) or values[index] != values[first]:
-            yield first, index - 1, values[first]
-            first = index
 
 
 def weights_with_curves(rows: pd.DataFrame) -> list[tuple[int, int]]:
     """Weights n x k that were timed at several numbers of tokens, smallest first."""
     tokens = rows.groupby(["n", "k"])["m"].transform("nunique")
     return weights_by_size(rows[tokens >= _FEWEST_TOKENS])
+
+
+def roof_curves(
+    calibration: Calibration | None, weights: Sequence[tuple[int, int]]
+) -> pd.DataFrame:
+    """Parts of the calibrated time of weights n x k, in seconds, at each m up to MOST_TOKENS.
+
+    A row per provider and recipe that was calibrated, weight, and m that the provider takes; its
+    parts are columns, named as in _PARTS. `bound_by` is the largest one.
+    """
+    curves = [pd.DataFrame(columns=["provider", "recipe", "n", "k", "m", *_PARTS, "bound_by"])]
+    if calibration is None:
+        return curves[0]
+    for provider, recipe in calibrated_pairs(calibration.constants, OP):
+        least = MIXED_GEMM.least_sizes(provider, recipe).get("m", 1)
+        tokens = np.arange(least, MOST_TOKENS + 1)
+        for n, k in weights:
+            sizes = [np.full(len(tokens), size, dtype=np.float64) for size in (tokens, n, k)]
+            parts = narrow_parts(calibration, provider, recipe, sizes)
+            seconds = (parts.dram, parts.slots, parts.math, parts.fixed, parts.total)
+            curve = pd.DataFrame(dict(zip(_PARTS, seconds, strict=True)))
+            bound_by = [ROOFS[roof] for roof in parts.bound_by]
+            curve = curve.assign(provider=provider, recipe=recipe, n=n, k=k, m=tokens)
+            curves.append(curve.assign(bound_by=bound_by))
+    return pd.concat(curves[1:] or curves, ignore_index=True)
+
+
+def roofs_table(curves: pd.DataFrame) -> pd.DataFrame:
+    """The ranges of m in which each roof binds, by provider, recipe and weight of `roof_curves`."""
+    run = (curves["bound_by"] != curves["bound_by"].shift()).cumsum()
+    keys = ["provider", "recipe", "n", "k", "bound_by"]
+    runs = curves.assign(run=run).groupby([*keys, "run"], sort=False, as_index=False)
+    return runs.agg(m_from=("m", "min"), m_to=("m", "max"))[keys_of(ROOF_COLUMNS)]
 
 
 def weights_by_size(rows: pd.DataFrame) -> list[tuple[int, int]]:
@@ -216,14 +257,6 @@ def errors_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 _MOST_PANELS: Final = 4
 _OTHER_RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_weight_only")  # drawn beside int4
-# Part of a time -> its colour, and whether its line is dashed
-_PARTS: Final = {
-    ROOFS["dram"]: (styles.BLUE, False),
-    ROOFS["slots"]: (styles.GREEN, True),
-    ROOFS["math"]: (styles.VERMILLION, False),
-    ROOFS["launch"]: (styles.GREY, True),
-    "predicted": (styles.INK, False),
-}
 _TINTS: Final = {"bf16": "#a8cbe6", "fp8": "#f0b795", "int4": "#e4bdd2"}
 _NAME_COLOUR: Final = "#14181c"
 _ROW_PX: Final = 19
@@ -234,22 +267,16 @@ def draw_bandwidth(
     rows: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> Picture | None:
     """One panel per weight with many m; None without such a weight or without int4."""
-    weights = weights_with_curves(rows)[:_MOST_PANELS]
+    weights = [shape_text(sizes) for sizes in weights_with_curves(rows)[:_MOST_PANELS]]
     recipe = _int4_recipe(rows)
     if not weights or recipe is None:
         return None
     rows = rows[rows["recipe"].isin((*_OTHER_RECIPES, recipe))]
     best = row_of_largest(rows[rows["format"] == "int4"], "achieved_bytes_per_s")
-    facts = (
-        f"int4 is {recipe}. Its highest: {best['provider']} at m = {best['m']:,}, "
-        f"{shape_text((best['n'], best['k']))}, "
-        f"{scaled(float(best['achieved_bytes_per_s']), 'B/s')}."
-    )
-    # Lines of the rows by recipe and provider
-    drawn = rows[[pair in set(weights) for pair in zip(rows["n"], rows["k"], strict=True)]]
+    drawn = rows[rows["weight"].isin(weights)]
     points = drawing.styled_points(drawn).assign(
         m=drawn["m"],
-        weight=[shape_text(pair) for pair in drawn[["n", "k"]].to_numpy()],
+        weight=drawn["weight"],
         series=drawn["recipe"] + " by " + drawn["provider"],
         relative_error=drawn["relative_error"],
     )
@@ -265,10 +292,7 @@ def draw_bandwidth(
             charts.Layer("dots"),
         ],
         tables={"points": points, "levels": levels},
-        panels=[
-            charts.Panel(title=f"weights {text}", where={"weight": text})
-            for text in map(shape_text, weights)
-        ],
+        panels=[charts.Panel(title=f"weights {name}", where={"weight": name}) for name in weights],
         tips=drawing.point_tips(
             drawing.BYTES_TIP,
             drawing.TIME_TIP,
@@ -276,7 +300,8 @@ def draw_bandwidth(
         ),
         legend=[*drawing.point_legend(drawn), *level_entries],
         alt="Achieved bandwidth against tokens by recipe and provider.",
-        facts=facts,
+        facts=f"int4 is {recipe}. Its highest: {best['provider']} at m = {best['m']:,}, "
+        f"{best['weight']}, {scaled(float(best['achieved_bytes_per_s']), 'B/s')}.",
     )
 
 
@@ -287,21 +312,39 @@ def _int4_recipe(rows: pd.DataFrame) -> str | None:
     return next(reversed(symmetric or recipes), None)
 
 
-def draw_roofs(rows: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
-    """One panel per provider and weight; None without calibrated roofs or a weight of many m."""
-    weights, pairs = weights_with_curves(rows), pairs_with_roofs(calibration)
-    recipe = _int4_recipe(rows[rows["recipe"].isin([name for _, name in pairs])])
-    providers = [provider for provider, name in pairs if name == recipe]
-    if calibration is None or recipe is None or not weights or not providers:
+def draw_roofs(rows: pd.DataFrame, curves: pd.DataFrame, roofs: pd.DataFrame) -> Picture | None:
+    """One panel per provider, for the smallest and the largest weight of `roof_curves`.
+
+    None without a curve. roofs: the ranges of the curves, which a strip above them shows.
+    """
+    recipe = _int4_recipe(rows[rows["recipe"].isin(curves["recipe"])])
+    if recipe is None:
         return None
-    drawn = [
-        _roofs(calibration, provider, recipe, n, k)
-        for provider in providers
-        for n, k in dict.fromkeys((weights[0], weights[-1]))
-    ]
-    parts, strips = (pd.concat(frames) for frames in zip(*drawn, strict=True))
+    weights = weights_by_size(curves)
+    ends = {shape_text(sizes) for sizes in (weights[0], weights[-1])}
+
+    def drawn(of: pd.DataFrame) -> pd.DataFrame:
+        weight = shape_texts(of, ("n", "k"))
+        chosen = of[(of["recipe"] == recipe) & weight.isin(ends)]
+        return chosen.assign(panel=chosen["provider"] + ", " + weight)
+
+    curves, roofs = drawn(curves), drawn(roofs)
+    panels = curves.groupby("panel", sort=False)
+    lowest = 0.7 * panels[["memory", "launch"]].min().min(axis=1)  # other parts may lie far below
+    parts = curves.melt(["m", "panel"], list(_PARTS), "part", "median_s")
+    parts = charts.in_order(parts, panel=list(lowest.index), part=list(_PARTS))
+    parts = parts[parts["median_s"] >= parts["panel"].map(lowest)]
+    colours = {name: colour for name, (colour, _) in _PARTS.items()}
+    # a range goes on to where the next one begins
+    nexts = roofs.assign(m=(roofs["m_to"] + 1).clip(upper=MOST_TOKENS))
+    strips = pd.concat([roofs.assign(m=roofs["m_from"]), nexts]).sort_index(kind="stable")
+    first = strips.groupby("panel")["m"].transform("min")
+    top = 1.6 * panels[list(_PARTS)].max().max(axis=1)
+    providers = list(dict.fromkeys(curves["provider"]))
     own = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
-    weight_texts = [shape_text(sizes) for sizes in own[["n", "k"]].to_numpy()]
+    points = drawing.styled_points(own).assign(
+        m=own["m"], panel=own["provider"] + ", " + own["weight"], colour=styles.INK, marker="o"
+    )
     ours = [name for name in providers if name in OURS]
     return Picture(
         key="mixed_roofs",
@@ -314,14 +357,19 @@ def draw_roofs(rows: pd.DataFrame, calibration: Calibration | None) -> Picture |
             charts.Layer("dots"),
         ],
         tables={
-            "points": drawing.styled_points(own).assign(
-                m=own["m"],
-                panel=own["provider"] + ", " + weight_texts,
-                colour=styles.INK,
-                marker="o",
+            "points": points,
+            "parts": parts[["m", "median_s", "part"]].assign(
+                colour=parts["part"].map(colours),
+                dashed=[int(_PARTS[name][1]) for name in parts["part"]],
+                panel=parts["panel"],
             ),
-            "parts": parts,
-            "binding": strips,
+            "binding": strips[["m"]].assign(
+                run=(strips["m_from"] - first).astype(str),
+                part=strips["bound_by"],
+                colour=strips["bound_by"].map(colours),
+                panel=strips["panel"],
+                median_s=strips["panel"].map(top),
+            ),
         },
         panels=charts.facets(parts, "panel", 230),
         tips=drawing.point_tips(drawing.TIME_TIP),
@@ -338,38 +386,12 @@ def draw_roofs(rows: pd.DataFrame, calibration: Calibration | None) -> Picture |
     )
 
 
-def _roofs(
-    calibration: Calibration, provider: str, recipe: str, n: int, k: int
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(curves of the parts of a product and of their sum, the strip that says which is largest)."""
-    tokens = tokens_of_pair(provider, recipe)
-    parts = roofs_of_pair(calibration, provider, recipe, n, k)
-    times = (parts.dram, parts.slots, parts.math, parts.fixed, parts.total)
-    lowest = 0.7 * min(parts.dram.min(), parts.fixed.min())  # other parts may lie far below
-    curves = [
-        pd.DataFrame({"m": tokens, "median_s": values}).assign(
-            part=name, colour=colour, dashed=int(dashed)
-        )
-        for (name, (colour, dashed)), values in zip(_PARTS.items(), times, strict=True)
-    ]
-    drawn = pd.concat(curves)
-    strips = [
-        pd.DataFrame({"m": tokens[[first, min(last + 1, len(tokens) - 1)]]}).assign(
-            run=str(first), part=ROOFS[roof], colour=_PARTS[ROOFS[roof]][0]
-        )
-        for first, last, roof in runs_of_equal(parts.bound_by)
-    ]
-    title, top = f"{provider}, {shape_text((n, k))}", 1.6 * drawn["median_s"].max()
-    shown = drawn[drawn["median_s"] >= lowest]
-    return shown.assign(panel=title), pd.concat(strips).assign(panel=title, median_s=top)
-
-
 def draw_crossover(table: pd.DataFrame) -> Picture:
     """One panel per mode and kind of the table of winners, which has rows."""
     rows = charts.in_order(table, mode=MODES, kind=KINDS)
     cells = rows.assign(
         panel=rows["kind"] + ", " + rows["mode"].map(_TITLES),
-        weight=[shape_text(sizes) for sizes in rows[["n", "k"]].to_numpy()],
+        weight=shape_texts(rows, ("n", "k")),
         label=rows["format"] + np.where(rows["class"] == "uncertain", "?", ""),
         colour=rows["format"].map(_TINTS),
         ink=_NAME_COLOUR,
@@ -393,10 +415,7 @@ def draw_crossover(table: pd.DataFrame) -> Picture:
         source=WINNERS_FILE,
         x=charts.Axis("m", "m", "names"),
         y=charts.Axis("weight", f"n {TIMES} k", "names", order=order),
-        layers=[
-            charts.Layer("cells", detail="label"),
-            charts.Layer("hatched", table="uncertain"),
-        ],
+        layers=[charts.Layer("cells", detail="label"), charts.Layer("hatched", table="uncertain")],
         tables={"points": cells, "uncertain": cells[cells["class"] == "uncertain"]},
         panels=charts.facets(cells, "panel", _ROW_PX, names="weight", name_px=_ROW_PX),
         tips=(
@@ -419,9 +438,11 @@ SHAPE: Final = {"m": 16, "n": 3584, "k": 8192}
 RECIPE: Final = "int4_groupwise_g64"
 _FP8: Final = "fp8_tensorwise"
 _AT: Final = "weights [3,584, 8,192] in groups of 64 and 16 tokens"
-_ROOFS_IN_WORDS: Final = ROOFS | {
-    "slots": "the issue slots of dequantisation",
-    "math": "the matrix unit and its activations",
+_ROOFS_IN_WORDS: Final = {
+    ROOFS["dram"]: "memory",
+    ROOFS["slots"]: "the issue slots of dequantisation",
+    ROOFS["math"]: "the matrix unit and its activations",
+    ROOFS["launch"]: "launch",
 }
 
 Row = Mapping[Hashable, Any]
@@ -439,10 +460,19 @@ def answer_sentences(timed: pd.DataFrame, calibration: Calibration | None) -> li
     int4 = [row for row in rows if row["recipe"] == RECIPE]
     others = [row for row in int4 if row["provider"] not in OURS]
     beside = [*others[:1], *[row for row in plain if row["recipe"] == "bf16"][:1]]
+    bounds = _bounds_by_provider(calibration)
+    held = [
+        f"{row['provider']} {bounds[row['provider']]}"
+        for row in others
+        if row["provider"] in bounds
+    ]
     return [
         _time_sentence(fp8, beside, calibration),
-        _roof_sentence(others, calibration),
-        _own_sentence([row for row in int4 if row["provider"] in OURS], fp8, calibration),
+        f"The calibrated roofs say what holds it there: {'; '.join(held)}."
+        if held
+        else "Which roof other int4 kernels meet is not known here: none was both measured at this "
+        "point and calibrated on probes.",
+        _own_sentence([row for row in int4 if row["provider"] in OURS], fp8, bounds),
     ]
 
 
@@ -450,9 +480,9 @@ def _time_sentence(fp8: Row | None, beside: Sequence[Row], calibration: Calibrat
     """beside: the fastest other int4 kernel and the fastest bf16 product, as far as measured."""
     if fp8 is None:
         return f"Not measured: {_FP8} at {_AT}, so there is nothing to compare int4 with."
-    parts = [f"fp8 by {fp8['provider']} took {_time_text(fp8['median_s'])}"]
+    parts = [f"fp8 by {fp8['provider']} took {scaled(fp8['median_s'], 's')}"]
     parts += [
-        f"{row['format']} by {row['provider']} {_time_text(row['median_s'])} "
+        f"{row['format']} by {row['provider']} {scaled(row['median_s'], 's')} "
         f"({times(row['median_s'] / fp8['median_s'])} as long)"
         for row in beside
     ]
@@ -461,43 +491,33 @@ def _time_sentence(fp8: Row | None, beside: Sequence[Row], calibration: Calibrat
     int4_bytes, fp8_bytes = (MIXED_GEMM.work(name, SHAPE).dram_bytes for name in (RECIPE, _FP8))
     floor, copy = "", constants_of(calibration).get(COPY)
     if copy:
-        floor = f", {_time_text(int4_bytes / copy.value)} at the calibrated copy bandwidth"
+        floor = f", {scaled(int4_bytes / copy.value, 's')} at the calibrated copy bandwidth"
     return (
         f"At {_AT} {', '.join(parts)}{missing}; int4 moves {times(int4_bytes / fp8_bytes)} the "
         f"bytes of fp8{floor}."
     )
 
 
-def _roof_sentence(others: Sequence[Row], calibration: Calibration | None) -> str:
-    pairs = pairs_with_roofs(calibration)
-    chosen = [str(row["provider"]) for row in others if (row["provider"], RECIPE) in pairs]
-    if calibration is None or not chosen:
-        return (
-            "Which roof other int4 kernels meet is not known here: none was both measured at this "
-            "point and calibrated on probes."
+def _bounds_by_provider(calibration: Calibration | None) -> dict[str, str]:
+    """Provider -> by which roof it is bound at SHAPE in RECIPE, with the time of each part."""
+    curves = roof_curves(calibration, [(SHAPE["n"], SHAPE["k"])])
+    at_tokens = curves[(curves["recipe"] == RECIPE) & (curves["m"] >= SHAPE["m"])]
+    return {
+        row["provider"]: (
+            f"is bound by {_ROOFS_IN_WORDS[row['bound_by']]} (memory "
+            f"{scaled(row[ROOFS['dram']], 's')}, issue slots of dequantisation "
+            f"{scaled(row[ROOFS['slots']], 's')}, matrix unit and activations "
+            f"{scaled(row[ROOFS['math']], 's')}, launch {scaled(row[ROOFS['launch']], 's')})"
         )
-    parts = [_roofs_text(calibration, provider) for provider in chosen]
-    return f"The calibrated roofs say what holds it there: {'; '.join(parts)}."
+        for row in at_tokens.drop_duplicates("provider").to_dict("records")
+    }
 
 
-def _roofs_text(calibration: Calibration, provider: str, subject: str = "") -> str:
-    """Which roof binds a provider, and the time of each; `subject` stands for its name."""
-    parts = roofs_of_pair(calibration, provider, RECIPE, float(SHAPE["n"]), float(SHAPE["k"]))
-    tokens = tokens_of_pair(provider, RECIPE)
-    index = int(np.searchsorted(tokens, SHAPE["m"]))
-    return (
-        f"{subject or provider} is bound by {_ROOFS_IN_WORDS[parts.bound_by[index]]} (memory "
-        f"{_time_text(parts.dram[index])}, issue slots of dequantisation "
-        f"{_time_text(parts.slots[index])}, matrix unit and activations "
-        f"{_time_text(parts.math[index])}, launch {_time_text(parts.fixed[index])})"
-    )
-
-
-def _own_sentence(ours: Sequence[Row], fp8: Row | None, calibration: Calibration | None) -> str:
+def _own_sentence(ours: Sequence[Row], fp8: Row | None, bounds: Mapping[str, str]) -> str:
     gains = {}
     for row in ours:
         gain = f" ({times(fp8['median_s'] / row['median_s'])} as fast as fp8)" if fp8 else ""
-        gains[row["provider"]] = f"{_time_text(row['median_s'])}{gain}"
+        gains[row["provider"]] = f"{scaled(row['median_s'], 's')}{gain}"
     if "triton" not in gains:
         return f"Not measured: kernels.int4_gemm at {_AT}."
     chaining = (
@@ -506,64 +526,8 @@ def _own_sentence(ours: Sequence[Row], fp8: Row | None, calibration: Calibration
         if CHAINED in gains
         else "and was not measured by chained launches"
     )
-    bound = ""
-    if calibration is not None and ("triton", RECIPE) in pairs_with_roofs(calibration):
-        bound = f"; {_roofs_text(calibration, 'triton', 'the plain launch')}"
+    bound = f"; the plain launch {bounds['triton']}" if "triton" in bounds else ""
     return f"Our kernels.int4_gemm took {gains['triton']} by a plain launch {chaining}{bound}."
-
-
-def _time_text(seconds: float) -> str:
-    return scaled(float(seconds), "s")
-
-
-# --- the section ---------------------------------------------------------------------------------
-
-_NO_ANSWER: Final = Answer(
-    "Cannot be told here: no shape has a time in int4 and in another format.", is_open=True
-)
-
-
-def answer(winners: pd.DataFrame) -> Answer:
-    """At how many measured shapes each format of the weights is the fastest."""
-    rows = winners[(winners["kind"] == "measured") & (winners["mode"] == "plain")]
-    parts = []
-    for name in FORMATS[::-1]:
-        own = rows[rows["format"] == name]
-        if len(own):
-            tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
-            parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
-    if not parts:
-        return _NO_ANSWER
-    shapes = count_of(len(rows), "measured shape")
-    return Answer(f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}.")
-
-
-def show(analysis: Analysis) -> Iterator[Item]:
-    """The answer in sentences, maps of the fastest format, bandwidth, roofs and errors."""
-    frame, calibration = analysis.frames.get(OP), analysis.run.calibration
-    if frame is None or frame.empty:
-        yield _NO_ANSWER
-        return
-    rows = rows_with_format(frame)
-    winners = winners_table(rows)
-    yield answer(winners)
-    roofs, errors = roofs_table(rows, calibration), errors_table(rows)
-    yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), (winners, roofs, errors))
-    yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
-    yield from paragraphs(answer_sentences(rows, calibration))
-    if winners.empty:
-        yield absence("No shape has a time in int4 and in another format: no crossover map.")
-    else:
-        yield draw_crossover(winners)
-    name = "Fastest format of the weights, and the fastest other one"
-    yield Table("mixed-winners", name, winners, WINNERS, WINNERS_FILE)
-    yield draw_bandwidth(rows, calibration, analysis.spec)
-    if roofs.empty:
-        yield absence("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
-    yield draw_roofs(rows, calibration)
-    yield Table("mixed-roofs", "Which roof binds, by tokens", roofs, ROOF_COLUMNS, ROOFS_FILE)
-    name = "Error of the kernel and of the format, kept apart"
-    yield Table("mixed-errors", name, errors, ERRORS, ERRORS_FILE)
 
 
 SECTION = Section("Mixed precision: int4 weights", "weights", show, lead=("mixed_bandwidth",))
