@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter, placed_blocks
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.kit.blocks import Table
+from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.page import SECTIONS
-from roofcal.report.section import Answer, Item
+from roofcal.report.section import Answer, CsvTable, Item
+from tests.roofcal.report.drawn import plain
 
 ANCHOR = "x"
 
@@ -64,3 +66,36 @@ def answer_of(analysis: Analysis, key: str) -> Answer:
 def csv_tables(analysis: Analysis) -> list[tuple[str, pd.DataFrame]]:
     """(file name, table) of all that a run has beside the page."""
     return Chapter(analysis, ANCHOR).labelled_tables()
+
+
+@dataclass
+class Shown:
+    """All that one section shows of a run, by name: ids of tables, keys of figures, files.
+
+    Texts are in letters that a test can type; `quiet` are remarks that something is missing.
+    """
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    figures: dict[str, Picture] = field(default_factory=dict)
+    files: dict[str, pd.DataFrame] = field(default_factory=dict)
+    prose: list[str] = field(default_factory=list)
+    quiet: list[str] = field(default_factory=list)
+    answer: str = ""
+
+
+def shown_of(analysis: Analysis, key: str) -> Shown:
+    """What a section shows of a run."""
+    shown = Shown()
+    for item in shown_by(analysis, key):
+        match item:
+            case Table() if len(item.frame):
+                shown.tables[item.id] = item
+            case Picture():
+                shown.figures[item.key] = item
+            case CsvTable():
+                shown.files[item.name] = item.frame
+            case Prose():
+                (shown.quiet if item.quiet else shown.prose).append(plain(item.text))
+            case Answer():
+                shown.answer = plain(item.text)
+    return shown

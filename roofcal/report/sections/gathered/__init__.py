@@ -11,12 +11,11 @@ mode: graph, captured; eager, launched by the host call by call (on a CPU: by th
 
 from collections.abc import Iterator, Mapping
 from math import isnan
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from roofcal.core.records import Calibration
 from roofcal.ops.all_gather_matmul import spec
 from roofcal.points.columns import RANK_SPREAD
 from roofcal.report.data import drawing

@@ -1,19 +1,30 @@
 """Links between devices: constants as rows, curves as bytes over a link, and which fit is whose."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.sections.gathered import links as section
-from tests.roofcal.report.drawn import drawn
-from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES, gloo_run
+from roofcal.report.kit.charts import Picture
+from tests.roofcal.report.chapters import shown_of
+from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES
+
+CURVES = len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1)
+
+
+def figure_of(analysis: Analysis, frame: pd.DataFrame) -> Picture:
+    """The figure where these rows of the probe alone were measured, without a datasheet."""
+    alone = replace(analysis, frames={"probe_link": frame}, spec=None)
+    return shown_of(alone, "gathered").figures["links"]
 
 
 def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(gathers: Analysis) -> None:
-    table = section.link_constants(gathers.run.calibration)
-    assert len(table) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1)
+    table = shown_of(gathers, "gathered").tables["links"].frame
+    assert len(table) == CURVES
     on_four = table[(table["collective"] == "all_gather") & (table["world_size"] == 4)]
     assert on_four["by"].tolist() == ["nccl", "symm_mem"]
     assert on_four["latency"].tolist() == [NCCL[0], DIRECT[0]]
@@ -23,37 +34,20 @@ def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(gathers: Anal
     assert set(table.loc[table["collective"] == "send", "by"]) == {"symm_mem"}
 
 
-def test_gloo_is_recognised_by_its_evidence_and_no_calibration_gives_no_rows() -> None:
-    assert list(section.link_constants(gloo_run().calibration())["by"]) == ["gloo"]
-    assert section.link_constants(None).empty
-
-
-def test_curves_are_bytes_over_a_link(gathers: Analysis) -> None:
-    rows = section.link_curves(gathers.frames[section.OP])
-    assert len(rows) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1) * len(SIZES)
-    reduced = rows[(rows["recipe"] == "all_reduce") & (rows["provider"] == "nccl")]
-    row = reduced[(reduced["world_size"] == 8) & (reduced["size_bytes"] == SIZES[-1])].iloc[0]
-    moved = share("all_reduce", 8) * SIZES[-1]
-    assert row["moved_bytes"] == pytest.approx(moved)
-    assert row["rate"] == pytest.approx(moved / (NCCL[0] + moved / NCCL[1]))
-
-
 def test_one_method_makes_the_curves_graph_before_the_clock(gathers: Analysis) -> None:
-    frame = gathers.frames[section.OP]
-    twice = pd.concat([frame, frame.assign(method="wall")])
-    assert len(section.link_curves(twice)) == len(frame)
-    assert len(section.link_curves(frame.assign(method="wall"))) == len(frame)
-    assert section.link_curves(frame[:0]).empty
-    assert section.link_curves(None).empty
+    frame = gathers.frames["probe_link"]
+    by_clock = frame.assign(method="wall", median_s=2 * frame["median_s"])
+    drawn = figure_of(gathers, pd.concat([frame, by_clock])).tables["points"]
+    assert sorted(drawn["median_s"]) == sorted(frame["median_s"])
+    rows = drawn[(drawn["recipe"] == "all_reduce") & (drawn["provider"] == "nccl")]
+    row = rows[(rows["devices"] == "8 devices") & (rows["size_bytes"] == SIZES[-1])].iloc[0]
+    moved = share("all_reduce", 8) * SIZES[-1]
+    assert row["rate"] == pytest.approx(moved / (NCCL[0] + moved / NCCL[1])), "bytes over a link"
+    assert len(figure_of(gathers, by_clock).tables["points"]) == len(frame)
 
 
 def test_a_panel_per_collective_has_dots_on_the_fitted_lines(gathers: Analysis) -> None:
-    rows, fitted = (
-        section.link_curves(gathers.frames[section.OP]),
-        section.link_constants(gathers.run.calibration),
-    )
-    picture = section.draw_links(rows, fitted, gathers.spec)
-    chart = drawn(picture)
+    chart = shown_of(gathers, "gathered").figures["links"]
     titles = [panel.title for panel in chart.panels]
     assert titles == [recipe.replace("_", " ") for recipe in RECIPES]
     first = chart.panels[0]
@@ -65,26 +59,13 @@ def test_a_panel_per_collective_has_dots_on_the_fitted_lines(gathers: Analysis) 
     assert next(iter(fits.values()))["rate"].iloc[-1] == pytest.approx(
         SIZES[-1] / (DIRECT[0] + SIZES[-1] / DIRECT[1])
     )
-    assert "Highest: all_reduce by symm_mem on 8 devices" in drawn(picture).facts
-    assert chart.legend[-1].label == "datasheet, one way 450\N{NO-BREAK SPACE}GB/s"
+    assert "Highest: all_reduce by symm_mem on 8 devices" in chart.facts
+    assert plain(chart.legend[-1].label) == "datasheet, one way 450 GB/s"
     assert list(chart.tables["levels"]["rate"]) == [450e9]
 
 
-def test_dots_stand_alone_where_nothing_was_fitted(gathers: Analysis) -> None:
-    rows = section.link_curves(gathers.frames[section.OP])
-    picture = section.draw_links(
-        rows[rows["recipe"] != "copy_engine_peer"], section.link_constants(None), None
-    )
-    chart = drawn(picture)
-    assert len(chart.panels) == 3
-    assert chart.tables["fits"].empty
-    assert chart.tables["levels"].empty
-
-
-def test_without_probes_nothing_is_drawn(gathers: Analysis) -> None:
-    assert (
-        section.draw_links(
-            section.link_curves(None), section.link_constants(gathers.run.calibration), None
-        )
-        is None
-    )
+def test_a_collective_that_was_not_measured_has_no_panel(gathers: Analysis) -> None:
+    frame = gathers.frames["probe_link"]
+    chart = figure_of(gathers, frame[frame["recipe"] != "copy_engine_peer"])
+    assert len(chart.panels) == len(RECIPES) - 1
+    assert chart.tables["levels"].empty, "without a datasheet"
