@@ -111,10 +111,15 @@ def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of measured points for a chart: hover texts, shape in words, colour and marker."""
     names = dict.fromkeys([*_POINT_COLUMNS, *(column.name for column in _HOVERED)])
     shown = rows[[name for name in names if name in rows]].assign(shape=shape_texts(rows))
-    return shown.assign(
+    shortened = rows["kernel_names"].str.slice(0, _KERNEL_LETTERS)
+    return with_marks(shown).assign(kernel_names=shortened)
+
+
+def with_marks(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the colour of their recipe and the marker of their provider."""
+    return rows.assign(
         colour=[recipe_colour(str(name)) for name in rows["recipe"]],
         marker=[provider_marker(str(name)) for name in rows["provider"]],
-        kernel_names=rows["kernel_names"].str.slice(0, _KERNEL_LETTERS),
     )
 
 

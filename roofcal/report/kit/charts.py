@@ -250,6 +250,12 @@ def marked(field: str, marks: Mapping[str, tuple[str, str]]) -> list[LegendEntry
     return [LegendEntry(field, value, *mark) for value, mark in marks.items()]
 
 
+def mark_columns(values: Iterable[Any], marks: Mapping[Any, tuple[str, str]]) -> dict[str, Any]:
+    """Columns `colour` and `marker` of rows with these values, by (colour, marker)."""
+    colours, markers = zip(*(marks[value] for value in values), strict=True)
+    return {"colour": list(colours), "marker": list(markers)}
+
+
 def text_tips(**labels: str) -> tuple[Tip, ...]:
     """Hover lines: the texts of a row under their labels, in order."""
     return tuple(Tip(key, label) for key, label in labels.items())

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,10 @@ class Shown:
     answer: str = ""
 
 
-def shown_of(analysis: Analysis, key: str) -> Shown:
-    """What a section shows of a run."""
+def shown_of(analysis: Analysis, key: str, **frames: pd.DataFrame) -> Shown:
+    """What a section shows of a run; frames: op -> its points, where these alone are measured."""
+    if frames:
+        analysis = replace(analysis, frames=frames)
     shown = Shown()
     for item in shown_by(analysis, key):
         match item:

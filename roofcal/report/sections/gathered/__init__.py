@@ -296,15 +296,14 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows as dots draw them, in the colours of recipes: graphs are filled, eager calls open."""
     recipes, sizes = rows["recipe"].astype(str), rows["world_size"].astype(str)
-    return rows.assign(
+    shown = rows.assign(
         shape=shape_texts(rows, ("m", "n", "k")),
         panel=sizes + " GPUs, " + recipes,
         devices=sizes + " GPUs",
         ranks=sizes + " ranks",
-        colour=recipes.map(drawing.recipe_colour),
-        marker=rows["provider"].astype(str).map(drawing.provider_marker),
-        is_open=(rows["mode"] != GRAPH).astype(int),
-    ).reset_index(drop=True)
+    )
+    is_open = (rows["mode"] != GRAPH).astype(int)
+    return drawing.with_marks(shown).assign(is_open=is_open).reset_index(drop=True)
 
 
 def _provider_entries(rows: pd.DataFrame, colours: Mapping[str, str]) -> list[charts.LegendEntry]:

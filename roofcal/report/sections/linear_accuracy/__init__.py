@@ -17,10 +17,10 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import row_of_largest, shape_texts
 from roofcal.report.kit import charts, styles
-from roofcal.report.kit.blocks import Table, absence, paragraphs
+from roofcal.report.kit.blocks import Prose, Table, absence, paragraphs
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import count, decibels, keys_of, named, ratio, text
-from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
+from roofcal.report.kit.numbers import TIMES, axis_text, count_of, times
 from roofcal.report.section import CsvTable, Item, Section, tidy_file
 
 OP: Final = LINEAR.name
@@ -74,26 +74,45 @@ _MARKS: Final = dict(
 )
 
 
+def show(analysis: Analysis) -> Iterator[Item]:
+    """Accuracy by recipe and kind of data, by accumulation, and beside speed."""
+    frame = analysis.frames.get(OP, pd.DataFrame())
+    rows = accuracy_rows(frame) if set(SQNR) <= set(frame.columns) else pd.DataFrame()
+    if rows.empty:
+        yield absence(NOT_MEASURED)
+        return
+    pairs, speed = accumulation_table(rows), speed_and_accuracy(rows, analysis.speedups[OP])
+    yield from paragraphs(answer_sentences(rows, pairs))
+    yield draw_matrix(rows)
+    yield draw_dots(rows)
+    if len(pairs):
+        yield CsvTable(ACCUMULATION_FILE, pairs)
+    name = "Fast against two-level accumulation"
+    yield Table("linear-accumulation", name, pairs, ACCUMULATION, ACCUMULATION_FILE)
+    if speed.empty:
+        yield absence(NO_SPEED)
+    else:
+        yield CsvTable(SPEED_FILE, speed)
+        yield from items_of_speed(speed)
+    name = "Signal to quantisation noise of every point"
+    yield Table("linear-accuracy-points", name, rows, ACCURACY, tidy_file(analysis, OP))
+
+
 def accuracy_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Points that were compared with float64, by recipe, with `label` and `data` for people.
 
     A point that was measured in several ways counts once, as it was measured for its accuracy.
     """
-    if not set(SQNR) <= set(frame.columns):
-        return frame.iloc[:0].assign(label=None, data=None, **dict.fromkeys(SQNR))
     rows = frame[(frame["status"] == "ok") & frame[list(SQNR)].notna().all(axis=1)]
     rows = rows[rows["distribution"].isin(DISTRIBUTIONS)]
-    order = drawing.in_recipe_order(rows["recipe"], OP)
-    ranked = rows.assign(
-        recipe_rank=[order.index(name) for name in rows["recipe"]],
-        data_rank=[DISTRIBUTIONS.index(name) for name in rows["distribution"]],
-        timed=rows["method"] != "accuracy",
-        label=[recipe_label(str(name)) for name in rows["recipe"]],
-        data=rows["distribution"].str.replace("_", " "),
-    )
-    keys = ["recipe_rank", "provider", "data_rank", *_AXES]
-    ordered = ranked.sort_values([*keys, "timed"], kind="stable").drop_duplicates(keys)
-    return ordered.drop(columns=["recipe_rank", "data_rank", "timed"]).reset_index(drop=True)
+    for_accuracy_first = rows.assign(timed=rows["method"] != "accuracy").sort_values("timed")
+    keys = ["recipe", "provider", "distribution", *_AXES]
+    rows = rows.loc[for_accuracy_first.drop_duplicates(keys).index].sort_values(list(_AXES))
+    rows = charts.in_order(rows, distribution=DISTRIBUTIONS).sort_values("provider", kind="stable")
+    rows = charts.in_order(rows, recipe=drawing.in_recipe_order(rows["recipe"], OP))
+    labels = [recipe_label(str(name)) for name in rows["recipe"]]
+    named_data = rows["distribution"].str.replace("_", " ")
+    return rows.assign(label=labels, data=named_data).reset_index(drop=True)
 
 
 def recipe_label(name: str) -> str:
@@ -123,26 +142,20 @@ def accumulation_table(rows: pd.DataFrame) -> pd.DataFrame:
     sums = [
         {name: row[name] for name in ("data", "provider", *_AXES)}
         | {"product": product, "terms": row[SUMMED[product]]}
-        | {"operands": f"{formats.a} x {formats.b}", "summed": formats.summed}
-        | {"sqnr": row[sqnr_column(product)]}
+        | {"operands": f"{formats.a} x {formats.b}"}
+        | {f"{formats.summed}_sqnr_db": row[sqnr_column(product)]}
         for row in rows[rows["provider"] != EMULATED].to_dict("records")
         for product, formats in recipe(str(row["recipe"])).products.items()
         if formats.is_fp8
     ]
     keys = [name for name in keys_of(ACCUMULATION) if not name.endswith("_db")]
-    every = pd.DataFrame(sums, columns=[*keys, "summed", "sqnr"])
-    first = every.drop_duplicates([*keys, "summed"])
-    fast, two_level = (
-        first[first["summed"] == summed].drop(columns="summed").rename(columns={"sqnr": name})
-        for summed, name in (("fast", "fast_sqnr_db"), ("two_level", "two_level_sqnr_db"))
-    )
-    order = every[keys].drop_duplicates()
-    pairs = order.merge(fast, on=keys).merge(two_level, on=keys)
+    every = pd.DataFrame(sums, columns=keys_of(ACCUMULATION))
+    # the first of each product and accumulation
+    pairs = every.groupby(keys, sort=False, as_index=False).first()
+    pairs = pairs.dropna(subset=["fast_sqnr_db", "two_level_sqnr_db"])
     pairs["lost_db"] = pairs["two_level_sqnr_db"] - pairs["fast_sqnr_db"]
-    ordered = charts.in_order(pairs, product=OUTPUTS).sort_values(
-        "terms", ascending=False, kind="stable"
-    )
-    return ordered.reset_index(drop=True)
+    ordered = charts.in_order(pairs, product=OUTPUTS)
+    return ordered.sort_values("terms", ascending=False, kind="stable", ignore_index=True)
 
 
 def speed_and_accuracy(rows: pd.DataFrame, speedups: pd.DataFrame) -> pd.DataFrame:
@@ -156,12 +169,6 @@ def speed_and_accuracy(rows: pd.DataFrame, speedups: pd.DataFrame) -> pd.DataFra
     return both[[*keys_of(SPEED), "recipe"]]
 
 
-def data_kinds(rows: pd.DataFrame) -> list[str]:
-    """The kinds of data among the rows, mildest first."""
-    present = set(rows["distribution"])
-    return [name.replace("_", " ") for name in DISTRIBUTIONS if name in present]
-
-
 def answer_sentences(rows: pd.DataFrame, pairs: pd.DataFrame) -> Iterator[str]:
     """The range of SQNR of fp8 recipes by kind of data, and the cost of fast accumulation.
 
@@ -170,11 +177,12 @@ def answer_sentences(rows: pd.DataFrame, pairs: pd.DataFrame) -> Iterator[str]:
         pairs: those of `accumulation_table`.
     """
     is_fp8 = [any(p.is_fp8 for p in recipe(str(r)).products.values()) for r in rows["recipe"]]
-    worst = rows.assign(worst=rows[list(SQNR)].min(axis=1))
-    fp8, plain = worst[is_fp8], worst[[not narrow for narrow in is_fp8]]
+    worst = rows.assign(worst=rows[list(SQNR)].min(axis=1), is_fp8=is_fp8)
+    worst = charts.in_order(worst, distribution=DISTRIBUTIONS)
+    fp8, plain = worst[worst["is_fp8"]], worst[~worst["is_fp8"]]
     parts = []
-    for data in data_kinds(fp8):
-        lowest = fp8[fp8["data"] == data].groupby(["label", "provider"])["worst"].min()
+    for data, own in fp8.groupby("data", sort=False):
+        lowest = own.groupby(["label", "provider"])["worst"].min()
         parts.append(f"{_range_text(lowest.tolist())} on {data} data")
     beside = f"; bf16 has {_range_text([plain['worst'].min()])}" if len(plain) else ""
     if parts:
@@ -231,13 +239,10 @@ def draw_matrix(rows: pd.DataFrame) -> Picture:
     )
 
 
-def _row_names(rows: pd.DataFrame) -> list[str]:
+def _row_names(rows: pd.DataFrame) -> "pd.Series[str]":
     """Recipe of each row, and its provider if the recipe has several."""
     several = rows.groupby("recipe")["provider"].transform("nunique") > 1
-    return [
-        f"{label} ({provider})" if more else str(label)
-        for label, provider, more in zip(rows["label"], rows["provider"], several, strict=True)
-    ]
+    return rows["label"].where(~several, rows["label"] + " (" + rows["provider"] + ")")
 
 
 def _by_output(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
@@ -247,10 +252,8 @@ def _by_output(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def _panels(rows: pd.DataFrame, height: int) -> list[charts.Panel]:
-    """One per kind of data."""
-    return [
-        charts.Panel(title=kind, where={"data": kind}, height=height) for kind in data_kinds(rows)
-    ]
+    """One per kind of data, mildest first."""
+    return charts.facets(charts.in_order(rows, distribution=DISTRIBUTIONS), "data", height)
 
 
 def draw_dots(rows: pd.DataFrame) -> Picture:
@@ -258,13 +261,12 @@ def draw_dots(rows: pd.DataFrame) -> Picture:
     named = rows.assign(name=_row_names(rows), shape=shape_texts(rows))
     names = list(dict.fromkeys(named["name"]))
     points = _by_output(named, ["data", "name", "shape", "point_id"])
-    colours, markers = zip(*points["output"].map(_MARKS), strict=True)
     places = points["output"].map(OUTPUTS.index)
-    points = points.assign(place=places, colour=list(colours), marker=list(markers))
+    points = points.assign(place=places, **charts.mark_columns(points["output"], _MARKS))
     # How far the shapes of one recipe, kind of data and product lie apart at most
     keys = ["label", "provider", "data"]
-    long = rows.melt([*keys], list(SQNR), "product", "sqnr")
-    ends = long.groupby([*keys, "product"], sort=False)["sqnr"].agg(["min", "max"]).reset_index()
+    by_output = _by_output(rows, keys).groupby([*keys, "output"], sort=False)["sqnr"]
+    ends = by_output.agg(["min", "max"]).reset_index()
     widest = row_of_largest(ends.assign(apart=ends["max"] - ends["min"]), "apart")
     return Picture(
         key="linear_accuracy_by_shape",
@@ -281,47 +283,37 @@ def draw_dots(rows: pd.DataFrame) -> Picture:
         legend=charts.marked("output", _MARKS),
         alt="Dots of SQNR by recipe, kind of data and product, one per shape.",
         facts=f"{count_of(len(rows), 'point')}; shapes lie furthest apart in "
-        f"{widest['product'].removesuffix('_sqnr_db')} of {widest['label']} on {widest['data']} "
+        f"{widest['output']} of {widest['label']} on {widest['data']} "
         f"data: {widest['min']:.1f} to {widest['max']:.1f} dB.",
     )
 
 
-def spread_db(table: pd.DataFrame, column: str) -> float:
-    """How far the decibels of a column lie apart; 0 without any."""
-    values = table[column].dropna()
-    return float(values.max() - values.min()) if len(values) else 0.0
-
-
-def equal_accuracy_text(table: pd.DataFrame) -> str:
-    """A sentence on products in which recipes are equally accurate; "" without any."""
-    parts = [
-        f"{output} ({table[column].min():.1f} to {table[column].max():.1f} dB)"
-        for output, column in zip(OUTPUTS, SQNR, strict=True)
-        if spread_db(table, column) < _ONE_LINE
-    ]
-    if not parts:
-        return ""
-    return (
-        f"Recipes timed beside bf16 lie within half a bit of one another in {' and '.join(parts)}."
-    )
-
-
-def draw_speed(table: pd.DataFrame) -> Picture | None:
+def items_of_speed(table: pd.DataFrame) -> Iterator[Item]:
     """SQNR against speed-up, a panel per product and a dot per shape.
 
-    Products whose dots would lie on one line have no panel. None with no panel.
+    Products whose dots would lie on one line are a sentence instead.
     """
-    panels = {o: c for o, c in zip(OUTPUTS, SQNR, strict=True) if spread_db(table, c) >= _ONE_LINE}
-    if not panels:
-        return None
-    points = table.assign(
-        shape=[shape_text(sizes) for sizes in table[list(_AXES)].to_numpy()],
-        colour=[drawing.recipe_colour(str(name)) for name in table["recipe"]],
-        marker=[drawing.provider_marker(str(name)) for name in table["provider"]],
-    )
-    labels = dict(zip(table["recipe"], table["label"], strict=True))
+    lows, highs = table[list(SQNR)].min(), table[list(SQNR)].max()
+    is_line = highs - lows < _ONE_LINE
+    on_lines = [
+        f"{output} ({lows[column]:.1f} to {highs[column]:.1f} dB)"
+        for output, column in zip(OUTPUTS, SQNR, strict=True)
+        if is_line[column]
+    ]
+    if on_lines:
+        yield Prose(
+            text="Recipes timed beside bf16 lie within half a bit of one another in "
+            f"{' and '.join(on_lines)}."
+        )
+    if is_line.all():
+        return
+    points = drawing.with_marks(table.assign(shape=shape_texts(table, _AXES)))
+    colours = {
+        label: drawing.recipe_colour(name)
+        for name, label in zip(table["recipe"], table["label"], strict=True)
+    }
     best = row_of_largest(table, "speedup")
-    return Picture(
+    yield Picture(
         key="linear_accuracy_and_speed",
         op=OP,
         source=SPEED_FILE,
@@ -330,7 +322,9 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
         layers=[charts.Layer("upright", table="equal"), charts.Layer("dots")],
         tables={"points": points, "equal": charts.line_at(1.0, "speedup", styles.MUTED)},
         panels=[
-            charts.Panel(title=name, fields={"sqnr": column}) for name, column in panels.items()
+            charts.Panel(title=name, fields={"sqnr": column})
+            for name, column in zip(OUTPUTS, SQNR, strict=True)
+            if not is_line[column]
         ],
         tips=(
             *charts.text_tips(shape="shape", label="recipe", provider="provider"),
@@ -338,9 +332,7 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
             charts.Tip("sqnr", "SQNR", "si", "dB"),
         ),
         legend=[
-            *charts.swatches(
-                "label", {label: drawing.recipe_colour(name) for name, label in labels.items()}
-            ),
+            *charts.swatches("label", colours),
             *drawing.provider_legend(table["provider"]),
         ],
         alt="SQNR of output and gradients against speed-up over bf16.",
@@ -348,31 +340,6 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
         f"{best['provider']} at {axis_text(best)}: {times(float(best['speedup']))} with "
         f"{best[list(SQNR)].min():.1f} dB in its worst output.",
     )
-
-
-def show(analysis: Analysis) -> Iterator[Item]:
-    """Accuracy by recipe and kind of data, by accumulation, and beside speed."""
-    frame = analysis.frames.get(OP, pd.DataFrame())
-    rows = accuracy_rows(frame) if len(frame) else frame
-    if rows.empty:
-        yield absence(NOT_MEASURED)
-        return
-    pairs, speed = accumulation_table(rows), speed_and_accuracy(rows, analysis.speedups[OP])
-    yield from paragraphs(answer_sentences(rows, pairs))
-    yield draw_matrix(rows)
-    yield draw_dots(rows)
-    if len(pairs):
-        yield CsvTable(ACCUMULATION_FILE, pairs)
-    name = "Fast against two-level accumulation"
-    yield Table("linear-accumulation", name, pairs, ACCUMULATION, ACCUMULATION_FILE)
-    if speed.empty:
-        yield absence(NO_SPEED)
-    else:
-        yield CsvTable(SPEED_FILE, speed)
-        yield from paragraphs(filter(None, [equal_accuracy_text(speed)]))
-        yield draw_speed(speed)
-    name = "Signal to quantisation noise of every point"
-    yield Table("linear-accuracy-points", name, rows, ACCURACY, tidy_file(analysis, OP))
 
 
 SECTION = Section("Accuracy of float8 linears", "recipe", show)

@@ -44,7 +44,7 @@ def table(shown: Shown) -> pd.DataFrame:
 
 def shown_with(gathers: Analysis, rows: pd.DataFrame) -> Shown:
     """What is shown where only these rows of the op were measured."""
-    return shown_of(replace(gathers, frames={section.OP: rows}), "gathered")
+    return shown_of(gathers, "gathered", all_gather_matmul=rows)
 
 
 def row_of(table: pd.DataFrame, provider: str, mode: str = "graph") -> "pd.Series[Any]":

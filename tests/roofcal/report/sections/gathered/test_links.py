@@ -18,8 +18,8 @@ CURVES = len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1)
 
 def figure_of(analysis: Analysis, frame: pd.DataFrame) -> Picture:
     """The figure where these rows of the probe alone were measured, without a datasheet."""
-    alone = replace(analysis, frames={"probe_link": frame}, spec=None)
-    return shown_of(alone, "gathered").figures["links"]
+    without = replace(analysis, spec=None)
+    return shown_of(without, "gathered", probe_link=frame).figures["links"]
 
 
 def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(gathers: Analysis) -> None:

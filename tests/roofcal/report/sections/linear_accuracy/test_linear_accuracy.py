@@ -1,7 +1,6 @@
 """Accuracy of float8 linears in the report: every point once, what fast sums cost, and speed."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -9,11 +8,9 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Prose, Table
-from roofcal.report.kit.charts import Picture
 from roofcal.report.sections import linear_accuracy as section
-from tests.roofcal.report.chapters import blocks_of, csv_tables
-from tests.roofcal.report.drawn import drawn
+from tests.roofcal.report.chapters import Shown, shown_of
+from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.linears import (
     CUBE,
     DATA,
@@ -27,14 +24,17 @@ from tests.roofcal.report.linears import (
     true_db,
 )
 
+KEY = "linear-accuracy"
+
 
 @pytest.fixture(scope="module")
-def rows(linears: Analysis) -> pd.DataFrame:
-    return section.accuracy_rows(linears.frames["linear"])
+def shown(linears: Analysis) -> Shown:
+    return shown_of(linears, KEY)
 
 
-def blocks(analysis: Analysis) -> list[Any]:
-    return blocks_of(analysis, "linear-accuracy")
+@pytest.fixture(scope="module")
+def rows(shown: Shown) -> pd.DataFrame:
+    return shown.tables["linear-accuracy-points"].frame
 
 
 def test_every_point_has_the_decibels_of_its_outputs(rows: pd.DataFrame) -> None:
@@ -46,18 +46,17 @@ def test_every_point_has_the_decibels_of_its_outputs(rows: pd.DataFrame) -> None
 
 
 def test_a_point_counts_once_and_those_without_a_result_do_not(rows: pd.DataFrame) -> None:
-    keys = ["recipe", "provider", "distribution", "m", "n", "k"]
-    assert not rows.duplicated(keys).any()
+    assert not rows.duplicated(["recipe", "provider", "distribution", "m", "n", "k"]).any()
     assert "mxfp8" not in set(rows["recipe"])
     cube = rows[(rows["m"] == 4096) & (rows["data"] == "normal")]
     assert set(cube["method"]) == {"accuracy"}
     assert set(rows.loc[rows["k"] == 1024, "distribution"]) == {"normal", "all_positive"}
 
 
-def test_recipes_and_data_stand_in_their_order(rows: pd.DataFrame) -> None:
+def test_recipes_and_data_stand_in_their_order(shown: Shown, rows: pd.DataFrame) -> None:
     assert list(dict.fromkeys(rows["recipe"])) == [*RECIPES, *TWO_LEVEL.values()]
-    assert section.data_kinds(rows) == [name.replace("_", " ") for name in DATA]
-    assert section.data_kinds(rows[rows["k"] == 1024][:1]) == ["normal"]
+    kinds = [panel.title for panel in shown.figures["linear_accuracy"].panels]
+    assert kinds == [name.replace("_", " ") for name in DATA]
 
 
 @pytest.mark.parametrize(
@@ -79,8 +78,8 @@ def test_a_recipe_is_named_by_what_it_has_beside_a_named_one(name: str, label: s
     assert section.recipe_label(name) == label
 
 
-def test_what_fast_accumulation_costs_depends_on_the_product_alone(rows: pd.DataFrame) -> None:
-    pairs = section.accumulation_table(rows)
+def test_what_fast_accumulation_costs_depends_on_the_product_alone(shown: Shown) -> None:
+    pairs = shown.files["linear_accumulation.csv"]
     assert len(pairs) == len(LONG) * len(OUTPUTS) * len(TWO_LEVEL)
     assert pairs["lost_db"].tolist() == pytest.approx((pairs["terms"] * LOST_PER_TERM).tolist())
     long = pairs[pairs["terms"] == 16384]
@@ -89,18 +88,16 @@ def test_what_fast_accumulation_costs_depends_on_the_product_alone(rows: pd.Data
     assert shapes == {(name, *sizes) for name, sizes in zip(OUTPUTS, LONG, strict=True)}
 
 
-def test_speed_stands_beside_accuracy_of_the_same_shape(
-    linears: Analysis, rows: pd.DataFrame
-) -> None:
-    table = section.speed_and_accuracy(rows, linears.speedups["linear"])
+def test_speed_stands_beside_accuracy_of_the_same_shape(shown: Shown) -> None:
+    table = shown.files["linear_speed_and_accuracy.csv"]
     assert len(table) == 2 * (len(RECIPES) - 1)
     at_cube = table[table["m"] == CUBE[0]].set_index("recipe")
     assert at_cube["speedup"].to_dict() == pytest.approx({r: SPEED[r] for r in RECIPES[1:]})
     assert at_cube.loc["fp8_axiswise_bf16_grad_weight", "grad_weight_sqnr_db"] == pytest.approx(55)
 
 
-def test_the_answer_is_in_decibels_by_data_and_product(rows: pd.DataFrame) -> None:
-    data, fast = section.answer_sentences(rows, section.accumulation_table(rows))
+def test_the_answer_is_in_decibels_by_data_and_product(shown: Shown) -> None:
+    data, fast, equal = shown.prose
     assert "28.5 to 29.5 dB on normal data, 29.5 to 30.5 dB on outlier channels data" in data
     assert "38.0 to 51.0 dB on all positive data; bf16 has 55.0 dB." in data
     assert fast == (
@@ -108,69 +105,54 @@ def test_the_answer_is_in_decibels_by_data_and_product(rows: pd.DataFrame) -> No
         "12.0 dB in output, 12.0 dB in grad_input, 12.0 dB in grad_weight; over 1,024 terms 0.8 dB "
         "in output, 0.8 dB in grad_input, 0.8 dB in grad_weight."
     )
+    assert equal.endswith("in output (28.5 to 29.5 dB) and grad_input (28.5 to 29.5 dB).")
 
 
-def test_an_answer_without_pairs_or_fp8_says_so(rows: pd.DataFrame) -> None:
-    nothing = section.accumulation_table(rows[:0])
-    (fast,) = section.answer_sentences(rows[rows["recipe"] == "bf16"], nothing)
-    assert "was not measured here: that takes a GPU" in fast
-    assert list(nothing.columns) == [column.key for column in section.ACCUMULATION]
+def test_the_section_has_its_figures_whose_words_name_the_extremes(shown: Shown) -> None:
+    by_recipe, by_shape, by_speed = (plain(figure.facts) for figure in shown.figures.values())
+    assert "lowest: 28.0 dB in output of fp8_tensorwise by triton, heavy tails" in by_recipe
+    assert "on all positive data: 38.0 to 49." in by_shape
+    assert "the fastest is fp8_tensorwise by triton" in by_speed
+    assert "1.50x with 28.5 dB" in by_speed
+    cells = shown.figures["linear_accuracy"].tables["points"]
+    own = cells[(cells["data"] == "all positive") & (cells["name"] == "fp8_tensorwise")]
+    assert list(own["label"]) == ["38.0"] * 3, "a cell is the lowest"
+    assert (list(shown.tables), shown.quiet) == (
+        ["linear-accumulation", "linear-accuracy-points"],
+        [],
+    )
 
 
-def test_the_section_has_answer_figures_and_tables(linears: Analysis) -> None:
-    shown = blocks(linears)
-    assert [b.quiet for b in shown if isinstance(b, Prose)] == [False, False, False]
-    figures = [b.id for b in shown if isinstance(b, Picture)]
-    names = ("accuracy", "accuracy_by_shape", "accuracy_and_speed")
-    assert figures == [f"x-figure-linear_{name}-linear" for name in names]
-    tables = [b.source for b in shown if isinstance(b, Table)]
-    assert tables == ["linear_accumulation.csv", "nvidia-h200_linear.csv"]
+def test_recipes_of_one_accuracy_are_a_sentence_and_no_figure(linears: Analysis) -> None:
+    frame = linears.frames["linear"]
+    shown = shown_of(linears, KEY, linear=frame[frame["recipe"].isin(["bf16", "fp8_tensorwise"])])
+    assert "and grad_weight (" in shown.prose[-1]
+    assert "linear_accuracy_and_speed" not in shown.figures
+    assert "was not measured here: that takes a GPU" in shown.prose[1], "without pairs"
+
+
+def test_providers_of_a_recipe_have_rows_of_their_own(linears: Analysis) -> None:
+    frame = linears.frames["linear"]
+    other = frame[frame["recipe"] == "fp8_axiswise"].assign(provider="torchao")
+    shown = shown_of(linears, KEY, linear=pd.concat([frame, other], ignore_index=True))
+    names = shown.figures["linear_accuracy"].tables["points"]["name"]
+    assert {"fp8_axiswise (triton)", "fp8_axiswise (torchao)", "bf16"} <= set(names)
 
 
 def test_without_times_the_section_says_what_takes_them(tmp_path: Path, h200: DeviceSpec) -> None:
     untimed = linear_run(timed=False).analysed(tmp_path, h200)
-    shown = blocks(untimed)
-    assert [b.text for b in shown if isinstance(b, Prose) and b.quiet] == [section.NO_SPEED]
-    assert "linear_speed_and_accuracy.csv" not in dict(csv_tables(untimed))
+    shown = shown_of(untimed, KEY)
+    assert shown.quiet == [section.NO_SPEED]
+    assert set(shown.files) == {"linear_accumulation.csv"}
     assert untimed.timed == 0
     assert untimed.ok == len(untimed.frames["linear"]) - 1
 
 
-def test_emulated_sums_and_records_from_before_have_no_such_rows(
-    linears: Analysis, rows: pd.DataFrame
-) -> None:
-    emulated = rows.assign(provider=section.EMULATED)
-    assert section.accumulation_table(emulated).empty
-    speedups = linears.speedups["linear"].assign(provider=section.EMULATED)
-    assert section.speed_and_accuracy(emulated, speedups).empty
-    frame = linears.frames["linear"].drop(columns=list(section.SQNR))
-    assert section.accuracy_rows(frame).empty
-
-
-def test_the_words_beside_figures_name_the_extremes(linears: Analysis, rows: pd.DataFrame) -> None:
-    lowest = "lowest: 28.0 dB in output of fp8_tensorwise by triton, heavy tails"
-    assert lowest in drawn(section.draw_matrix(rows)).facts
-    assert "on all positive data: 38.0 to 49." in drawn(section.draw_dots(rows)).facts
-    table = section.speed_and_accuracy(rows, linears.speedups["linear"])
-    facts = drawn(section.draw_speed(table)).facts
-    assert "the fastest is fp8_tensorwise by triton" in facts
-    assert "1.50\N{MULTIPLICATION SIGN} with 28.5 dB" in facts
-
-
-def test_products_of_one_accuracy_are_a_sentence(linears: Analysis, rows: pd.DataFrame) -> None:
-    table = section.speed_and_accuracy(rows, linears.speedups["linear"])
-    assert section.equal_accuracy_text(table).endswith(
-        "in output (28.5 to 29.5 dB) and grad_input (28.5 to 29.5 dB)."
-    )
-    tensorwise = table[table["recipe"] == "fp8_tensorwise"]
-    assert section.draw_speed(tensorwise) is None
-    assert "grad_weight" in section.equal_accuracy_text(tensorwise)
-
-
-def test_a_cell_is_the_lowest_and_providers_have_rows_of_their_own(rows: pd.DataFrame) -> None:
-    cells = drawn(section.draw_matrix(rows)).tables["points"]
-    own = cells[(cells["data"] == "all positive") & (cells["name"] == "fp8_tensorwise")]
-    assert list(own["label"]) == ["38.0"] * 3
-    other = rows[rows["recipe"] == "fp8_axiswise"].assign(provider="torchao")
-    names = drawn(section.draw_matrix(pd.concat([rows, other]))).tables["points"]["name"]
-    assert {"fp8_axiswise (triton)", "fp8_axiswise (torchao)", "bf16"} <= set(names)
+def test_emulated_sums_and_records_from_before_have_no_such_rows(linears: Analysis) -> None:
+    frame = linears.frames["linear"]
+    emulated = shown_of(linears, KEY, linear=frame.assign(provider=section.EMULATED))
+    assert not emulated.files
+    assert not {"linear-accumulation"} & set(emulated.tables)
+    before = shown_of(linears, KEY, linear=frame.drop(columns=list(section.SQNR)))
+    assert before.quiet == [section.NOT_MEASURED]
+    assert not before.tables

@@ -1,6 +1,5 @@
 """Narrow weights in the report: who wins and how surely, which roof binds, the two errors."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -166,8 +165,8 @@ def test_without_roofs_and_other_formats_the_section_says_so(
     assert shown.answer.startswith("Cannot be told here: no shape has a time in int4")
 
 
-def test_points_without_a_standard_time_are_no_curves(tmp_path: Path, narrowed: Analysis) -> None:
+def test_points_without_a_standard_time_are_no_curves(narrowed: Analysis) -> None:
     frame = narrowed.frames["mixed_gemm"]
     for rows in (frame.assign(cache="hot"), frame[frame["recipe"] == "bf16"]):
-        shown = shown_of(replace(narrowed, frames={"mixed_gemm": rows}), "mixed")
+        shown = shown_of(narrowed, "mixed", mixed_gemm=rows)
         assert not set(shown.figures) - {"mixed_roofs"}
