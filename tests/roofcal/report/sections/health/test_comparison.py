@@ -1,6 +1,5 @@
 """A card is held against what was published of its kind: planted slowdowns, reasons, no answer."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,9 @@ from roofcal.core.records import Measurement, Session
 from roofcal.core.statistics import BETWEEN_CARDS, FEWEST_SAMPLES
 from roofcal.points.run import Run, load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.kit.blocks import Prose, Table
-from roofcal.report.sections.health import (
-    FILE,
-    Health,
-    health_of_run,
-    judge_kinds,
-    publication_for,
-    summarise_kinds,
-)
-from tests.roofcal.report.chapters import blocks_of
-from tests.roofcal.report.pages import unpack
+from roofcal.report.sections.health import judge_kinds, publication_for, summarise_kinds
+from tests.roofcal.report.chapters import Shown, shown_of
+from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import (
     CPU,
     GPU,
@@ -51,8 +42,12 @@ def measured_run(root: Path, *, slower: float = 1.0, clock: float = 1.4e9, **cha
     return load_run(run.write(root, **changes))
 
 
-def health(run: Run, *peers: Run) -> Health:
-    return health_of_run(run, {op: run.points(op).table for op in run.ops}, peers)
+def health(run: Run, *peers: Run) -> Shown:
+    return shown_of(analyse(run, None, peers=peers), "health")
+
+
+def row(shown: Shown, kind: str) -> Any:
+    return shown.tables["health-kinds"].frame.set_index("kind").loc[kind]
 
 
 @pytest.fixture(scope="module")
@@ -60,31 +55,36 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return measured_run(tmp_path_factory.mktemp("published"), suffix=".jsonl.gz")
 
 
-def row(health_here: Health, kind: str) -> Mapping[Any, Any]:
-    rows: list[dict[Any, Any]] = health_here.kinds.to_dict("records")
-    return next(one for one in rows if one["kind"] == kind)
-
-
 def test_the_same_times_are_healthy(tmp_path: Path, published: Run) -> None:
-    health_here = health(measured_run(tmp_path), published)
-    assert health_here.state == "healthy"
-    assert health_here.answer.startswith("Healthy: over 31 shared points")
-    assert set(health_here.kinds["kind"]) == {"gemm", "gemm sentinel", "probe_copy"}
-    assert row(health_here, "gemm")["ratio"] == pytest.approx(1.0)
+    shown = health(measured_run(tmp_path), published)
+    assert shown.answer.startswith("Healthy: over 31 shared points")
+    kinds = shown.tables["health-kinds"].frame["kind"]
+    assert set(kinds) == {"gemm", "gemm sentinel", "probe_copy"}
+    assert row(shown, "gemm")["ratio"] == pytest.approx(1.0)
+    assert "It is of the same environment." in shown.prose[0]
 
 
 def test_a_slow_card_is_slower_and_its_clock_explains_it(tmp_path: Path, published: Run) -> None:
-    health_here = health(measured_run(tmp_path, slower=1.25, clock=1.4e9 / 1.25), published)
-    assert health_here.state == "slower"
-    assert "25.0\N{NO-BREAK SPACE}% longer" in health_here.answer
-    assert "\N{MINUS SIGN}20.0" in health_here.answer
-    assert "the card named power_cap, which explains it" in health_here.answer
-    assert row(health_here, "gemm")["ratio"] == pytest.approx(1.25)
-    assert row(health_here, "gemm")["clock"] == pytest.approx(0.8)
-    assert row(health_here, "probe_copy")["ratio"] == pytest.approx(1.0)
-    assert row(health_here, "gemm sentinel")["ratio"] == pytest.approx(1.25, rel=0.01)
-    same_clock = health(measured_run(tmp_path / "same", slower=1.25), published)
-    assert same_clock.answer.endswith("which does not explain it.")
+    shown = health(measured_run(tmp_path, slower=1.25, clock=1.4e9 / 1.25), published)
+    assert shown.answer.startswith("Slower than published: gemm takes 25.0 % longer")
+    assert "its clock is at -20.0 %" in shown.answer
+    assert shown.answer.endswith("the card named power_cap, which explains it.")
+    assert row(shown, "gemm")["clock"] == pytest.approx(0.8)
+    assert row(shown, "gemm")["reasons"] == "power_cap"
+    ratios = shown.tables["health-kinds"].frame.set_index("kind")["ratio"].to_dict()
+    expected = {"gemm": 1.25, "gemm sentinel": 1.25, "probe_copy": 1.0}
+    assert ratios == pytest.approx(expected, rel=0.01)
+    assert shown.tables["health-points"].total == len(shown.files["health.csv"]) == 31
+    assert shown.tables["health-points"].frame["ratio"].is_monotonic_decreasing
+
+
+def test_another_environment_of_the_publication_may_explain_a_difference(
+    tmp_path: Path, published: Run
+) -> None:
+    own = measured_run(tmp_path, slower=1.25, environment={"torch": "2.10.0"})
+    shown = health(own, published)
+    assert shown.answer.endswith("which does not explain it."), "at the same clock"
+    assert "which may cause a difference" in shown.prose[0]
 
 
 def test_points_that_fail_here_and_are_published_are_not_healthy(
@@ -97,20 +97,17 @@ def test_points_that_fail_here_and_are_published_are_not_healthy(
     for place, status in enumerate(("failed", "failed", "unsupported")):
         broken[place] = replace(broken[place], status=status)  # type: ignore[arg-type]
     write_records(path, [session, *broken])
-    health_here = health(load_run(own.folder), published)
-    assert health_here.state == "fails points"
-    assert health_here.answer.startswith(
+    answer = health(load_run(own.folder), published).answer
+    assert answer.startswith(
         "Not healthy: 2 points with published times have none here (2 failed). Over "
     )
-    assert "Healthy:" not in health_here.answer
+    assert "Healthy:" not in answer
 
 
 def test_without_a_publication_one_sentence_says_so(tmp_path: Path, published: Run) -> None:
     own = measured_run(tmp_path)
-    health_here = health(own)
-    assert (health_here.state, health_here.against) == ("cannot be told", None)
-    assert "no publication of nvidia-h200" in health_here.answer
-    assert health_here.kinds.empty
+    assert "no publication of nvidia-h200" in health(own).answer
+    assert not health(own).tables
     assert "are the published ones" in health(published, own, published).answer
 
 
@@ -118,9 +115,8 @@ def test_a_publication_without_shared_points_decides_nothing(tmp_path: Path) -> 
     other = MadeUpRun()
     other.measure(product(64, 64, 64))
     few = load_run(other.write(tmp_path / "published", suffix=".jsonl.gz"))
-    health_here = health(measured_run(tmp_path / "own"), few)
-    assert health_here.state == "cannot be told"
-    assert f"fewer than {FEWEST_SAMPLES} points" in health_here.answer
+    answer = health(measured_run(tmp_path / "own"), few).answer
+    assert answer.startswith(f"Cannot be told here: fewer than {FEWEST_SAMPLES} points")
 
 
 def test_an_interval_across_the_limit_decides_nothing() -> None:
@@ -130,13 +126,13 @@ def test_an_interval_across_the_limit_decides_nothing() -> None:
         | dict.fromkeys(("sm_clock_hz", "power_w", "throttle_reasons"))
         | {f"{n}_published": None for n in ("sm_clock_hz", "power_w", "throttle_reasons")}
     )
-    state, answer = judge_kinds(summarise_kinds(points), "somewhere")
-    assert state == "cannot be told"
-    assert f"{BETWEEN_CARDS:.0%}".replace("%", "\N{NO-BREAK SPACE}%") in answer
+    answer = judge_kinds(summarise_kinds(points), "somewhere")
+    assert answer.is_open
+    assert f"and {100 * BETWEEN_CARDS:.0f} % is the limit" in plain(answer.text)
 
 
 def test_the_publication_of_the_same_environment_is_chosen(tmp_path: Path) -> None:
-    def of(folder: str, environment: Mapping[str, Any], suffix: str = ".jsonl.gz") -> Run:
+    def of(folder: str, environment: dict[str, Any], suffix: str = ".jsonl.gz") -> Run:
         run = MadeUpRun(replace(GPU, **environment))
         run.measure(product(64, 64, 64))
         return load_run(run.write(tmp_path / folder, suffix=suffix))
@@ -148,25 +144,3 @@ def test_the_publication_of_the_same_environment_is_chosen(tmp_path: Path) -> No
     bare = MadeUpRun(CPU)
     bare.measure(product(64, 64, 64, device=CPU.device))
     assert publication_for(load_run(bare.write(tmp_path / "cpu")), [same, later]) is None
-
-
-@pytest.mark.parametrize(
-    ("environment", "says"),
-    [({}, "of the same environment"), ({"torch": "2.10.0"}, "which may cause a difference")],
-)
-def test_a_run_with_a_publication_says_how_and_has_both_tables(
-    tmp_path: Path, environment: dict[str, str], says: str
-) -> None:
-    peer = measured_run(tmp_path / "published", environment=environment, suffix=".jsonl.gz")
-    analysis = analyse(measured_run(tmp_path / "own", slower=1.2), None, peers=[peer])
-    about, kinds, points = blocks_of(analysis, "health")
-    assert isinstance(about, Prose)
-    assert says in about.text
-    assert isinstance(kinds, Table)
-    assert isinstance(points, Table)
-    assert (kinds.total, points.total) == (3, 31)
-    assert kinds.source == points.source == FILE
-    assert "power_cap" in kinds.body
-    shown = unpack(points.packed)
-    assert "4,096" not in shown
-    assert "1,024 \N{MULTIPLICATION SIGN} 1,024" in shown
