@@ -43,6 +43,12 @@ def shape_texts(frame: pd.DataFrame, axes: Sequence[str] = ()) -> "pd.Series[Any
     return pd.Series(texts, index=frame.index, dtype=object)
 
 
+def weights_by_size(rows: pd.DataFrame) -> list[tuple[int, int]]:
+    """Every n x k among the rows, smallest first."""
+    weights = {(int(n), int(k)) for n, k in rows[["n", "k"]].to_numpy()}
+    return sorted(weights, key=lambda sizes: (sizes[0] * sizes[1], sizes))
+
+
 def with_shape(frame: pd.DataFrame) -> pd.DataFrame:
     """A frame with the axes of its op in one column `shape`, so that several ops fit in a table."""
     axes, shapes = axes_of(frame), shape_texts(frame)

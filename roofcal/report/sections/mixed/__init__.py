@@ -24,7 +24,7 @@ from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
 from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.tidy import row_of_largest, shape_texts, standard_rows
+from roofcal.report.data.tidy import row_of_largest, shape_texts, standard_rows, weights_by_size
 from roofcal.report.kit import charts, styles
 from roofcal.report.kit.blocks import Prose, Table, absence, paragraphs
 from roofcal.report.kit.charts import Picture
@@ -231,12 +231,6 @@ def roofs_table(curves: pd.DataFrame) -> pd.DataFrame:
     keys = ["provider", "recipe", "n", "k", "bound_by"]
     runs = curves.assign(run=run).groupby([*keys, "run"], sort=False, as_index=False)
     return runs.agg(m_from=("m", "min"), m_to=("m", "max"))[keys_of(ROOF_COLUMNS)]
-
-
-def weights_by_size(rows: pd.DataFrame) -> list[tuple[int, int]]:
-    """Every n x k among the rows, smallest first."""
-    weights = {(int(n), int(k)) for n, k in rows[["n", "k"]].to_numpy()}
-    return sorted(weights, key=lambda sizes: (sizes[0] * sizes[1], sizes))
 
 
 def errors_table(rows: pd.DataFrame) -> pd.DataFrame:

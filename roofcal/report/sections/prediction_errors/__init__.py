@@ -29,6 +29,7 @@ _DOT_COLUMNS: Final = (
 _RATIO_LOW: Final = 0.25
 _RATIO_HIGH: Final = 2.5
 _TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)  # ratios beyond sit on the edge
+_QUANTILES: Final = {"p5": 0.05, "p25": 0.25, "p75": 0.75, "p95": 0.95, "ratio": 0.5}
 _RATIO: Final = charts.Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS)
 _WITHIN_BAND: Final = charts.Layer(
     "tolerance", table="band", low="band_low", high="band_high", detail="one"
@@ -193,13 +194,12 @@ def draw_error_by_regime(
         colour=errors["model"].map(colours),
         marker="o",
     )
-    groups = [group for _, group in drawn.groupby(["regime", "model"], sort=False)]
-    dots = pd.concat([_spread(charts.thinned(group, _MOST_STRIP_DOTS)) for group in groups])
-    quantiles = [group["ratio"].quantile([0.05, 0.25, 0.75, 0.95, 0.5]) for group in groups]
-    ends = pd.DataFrame(quantiles).set_axis(["p5", "p25", "p75", "p95", "ratio"], axis="columns")
-    firsts = pd.concat([group[["name", "place", "model", "colour"]][:1] for group in groups])
+    groups = drawn.groupby(["regime", "model"], sort=False)
+    dots = pd.concat([_spread(charts.thinned(group, _MOST_STRIP_DOTS)) for _, group in groups])
     # a box is its quantiles, and its median is a dash
-    boxes = firsts.reset_index(drop=True).join(ends.reset_index(drop=True)).assign(marker="_")
+    ratios = drawn.groupby(["name", "place", "model", "colour"], sort=False)["ratio"]
+    boxes = pd.DataFrame({name: ratios.quantile(share) for name, share in _QUANTILES.items()})
+    boxes = boxes.reset_index().assign(marker="_")
     outside = int((~(1 + errors["error"]).between(_RATIO_LOW, _RATIO_HIGH)).sum())
     edge = f" {count_of(outside, 'ratio')} beyond the axis sit on its edge." if outside else ""
     of_best = errors[errors["model"] == best]

@@ -1,12 +1,11 @@
 """How well each op was measured: pace, intervals, drift, and what settling does to a time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from roofcal.core.records import Session
 from roofcal.core.visits.intervals import HOLDS
 from roofcal.core.visits.rows import STATE_FACTOR
 from roofcal.points.columns import STATES
@@ -99,9 +98,9 @@ def show(analysis: Analysis) -> Iterator[Item]:
     factors = analysis.panel_factors
     if len(factors):
         yield CsvTable(PANEL_FILE, factors)
-    title = "Sessions and cards by their sentinels"
-    yield Table("quality-panel", title, factors, PANEL, PANEL_FILE)
-    picture = draw_session(analysis.frames, analysis.sessions)
+    name = "Sessions and cards by their sentinels"
+    yield Table("quality-panel", name, factors, PANEL, PANEL_FILE)
+    picture = draw_session(analysis)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
     if picture is not None and covered < _MOSTLY_EMPTY:
         text = f"Sessions cover {percent(covered, 0)} of the time from the first to the last one."
@@ -142,11 +141,9 @@ def items_of_states(table: pd.DataFrame) -> Iterator[Item]:
         "sentinel is the same point, its repetitions count as visits here, but not in that time. "
         "The number of visits in each state stands in brackets."
     )
-    shown = with_protocol(table.head(_MOST_STATES))
-    rest = len(table) - len(shown)
-    title = f"{STATES_TITLE}, widest first"
-    if rest:
-        title += f"; {rest:,} more are in the tables of ops, column {STATES}"
+    shown, rest = with_protocol(table.head(_MOST_STATES)), len(table) - _MOST_STATES
+    more = f"; {rest:,} more are in the tables of ops, column {STATES}" if rest > 0 else ""
+    title = f"{STATES_TITLE}, widest first{more}"
     yield Table(STATES_TABLE, title, shown, POINTS_WITH_STATES)
 
 
@@ -172,49 +169,40 @@ def panel_sentence(analysis: Analysis) -> str:
     )
 
 
-def draw_session(
-    frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
-) -> Picture | None:
-    """Sentinel, clock, power and temperature over the time of a run; None without any of them.
-
-    frames, sessions: by op.
-    """
-    all_sessions = [session for of_op in sessions.values() for session in of_op]
-    facts, rows = [], []
-    for op, frame in frames.items():
+def draw_session(analysis: Analysis) -> Picture | None:
+    """Sentinel, clock, power and temperature over the time of a run; None without any of them."""
+    facts, parts = [], []
+    for op, frame in analysis.frames.items():
         drift = sentinel_drift(frame)
         if len(drift) > 1:
-            for number, (_, repetitions) in enumerate(by_sentinel(drift)):
-                value, series = 100 * (repetitions["ratio"] - 1), f"{op} {number}"
-                rows.append(repetitions.assign(op=op, panel=_SENTINEL, value=value, series=series))
-            counts = by_sentinel(drift).size()
-            who = f"{len(counts)} sentinels of {op} were"
+            sentinels = by_sentinel(drift)
+            series = op + " " + sentinels.ngroup().astype(str)
+            value = 100 * (drift["ratio"] - 1)
+            parts.append(drift.assign(op=op, panel=_SENTINEL, value=value, series=series))
+            count, most = sentinels.ngroups, int(sentinels.size().max())
+            who = f"{count} sentinels of {op} were" if count > 1 else f"The sentinel of {op} was"
             facts.append(
-                f"{who if len(counts) > 1 else f'The sentinel of {op} was'} measured "
-                f"{count_of(int(counts.max()), 'time')} and spread over "
+                f"{who} measured {count_of(most, 'time')} and spread over "
                 f"{percent(drift_fraction(drift) or 0.0)}."
             )
-    timed = {op: ok_rows(frame) for op, frame in frames.items()}
+    timed = {op: ok_rows(frame) for op, frame in analysis.frames.items()}
     for column, name, unit, shown_unit, factor in _READINGS:
         read = {op: of_op[of_op[column].notna()] for op, of_op in timed.items()}
         values = [value for of_op in read.values() for value in of_op[column]]
         if values:
             low, high = scaled(min(values), unit), scaled(max(values), unit)
             facts.append(f"{name[0].upper()}{name[1:]} from {low} to {high}.")
-        for op, of_op in read.items() if values else ():
-            shown = charts.thinned(of_op, _MOST_READINGS)
-            panel = f"{name}, {shown_unit}"
-            rows.append(shown.assign(op=op, panel=panel, value=factor * shown[column]))
-    if not rows:
+            for op, of_op in read.items():
+                shown = charts.thinned(of_op, _MOST_READINGS)
+                value = factor * shown[column]
+                parts.append(shown.assign(op=op, panel=f"{name}, {shown_unit}", value=value))
+    if not parts:
         return None
-    points = pd.concat(
-        [
-            part.assign(minute=minutes_since_start(part, all_sessions)).filter(_DRAWN)
-            for part in rows
-        ],
-        ignore_index=True,
-    )
+    sessions = analysis.all_sessions
+    timed_parts = [part.assign(minute=minutes_since_start(part, sessions)) for part in parts]
+    points = pd.concat([part.filter(_DRAWN) for part in timed_parts], ignore_index=True)
     points = points.assign(colour=points["op"].map(drawing.op_colour), marker="o")
+    colours = {op: drawing.op_colour(op) for op in dict.fromkeys(points["op"])}
     return Picture(
         key="session",
         op=max(timed, key=lambda op: len(timed[op])),
@@ -231,9 +219,7 @@ def draw_session(
             charts.Tip("value", "value", "si"),
             charts.Tip("minute", "minute", "si"),
         ),
-        legend=charts.swatches(
-            "op", {op: drawing.op_colour(op) for op in dict.fromkeys(points["op"])}
-        ),
+        legend=charts.swatches("op", colours),
         columns=1,
         alt="State of the device over the session.",
         facts=" ".join(facts),
@@ -242,9 +228,8 @@ def draw_session(
 
 def draw_burst(frame: pd.DataFrame) -> Picture | None:
     """Settled time over that of the first turn, against time; None without any warm-up."""
-    rows = ok_rows(frame)
-    has_burst = rows["burst_median_s"].notna() & (rows["repeat"] == 0) & (rows["method"] == "graph")
-    rows = rows[has_burst]
+    rows = ok_rows(frame[(frame["repeat"] == 0) & (frame["method"] == "graph")])
+    rows = rows[rows["burst_median_s"].notna()]
     if rows.empty:
         return None
     rows = rows.assign(slower=rows["median_s"] / rows["burst_median_s"] - 1)

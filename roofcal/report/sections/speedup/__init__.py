@@ -1,7 +1,7 @@
 """Speed-up of every recipe against the baseline of its op."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_by_regime, best_text, products_alone_text
 from roofcal.report.data.op_pages import headline_op
-from roofcal.report.data.tidy import row_of_largest, standard_rows
+from roofcal.report.data.tidy import row_of_largest, shape_texts, standard_rows, weights_by_size
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Column, Table, absence
 from roofcal.report.kit.charts import Picture
@@ -37,6 +37,9 @@ _TIPS: Final = drawing.point_tips(
 )
 FILE: Final = "speedups.csv"
 
+# Both axes, cells and panels of a map, and what it leaves out
+_Grid = tuple[charts.Axis, charts.Axis, pd.DataFrame, Sequence[charts.Panel], str]
+
 
 def show(analysis: Analysis) -> Iterator[Item]:
     """Maps and table of each op with a baseline, and the fastest recipes as the answer."""
@@ -44,7 +47,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
     for op, table in analysis.speedups.items():
         yield CsvTable(FILE, table)
         baseline = str(BY_NAME[op].baseline_recipe)
-        yield from draw_speedups(table, baseline, analysis.frames[op])
+        yield from draw_speedups(table, analysis.frames[op])
         if len(table):
             name = f"Speed-up of {op} against {baseline}"
             yield Table(f"speedups-{op}", name, table, columns_of(BY_NAME[op]), FILE)
@@ -80,17 +83,7 @@ def columns_of(op: OpSpec) -> list[Column]:
     ]
 
 
-class _Grid(NamedTuple):
-    """The axes, cells and panels of a map, and what it leaves out."""
-
-    x: charts.Axis
-    y: charts.Axis
-    cells: pd.DataFrame
-    panels: Sequence[charts.Panel]
-    note: str = ""
-
-
-def draw_speedups(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> list[Picture]:
+def draw_speedups(table: pd.DataFrame, frame: pd.DataFrame) -> list[Picture]:
     """Maps of `comparisons.speedups` of products, up to four.
 
     Cubes; weights measured at many m; layers, measured at few m; and single shapes that fit no
@@ -104,7 +97,7 @@ def draw_speedups(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> li
     rest = table[~is_cube]
     has_many_m = rest.groupby(["n", "k"])["m"].transform("nunique") >= _GRID_FROM
     few_m = rest[~has_many_m]
-    weights = few_m.assign(weight=_weight_texts(few_m)).groupby("m")["weight"]
+    weights = few_m.assign(weight=shape_texts(few_m, ("n", "k"))).groupby("m")["weight"]
     in_layers = weights.transform("nunique") >= _GRID_FROM
     maps = (
         (_grid_of_cubes, "speedup_cubes", table[is_cube]),
@@ -113,38 +106,36 @@ def draw_speedups(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> li
         (_grid_of_shapes, "speedup_by_shape", few_m[~in_layers]),
     )
     return [
-        _picture(key, rows, grid(rows, frame), baseline) for grid, key, rows in maps if len(rows)
+        _picture(key, rows, grid_of(rows, _cells_of(rows, frame)))
+        for grid_of, key, rows in maps
+        if len(rows)
     ]
 
 
-def _grid_of_cubes(table: pd.DataFrame, frame: pd.DataFrame) -> _Grid:
+def _grid_of_cubes(table: pd.DataFrame, cells: pd.DataFrame) -> _Grid:
     """Recipes down, m across."""
-    recipes = _recipes(table)
-    x, y = charts.Axis("m", "m = n = k", "names"), charts.Axis("recipe", "", "names", order=recipes)
-    width = _LABELS_PX + _CELL_PX * table["m"].nunique()
-    panel = charts.Panel(height=_ROW_PX * (len(recipes) + 2), width=width)
-    return _Grid(x, y, _cells_of(table, frame), [panel])
+    x, y = charts.Axis("m", "m = n = k", "names"), _recipe_axis(table)
+    panel = charts.Panel(
+        height=_ROW_PX * (len(y.order or ()) + 2),
+        width=_LABELS_PX + _CELL_PX * table["m"].nunique(),
+    )
+    return x, y, cells, [panel], ""
 
 
-def _grid_of_weights(table: pd.DataFrame, frame: pd.DataFrame) -> _Grid:
+def _grid_of_weights(table: pd.DataFrame, cells: pd.DataFrame) -> _Grid:
     """A map per recipe, weights (n x k) down, m across; with few m one per m, recipes across."""
-    recipes = _recipes(table)
     counts = table["m"].value_counts(sort=False).sort_index()
     tokens = sorted(counts.sort_values(ascending=False, kind="stable").index[:_MOST_COLUMNS])
-    named = table.assign(weight=_weight_texts(table))
-    named = named[named["m"].isin(tokens)]
-    kept = _thinned(_weights(named))
-    cells = _cells_of(named, frame).join(named["weight"])
-    cells = cells[cells["weight"].isin(kept)]
-    sizes = sorted(set(cells["m"]))
+    kept = _thinned(weights_by_size(table[table["m"].isin(tokens)]))
+    cells = cells.assign(weight=shape_texts(cells, ("n", "k")))
+    cells = cells[cells["m"].isin(tokens) & cells["weight"].isin(kept)]
+    sizes, recipes = sorted(set(cells["m"])), _recipe_axis(table)
     if len(sizes) <= _FEW_SIZES:
-        x = charts.Axis("recipe", "", "names", order=recipes)
+        x, cell_px = recipes, _RECIPE_PX
         tabs = {f"m = {size:,}": ("m", size) for size in sizes}
-        cell_px = _RECIPE_PX
     else:
-        x = charts.Axis("m", "m", "names")
-        tabs = {recipe: ("recipe", recipe) for recipe in recipes}
-        cell_px = _CELL_PX
+        x, cell_px = charts.Axis("m", "m", "names"), _CELL_PX
+        tabs = {recipe: ("recipe", recipe) for recipe in recipes.order or ()}
     panels = [
         charts.Panel(
             choice=choice,
@@ -154,26 +145,23 @@ def _grid_of_weights(table: pd.DataFrame, frame: pd.DataFrame) -> _Grid:
         )
         for choice, (column, value) in tabs.items()
     ]
-    weights, all_tokens = len(_weights(table)), table["m"].nunique()
+    weights, all_tokens = len(weights_by_size(table)), len(counts)
     is_whole = (len(kept), len(tokens)) == (weights, all_tokens)
     left_out = f" {len(kept)} of {weights} weights and {len(tokens)} of {all_tokens} sizes m"
     y = charts.Axis("weight", f"n {TIMES} k", "names", order=kept)
-    note = "" if is_whole else f"{left_out} are drawn."
-    return _Grid(x, y, cells, panels, note)
+    return x, y, cells, panels, "" if is_whole else f"{left_out} are drawn."
 
 
-def _grid_of_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> _Grid:
+def _grid_of_shapes(table: pd.DataFrame, cells: pd.DataFrame) -> _Grid:
     """Shapes down, recipes across."""
-    recipes, ordered = _recipes(table), table.sort_values(_SIZES)
-    shapes = list(dict.fromkeys(shape_text(sizes) for sizes in ordered[_SIZES].to_numpy()))
+    shapes = table.sort_values(_SIZES)[_SIZES].drop_duplicates().to_numpy().tolist()
     kept = _thinned(shapes)
-    cells = _cells_of(table, frame)
-    x = charts.Axis("recipe", "", "names", order=recipes)
+    x = _recipe_axis(table)
     y = charts.Axis("shape", f"m {TIMES} n {TIMES} k", "names", order=kept)
-    height, width = _ROW_PX * (len(kept) + 2), _LABELS_PX + _RECIPE_PX * len(recipes)
-    panel = charts.Panel(height=height, width=width)
+    height, width = _ROW_PX * (len(kept) + 2), _LABELS_PX + _RECIPE_PX * len(x.order or ())
     note = "" if len(kept) == len(shapes) else f" {len(kept)} of {len(shapes)} shapes are drawn."
-    return _Grid(x, y, cells[cells["shape"].isin(kept)], [panel], note)
+    cells = cells[cells["shape"].isin(kept)]
+    return x, y, cells, [charts.Panel(height=height, width=width)], note
 
 
 def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
@@ -192,44 +180,36 @@ def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _picture(key: str, table: pd.DataFrame, grid: _Grid, baseline: str) -> Picture:
+def _picture(key: str, table: pd.DataFrame, grid: _Grid) -> Picture:
     """A map, and what all ratios of the table say."""
-    best = row_of_largest(table, "speedup")
-    slower = int((table["speedup_high"] < 1).sum())
+    x, y, cells, panels, note = grid
+    op, best = str(table["op"].iloc[0]), row_of_largest(table, "speedup")
+    baseline, slower = BY_NAME[op].baseline_recipe, int((table["speedup_high"] < 1).sum())
     return Picture(
         key=key,
-        op=str(table["op"].iloc[0]),
-        x=grid.x,
-        y=grid.y,
+        op=op,
+        x=x,
+        y=y,
         layers=[charts.Layer("cells", detail="label")],
-        tables={"points": grid.cells},
-        panels=grid.panels,
+        tables={"points": cells},
+        panels=panels,
         tips=_TIPS,
         alt=f"Heat map of the speed-up against {baseline}.",
         facts=f"{count_of(len(table), 'ratio')} to {baseline}; median "
         f"{times(float(table['speedup'].median()))}, highest {times(float(best['speedup']))} "
         f"({best['recipe']} at {axis_text(best)}); {slower} slower than {baseline} beyond their "
-        f"interval.{grid.note}",
+        f"interval.{note}",
     )
 
 
-def _recipes(table: pd.DataFrame) -> list[str]:
-    return drawing.in_recipe_order(table["recipe"], str(table["op"].iloc[0]))
+def _recipe_axis(table: pd.DataFrame) -> charts.Axis:
+    recipes = drawing.in_recipe_order(table["recipe"], str(table["op"].iloc[0]))
+    return charts.Axis("recipe", "", "names", order=recipes)
 
 
-def _weight_texts(table: pd.DataFrame) -> list[str]:
-    return [shape_text(sizes) for sizes in table[["n", "k"]].to_numpy()]
-
-
-def _weights(table: pd.DataFrame) -> list[str]:
-    """Names of the weights, smallest first."""
-    unique = table.drop_duplicates(["n", "k"])
-    return _weight_texts(unique.assign(size=unique["n"] * unique["k"]).sort_values(["size", "n"]))
-
-
-def _thinned(names: Sequence[str]) -> list[str]:
-    """At most _MOST_ROWS names, evenly spaced."""
-    return list(names[:: -(-len(names) // _MOST_ROWS)])
+def _thinned(sizes: Sequence[Iterable[int]]) -> list[str]:
+    """At most _MOST_ROWS sizes as people write them, evenly spaced."""
+    return [shape_text(of_one) for of_one in sizes[:: -(-len(sizes) // _MOST_ROWS)]]
 
 
 SECTION = Section(

@@ -1,22 +1,21 @@
 """The section on energy: recipes by energy per FLOP, and points whose power is their own."""
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
+from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
-from roofcal.report.data.analysis import analyse
-from roofcal.report.sections.energy import points_with_energy, recipes_by_energy, sentences
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.sections.energy import recipes_by_energy, sentences
 from tests.roofcal.ask.published_run import PUBLISHED
-from tests.roofcal.report.narrow import narrow_run
+from tests.roofcal.report.chapters import shown_of
 
 
 def point(recipe: str, energy_j: float, **changes: object) -> dict[str, object]:
     fields: dict[str, object] = {"op": "gemm", "recipe": recipe, "provider": "cublaslt"}
     fields |= {"shape": "8 x 8 x 8", "protocol": "graph, cold", "distribution": "normal"}
     fields |= {"repeat": 0, "sm_clock_hz": 1.4e9, "energy_j": energy_j}
-    fields |= {"energy_j_per_flop": energy_j / 1024, "counter_over_power": None}
+    fields |= {"energy_j_per_flop": energy_j / 1024, "counter_over_power": -0.02}
     return fields | changes
 
 
@@ -34,34 +33,33 @@ def test_recipes_stand_by_their_energy_and_over_bf16_of_equal_shapes() -> None:
     assert recipes["recipe"].tolist() == ["fp8_axiswise", "bf16"]
     assert recipes["over_bf16"].tolist() == pytest.approx([0.65, 1.0])
     assert recipes["energy_j_per_flop"].iloc[0] == 1.0 / 1024
-    text = " ".join(sentences(points, recipes))
-    assert text.startswith("fp8_axiswise in gemm takes the least energy")
-    assert "not at the wall" in text
+    best, power, counter = sentences(points, recipes)
+    assert best.startswith("fp8_axiswise in gemm takes the least energy")
+    assert "not at the wall" in power
+    assert "Counter and integrated power differ by 2.0" in counter
 
 
-def test_counter_and_integrated_power_are_compared() -> None:
-    points = pd.DataFrame([point("bf16", 2.0, counter_over_power=-0.02)])
-    assert "differ by 2.0" in list(sentences(points, recipes_by_energy(points)))[-1]
-
-
-def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(tmp_path: Path) -> None:
-    points = points_with_energy(narrow_run().analysed(tmp_path))
+def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(narrowed: Analysis) -> None:
+    shown = shown_of(narrowed, "energy")
+    points = shown.files["energy.csv"]
     assert set(points["energy_by"]) == {"power limit"}
     expected = points["board_w"] * points["median_s"]
     assert points["energy_j"].tolist() == pytest.approx(expected.tolist())
     assert (points["energy_low_j"] <= points["energy_j"]).all()
+    assert list(shown.tables) == ["energy-recipes", "energy-points"]
+    assert "No point of this run has read the energy counter" in shown.prose[0]
 
 
 @pytest.mark.slow
-def test_published_products_at_the_power_limit_have_energy() -> None:
+def test_published_products_at_the_power_limit_have_energy(h200: DeviceSpec) -> None:
     run = load_run(PUBLISHED.folder)
-    points = points_with_energy(analyse(run, None))
-    recipes = recipes_by_energy(points)
-    products = points[points["op"] == "gemm"]
+    analysis = Analysis(run=run, spec=h200, frames={}, sessions={})
+    shown = shown_of(analysis, "energy", gemm=run.points("gemm").table)
+    products = shown.files["energy.csv"]
     assert len(products) > 70
     # The others share their group's long turns and run at the full clock.
     assert products["board_w"].between(665, 735).mean() > 0.95
     assert (products["energy_low_j"] <= products["energy_j"]).all()
-    fastest = recipes[recipes["op"] == "gemm"].iloc[0]
-    assert "fp8" in fastest["recipe"]
-    assert 0.4e-12 < fastest["energy_j_per_flop"] < 1e-12
+    least = shown.tables["energy-recipes"].frame.iloc[0]
+    assert "fp8" in least["recipe"]
+    assert 0.4e-12 < least["energy_j_per_flop"] < 1e-12

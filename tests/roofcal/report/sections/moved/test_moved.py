@@ -2,103 +2,101 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from roofcal.compare.comparison import compare
 from roofcal.core.paths import RunFolder
 from roofcal.points.run import load_run
-from roofcal.report.data.analysis import analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import ReportError
-from roofcal.report.sections.moved import (
-    comparison_tables,
-    read_comparison,
-    summary_sentences,
-)
-from roofcal.report.write import write_report
+from roofcal.report.kit.blocks import Commands
 from tests.roofcal.compare.made_up import measurement, point, rows_of, write_run
-from tests.roofcal.report.chapters import answer_of
-from tests.roofcal.report.conftest import DEVICES
+from tests.roofcal.report.chapters import Shown, shown_by, shown_of
+from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import MadeUpRun, outdate, whole_run
 
 
-@pytest.fixture
-def moved(tmp_path: Path) -> str:
-    """moved.json of a run in which one point became slower."""
-    a = write_run(tmp_path / "a", rows_of(0))
-    b = write_run(tmp_path / "b", rows_of(1, [1.05]), m="")
-    return json.dumps(compare(RunFolder.at(a), RunFolder.at(b)))
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two runs of which the second has one point that became slower, and another map."""
+    root = tmp_path_factory.mktemp("moved")
+    return write_run(root / "a", rows_of(0)), write_run(root / "b", rows_of(1, [1.05]), m="")
 
 
-def test_the_page_shows_what_moved(tmp_path: Path, moved: str) -> None:
-    place = MadeUpRun().write(tmp_path / "run")
-    (place / "moved.json").write_text(moved)
-    write_report([(place, None)], tmp_path / "report.html", DEVICES)
-    page = (tmp_path / "details.html").read_text()
-    assert "<h4>What moved</h4>" in page
-    assert "Of 60 points with times in both, 1 are slower and 0 faster" in page
-    assert "gemm cublaslt bf16 512 \N{MULTIPLICATION SIGN} 512" in page
-    assert "Break-even points that moved" in page
-    assert f"python -m roofcal compare {tmp_path}/a {tmp_path}/b" in page
+@pytest.fixture(scope="module")
+def moved(folders: tuple[Path, Path]) -> dict[str, Any]:
+    return dict(compare(*map(RunFolder.at, folders)))
 
 
-def test_what_follows_from_outdated_constants_has_not_moved(tmp_path: Path, moved: str) -> None:
+def analysis_with(folder: Path, text: str) -> Analysis:
+    """A run folder with this text of moved.json."""
+    (folder / "moved.json").write_text(text)
+    return Analysis(run=load_run(folder), spec=None, frames={}, sessions={})
+
+
+def shown_with(root: Path, comparison: dict[str, Any]) -> Shown:
+    """What is shown of a run with this comparison."""
+    return shown_of(analysis_with(MadeUpRun().write(root), json.dumps(comparison)), "moved")
+
+
+def test_the_page_shows_what_moved(
+    tmp_path: Path, folders: tuple[Path, Path], moved: dict[str, Any]
+) -> None:
+    analysis = analysis_with(MadeUpRun().write(tmp_path), json.dumps(moved))
+    shown = shown_of(analysis, "moved")
+    assert shown.answer.startswith("1 of 60 points became slower and 0 faster")
+    versions, conclusion, counted = shown.prose
+    assert "no field of the environment differs" in versions
+    assert conclusion.endswith("(A: before, B: now).")
+    assert conclusion[1:].startswith(plain(moved["conclusion"])[1:])
+    assert counted.startswith("Of 60 points with times in both, 1 are slower and 0 faster")
+    assert list(shown.tables) == ["moved-shifts", "moved-points", "moved-breakeven"]
+    (slower,) = shown.tables["moved-points"].frame["point"]
+    assert plain(slower).startswith("gemm cublaslt bf16 512 x 512")
+    *_, command = shown_by(analysis, "moved")
+    assert isinstance(command, Commands)
+    assert command.lines == [f"python -m roofcal compare {folders[0]} {folders[1]}"]
+
+
+def test_what_follows_from_outdated_constants_has_not_moved(
+    tmp_path: Path, moved: dict[str, Any]
+) -> None:
     place = whole_run().write(tmp_path / "run")
     row = {"a": 1.0, "b": 2.0, "unit": "s", "change": 1.0}
     names = ("gemm.cublaslt.bf16.launch_s", "launch_graph_s")
     constants = [row | {"constant": name} for name in names]
-    (place / "moved.json").write_text(json.dumps(json.loads(moved) | {"constants": constants}))
     outdate(place, "gemm")
-    write_report([(place, None)], tmp_path / "report.html", DEVICES)
-    page = (tmp_path / "details.html").read_text()
-    assert "Constants that moved" in page
-    assert "gemm.cublaslt.bf16.launch_s" not in page
-    assert "Break-even points that moved" not in page
-
-
-def test_every_list_of_a_comparison_is_a_table(moved: str) -> None:
-    rows_by_table = {name: len(frame) for name, _, frame, _ in comparison_tables(json.loads(moved))}
-    assert rows_by_table == {
-        "shifts": 1,
-        "points": 1,
-        "winners": 0,
-        "kernels": 0,
-        "statuses": 0,
-        "constants": 0,
-        "breakeven": 1,
-        "appeared": 0,
-        "disappeared": 0,
-    }
-    assert "no field of the environment differs" in next(summary_sentences(json.loads(moved)))
+    text = json.dumps(moved | {"constants": constants})
+    shown = shown_of(analysis_with(place, text), "moved")
+    assert list(shown.tables["moved-constants"].frame["constant"]) == ["launch_graph_s"]
+    assert "moved-breakeven" not in shown.tables
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "is_open"),
+    ("status", "answer"),
     [
-        ("failed", "Points that were ok in the environment before are not here: 1 failed.", False),
-        ("ok", "No point has times both here and in the environment before.", True),
+        ("failed", "Points that were ok in the environment before are not here: 1 failed."),
+        ("ok", "No point has times both here and in the environment before."),
     ],
 )
 def test_the_answer_says_what_broke_and_where_nothing_was_compared(
-    tmp_path: Path, status: str, answer: str, is_open: bool
+    tmp_path: Path, status: str, answer: str
 ) -> None:
     rows = [(point(), measurement(point(), [1.0, 1.1]))]
     after = [(point(), measurement(point(), [] if status == "failed" else [1.0], status=status))]
     a, b = (write_run(tmp_path / name, of) for name, of in (("a", rows), ("b", after)))
-    comparison = compare(RunFolder.at(a), RunFolder.at(b))
-    place = MadeUpRun().write(tmp_path / "run")
-    (place / "moved.json").write_text(json.dumps(comparison))
-    given = answer_of(analyse(load_run(place), None), "moved")
-    assert answer in given.text
-    assert given.is_open == is_open
-    conclusion = comparison["conclusion"]
-    assert list(summary_sentences(comparison))[1].startswith(conclusion[0].upper() + conclusion[1:])
+    comparison = dict(compare(RunFolder.at(a), RunFolder.at(b)))
+    shown = shown_with(tmp_path / "run", comparison)
+    assert answer in shown.answer
+    assert ("moved-statuses" in shown.tables) == (status == "failed")
     del comparison["conclusion"], comparison["lost"]  # of a publication from before
-    assert len(list(summary_sentences(comparison))) == 2
+    assert len(shown_with(tmp_path / "before", comparison).prose) == 2
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]"])
 def test_a_file_that_is_no_comparison_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "moved.json").write_text(text)
+    analysis = analysis_with(MadeUpRun().write(tmp_path), text)
     with pytest.raises(ReportError, match=r"moved\.json: is no comparison"):
-        read_comparison(tmp_path)
+        shown_by(analysis, "moved")
