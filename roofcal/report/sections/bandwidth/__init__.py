@@ -1,6 +1,6 @@
 """Achieved bandwidth: memory streams, and ops that move data without computing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import pandas as pd
@@ -11,16 +11,9 @@ from roofcal.ops.probe_copy.spec import OP as STREAMS
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import absence
-from roofcal.report.kit.charts import (
-    Axis,
-    Layer,
-    LegendEntry,
-    Panel,
-    Picture,
-    line_at,
-    thinned,
-)
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import binary, count_of, scaled
 from roofcal.report.kit.styles import MUTED
 from roofcal.report.section import Item, Section
@@ -30,8 +23,6 @@ _TITLES: Final = {
     "cold": "cold: the data comes from memory",
     "hot": "hot: one buffer again and again",
 }
-
-Panels = Sequence[tuple[str, pd.DataFrame]]  # title, rows with their column `size`, bytes
 
 
 def show(analysis: Analysis) -> Iterator[Item]:
@@ -57,10 +48,9 @@ def draw_streams(
     rows = rows[(rows["dram_bytes"] > 0) & (rows["method"] == "graph")]
     if rows.empty:
         return None
-    rows = rows.assign(size=rows["size_bytes"])
-    panels = [(title, rows[rows["cache"] == name]) for name, title in _TITLES.items()]
-    filled = [(title, group) for title, group in panels if len(group)]
-    return _picture("streams", filled, "buffer size", calibration, spec, cache_bytes or 0.0)
+    rows = rows.assign(size=rows["size_bytes"], panel=rows["cache"].map(_TITLES))
+    rows = charts.in_order(rows, cache=list(_TITLES))
+    return _picture("streams", rows, "buffer size", calibration, spec, cache_bytes or 0.0)
 
 
 def draw_casts(
@@ -71,49 +61,48 @@ def draw_casts(
     rows = rows[(rows["dram_bytes"] > 0) & (rows["flops"] == 0)]
     if rows.empty:
         return None
-    rows = rows.assign(size=rows["dram_bytes"])
-    panels = [(str(name), group) for name, group in rows.groupby("provider")]
-    return _picture("cast_bandwidth", panels, "least bytes moved", calibration, spec)
+    rows = rows.assign(size=rows["dram_bytes"], panel=rows["provider"])
+    rows = rows.sort_values("panel", kind="stable")
+    return _picture("cast_bandwidth", rows, "least bytes moved", calibration, spec)
 
 
 def _picture(
     key: str,
-    panels: Panels,
+    rows: pd.DataFrame,
     x_title: str,
     calibration: Calibration | None,
     spec: DeviceSpec | None,
     cache_bytes: float | None = None,
 ) -> Picture:
-    """A panel per title, with the bandwidths of datasheet and calibration.
+    """The bandwidths of datasheet and calibration, and rows by `size` in bytes, by `panel`.
 
     cache_bytes: size of the cache, for streams alone: their points are joined by lines. Casts have
     none: shapes of equal bytes and another aspect are other points.
     """
-    rows = pd.concat([group.assign(panel=title) for title, group in panels])
-    drawn = thinned(rows)
+    drawn = charts.thinned(rows)
     series = drawn["recipe"] + " by " + drawn["provider"]
     points = drawing.styled_points(drawn).assign(
         size=drawn["size"], panel=drawn["panel"], series=series
     )
     levels, level_entries = drawing.bandwidth_levels(calibration, spec)
     legend = [*drawing.point_legend(drawn), *level_entries]
-    layers = [Layer("level", table="levels")]
+    layers = [charts.Layer("level", table="levels")]
     tables = {"points": points, "levels": levels}
     if cache_bytes is not None:
-        layers.append(Layer("line", detail="series", size=1.4))
-        layers.append(Layer("upright", table="cache"))
-        tables["cache"] = line_at(cache_bytes, "size", MUTED).assign(recipe="cache")
+        layers.append(charts.Layer("line", detail="series", size=1.4))
+        layers.append(charts.Layer("upright", table="cache"))
+        tables["cache"] = charts.line_at(cache_bytes, "size", MUTED).assign(recipe="cache")
         label = f"cache {binary(cache_bytes)} (upright)"
-        legend.append(LegendEntry("recipe", "cache", label=label, colour=MUTED))
+        legend.append(charts.LegendEntry("recipe", "cache", label=label, colour=MUTED))
     op, best = str(rows["op"].iloc[0]), row_of_largest(rows, "achieved_bytes_per_s")
     return Picture(
         key=key,
         op=op,
-        x=Axis("size", x_title, "bytes"),
-        y=Axis("achieved_bytes_per_s", "B/s", "linear"),
-        layers=[*layers, Layer("dots")],
+        x=charts.Axis("size", x_title, "bytes"),
+        y=charts.Axis("achieved_bytes_per_s", "B/s", "linear"),
+        layers=[*layers, charts.Layer("dots")],
         tables=tables,
-        panels=[Panel(title=title, where={"panel": title}) for title, _ in panels],
+        panels=charts.facets(rows, "panel"),
         tips=drawing.point_tips(drawing.BYTES_TIP, drawing.TIME_TIP),
         legend=legend,
         alt=f"Achieved bandwidth of {op} against size.",

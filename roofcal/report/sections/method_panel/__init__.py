@@ -106,10 +106,9 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
     if rows.groupby("point").size().max() < 2:
         return None
     shown = list(dict.fromkeys(rows["point"]))[:_MOST_ROWS]
-    colours, markers = zip(
-        *(_MARKS.get(name, _SPARE_MARK) for name in rows["protocol"]), strict=True
-    )
-    drawn = rows.assign(colour=list(colours), marker=list(markers))[rows["point"].isin(shown)]
+    marks = {name: _MARKS.get(name, _SPARE_MARK) for name in _protocols(rows)}
+    drawn = rows[rows["point"].isin(shown)]
+    drawn = drawn.assign(**charts.mark_columns(drawn["protocol"], marks))
     return Picture(
         key="method_panel",
         op=str(rows["op"].iloc[0]),
@@ -128,9 +127,7 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
             charts.Tip("ratio", "to graph, cold", "ratio", "", *_RATIOS[1:]),
             TIME_TIP,
         ),
-        legend=charts.marked(
-            "protocol", {name: _MARKS.get(name, _SPARE_MARK) for name in _protocols(rows)}
-        ),
+        legend=charts.marked("protocol", marks),
         columns=1,
         alt="The same points timed by every method, as ratios to graph replay.",
         facts=" ".join((f"{count_of(len(shown), 'point')} by every method.", *_facts(rows, burst))),
@@ -139,9 +136,8 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
 
 def _protocols(rows: pd.DataFrame) -> list[str]:
     """Protocols in the order of _MARKS, then those without a mark of their own."""
-    order = list(_MARKS)
     names = sorted({str(name) for name in rows["protocol"]})
-    return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
+    return [*(name for name in _MARKS if name in names), *(n for n in names if n not in _MARKS)]
 
 
 def _facts(rows: pd.DataFrame, burst: str) -> Iterator[str]:

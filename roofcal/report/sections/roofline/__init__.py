@@ -15,16 +15,8 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import FastestProduct
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
-from roofcal.report.kit.charts import (
-    DASH,
-    Axis,
-    Layer,
-    LegendEntry,
-    Panel,
-    Picture,
-    Tip,
-    thinning_note,
-)
+from roofcal.report.kit import charts
+from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import count_of, percent, scaled, shape_text, times
 from roofcal.report.kit.styles import MUTED
 from roofcal.report.section import Answer, Item, Section
@@ -34,22 +26,15 @@ _CLEARLY_FASTER: Final = 1.02
 _DATASHEET: Final = "datasheet"
 _CLOCK: Final = ".sustained_sm_clock_hz"
 _CLEARLY_HIGHER: Final = 1.05  # clocks
-_ROOF_COLUMNS: Final = (
-    "math_dtype",
-    "recipe",
-    "colour",
-    "dashed",
-    "intensity",
-    "achieved_flops_per_s",
-)
+_ROOF_COLUMNS: Final = ["math_dtype", "recipe", "colour", "dashed"]
+_CORNER: Final = ["intensity", "achieved_flops_per_s"]
 
 
 def settled_sentences(analysis: Analysis) -> Iterator[str]:
     """The fastest product of any recipe and of bf16, beside the datasheet and a burst; copies."""
     products = list(analysis.fastest.values())
-    shown = [p for n, p in enumerate(products) if n == 0 or p.recipe == BURST_RECIPE]
     parts = []
-    for product in shown:
+    for product in [p for n, p in enumerate(products) if n == 0 or p.recipe == BURST_RECIPE]:
         rate, dtype = product.rate, GEMM_RECIPES[product.recipe].math_dtype
         ends = " to ".join(scaled(end, "flop/s") for end in (rate.ci95_low, rate.ci95_high))
         peak = analysis.spec.peak_flops_per_s.get(dtype) if analysis.spec else None
@@ -122,10 +107,14 @@ def draw_roofline(
     best = row_of_largest(rows, "achieved_flops_per_s")
     rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
     shape = shape_text(best[axis] for axis in axes)
-    factor = factors_above_roof(rows, calibration)
+    slope = max((one.value for one in stream_rates(calibration)), default=np.nan)
+    peaks_by_recipe = ceilings(calibration)
+    peak = rows["recipe"].map(lambda name: peaks_by_recipe.get(str(name), np.nan)).astype(float)
+    factor = rows["achieved_flops_per_s"] / np.minimum(peak, rows["intensity"] * slope)
+    factor = factor.where(factor > 1)
     above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
     columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
-    roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
+    roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=[*_ROOF_COLUMNS, *_CORNER])
     peaks = spec.peak_flops_per_s if spec else {}
     titles = {
         dtype: f"{dtype}: datasheet {scaled(peaks[dtype], 'flop/s')}" if dtype in peaks else dtype
@@ -133,27 +122,33 @@ def draw_roofline(
     }
     legend = drawing.point_legend(rows)
     if (roofs["recipe"] == _DATASHEET).any():
-        legend.append(LegendEntry("recipe", _DATASHEET, colour=MUTED, dash=DASH))
+        legend.append(charts.LegendEntry("recipe", _DATASHEET, MUTED, dash=charts.DASH))
     return Picture(
         key="roofline",
         op=op,
-        x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
-        y=Axis("achieved_flops_per_s", "FLOP/s"),
-        layers=[Layer("line", table="roofs", detail="recipe"), Layer("dots")],
+        x=charts.Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
+        y=charts.Axis("achieved_flops_per_s", "FLOP/s"),
+        layers=[
+            charts.Layer("line", table="roofs", detail="recipe"),
+            charts.Layer("dots"),
+        ],
         tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
-        panels=[Panel(title=title, where={"math_dtype": dtype}) for dtype, title in titles.items()],
+        panels=[
+            charts.Panel(title=title, where={"math_dtype": dtype})
+            for dtype, title in titles.items()
+        ],
         tips=drawing.point_tips(
             drawing.TIME_TIP,
             drawing.FLOPS_TIP,
             drawing.BYTES_TIP,
-            Tip("above", "above its roof"),
+            charts.Tip("above", "above its roof"),
         ),
         legend=legend,
         is_shared=True,
         alt=f"Roofline plot of {op}, one panel per number format.",
         facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
-        f"({shape}).{above_roof_text(rows, calibration)}"
-        f"{thinning_note(len(rows))}",
+        f"({shape}).{_above_roof_text(factor.dropna(), rows, calibration)}"
+        f"{charts.thinning_note(len(rows))}",
     )
 
 
@@ -182,19 +177,11 @@ def _roofs(
                     yield dtype, recipe, drawing.recipe_colour(recipe), 0, *corner
 
 
-def factors_above_roof(rows: pd.DataFrame, calibration: Calibration | None) -> "pd.Series[float]":
-    """Rate over calibrated roof of each point above it; NaN for the others."""
-    slope = max((rate.value for rate in stream_rates(calibration)), default=np.nan)
-    peaks = ceilings(calibration)
-    peak = rows["recipe"].map(lambda name: peaks.get(str(name), np.nan)).astype(float)
-    factor = rows["achieved_flops_per_s"] / np.minimum(peak, rows["intensity"] * slope)
-    above: pd.Series[float] = factor.where(factor > 1)
-    return above
+def _above_roof_text(factor: pd.Series, rows: pd.DataFrame, calibration: Calibration | None) -> str:
+    """A sentence on why points lie above their calibrated roof; "" where none does.
 
-
-def above_roof_text(rows: pd.DataFrame, calibration: Calibration | None) -> str:
-    """A sentence on why points lie above their calibrated roof; "" where none does."""
-    factor = factors_above_roof(rows, calibration).dropna()
+    factor: rate over roof of the rows that lie above it.
+    """
     if factor.empty:
         return ""
     clock = float(rows.loc[factor.index, "sm_clock_hz"].median())
