@@ -39,22 +39,8 @@ def shown_by(analysis: Analysis, key: str) -> list[Item]:
 
 def blocks_of(analysis: Analysis, key: str) -> list[Any]:
     """The blocks of one section, [] where it has nothing to show."""
-    return blocks_among(shown_by(analysis, key), analysis, key)
-
-
-def blocks_among(items: list[Item], analysis: Analysis, key: str) -> list[Any]:
-    """The blocks among what one section yields."""
     (section,) = [section for section in SECTIONS if section.key == key]
-    return list(placed_blocks(section, items, analysis, ANCHOR))
-
-
-def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[Picture, Table]:
-    """The blocks of a section that shows one figure, of the CSV file `source`, and one table."""
-    figure, table = blocks_of(analysis, key)
-    assert isinstance(figure, Picture)
-    assert figure.source == source
-    assert isinstance(table, Table)
-    return figure, table
+    return list(placed_blocks(section, shown_by(analysis, key), analysis, ANCHOR))
 
 
 def answer_of(analysis: Analysis, key: str) -> Answer:

@@ -78,6 +78,7 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
         panel=cells["recipe"] + ", " + cells["pass"].str.replace("_", " + "),
         **charts.cell_colours(np.log2(cells["speedup"]), charts.SLOWER_FASTER),
     )
+    uncertain = cells[cells["class"] == "uncertain"]
     blank = rows[["m", "n"]].drop_duplicates().assign(colour=PAPER)
     scale = charts.cell_colours(_SCALE.values(), charts.SLOWER_FASTER)["colour"]
     shares = [
@@ -85,9 +86,8 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
         for name in ("faster", "uncertain", "slower")
     ]
     best = row_of_largest(rows, "speedup")
-    casting = {"none": "without casts", FASTEST: "with casts by the fastest provider"}.get(
-        casts, f"with casts by {casts}"
-    )
+    who = "the fastest provider" if casts == FASTEST else casts
+    casting = "without casts" if casts == "none" else f"with casts by {who}"
     return Picture(
         key="breakeven",
         op=headline_op(),
@@ -100,11 +100,7 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
             charts.Layer("cells"),
             charts.Layer("hatched", table="uncertain"),
         ],
-        tables={
-            "points": cells,
-            "blank": blank,
-            "uncertain": cells[cells["class"] == "uncertain"],
-        },
+        tables={"points": cells, "blank": blank, "uncertain": uncertain},
         panels=charts.facets(cells, "panel", 0, names="n", name_px=_ROW_PX),
         tips=(
             charts.Tip("m", "m", "count"),

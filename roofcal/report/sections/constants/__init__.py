@@ -8,13 +8,22 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.records import Calibration, Ceiling
+from roofcal.core.records import Calibration
 from roofcal.ops.constants import Constant, family_of_constant
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 from roofcal.report.data.provenance import outdated_commands, outdated_text
 from roofcal.report.kit.blocks import Commands, Prose, Table, absence
-from roofcal.report.kit.columns import code, count, fraction, named, text, wide, written_number
+from roofcal.report.kit.columns import (
+    code,
+    count,
+    fraction,
+    keys_of,
+    named,
+    text,
+    wide,
+    written_number,
+)
 from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
 from roofcal.report.section import CsvTable, Item, Section
 
@@ -74,45 +83,45 @@ def show(analysis: Analysis) -> Iterator[Item]:
 def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.DataFrame:
     """One row per constant, those of the device first, then by provider and recipe.
 
+    A constant is named `<prefix>.<provider>.<recipe>.<constant>`, those of the device by one word.
     datasheet and fraction (value / datasheet) are empty for constants that the datasheet does not
     have, and without a datasheet. `choice` is what a constant of unit "code" stands for.
     """
-    ranks = constant_ranks()
-    rows = [_row(name, constant, spec) for name, constant in calibration.constants.items()]
+    ranks, rows = constant_ranks(), []
+    for name, constant in calibration.constants.items():
+        head, _, last = name.rpartition(".")
+        prefix, *group = head.split(".")
+        spare = Constant(last, constant.unit, last.replace("_", " "))
+        text = constant_texts(prefix).get(last) or spare
+        datasheet = _datasheet_of(text, group[-1] if group else "", spec)
+        row = {
+            "group": " ".join(group) or DEVICE_GROUP,
+            "name": name,
+            "label": text.label,
+            "value": constant.value,
+            "ci95_low": constant.ci95_low,
+            "ci95_high": constant.ci95_high,
+            "unit": constant.unit,
+            "datasheet": datasheet,
+            "fraction": constant.value / datasheet if datasheet else None,
+            "choice": family_of_constant(name, constant),
+            "evidence": constant.evidence,
+            "headline": text.headline,
+        }
+        place = (group != [], row["group"], ranks.get(last, len(ranks)), name)
+        rows.append((place, row))
+    rows.sort(key=lambda pair: pair[0])
+    return pd.DataFrame([row for _, row in rows], columns=list(COLUMNS))
 
-    def place(row: dict[str, Any]) -> tuple[Any, ...]:
-        name, group = row["name"], row["group"]
-        return group != DEVICE_GROUP, group, ranks.get(name.rpartition(".")[2], len(ranks)), name
 
-    rows.sort(key=place)
-    return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any]:
-    """A constant `<prefix>.<provider>.<recipe>.<constant>`; those of the device are one word."""
-    head, _, last = name.rpartition(".")
-    prefix, *group = head.split(".")
-    text = constant_texts(prefix).get(last) or Constant(last, constant.unit, last.replace("_", " "))
-    datasheet = None
-    if spec is not None and text.datasheet == "peak":
-        product = GEMM_RECIPES.get(group[-1] if group else "")
-        datasheet = spec.peak_flops_per_s.get(product.math_dtype) if product else None
-    elif spec is not None and text.datasheet is not None:
-        datasheet = float(getattr(spec, text.datasheet))
-    return {
-        "group": " ".join(group) or DEVICE_GROUP,
-        "name": name,
-        "label": text.label,
-        "value": constant.value,
-        "ci95_low": constant.ci95_low,
-        "ci95_high": constant.ci95_high,
-        "unit": constant.unit,
-        "datasheet": datasheet,
-        "fraction": constant.value / datasheet if datasheet else None,
-        "choice": family_of_constant(name, constant),
-        "evidence": constant.evidence,
-        "headline": text.headline,
-    }
+def _datasheet_of(text: Constant, recipe: str, spec: DeviceSpec | None) -> float | None:
+    """The figure of the datasheet that a constant stands beside, if it has one."""
+    if spec is None or text.datasheet is None:
+        return None
+    if text.datasheet != "peak":
+        return float(getattr(spec, text.datasheet))
+    product = GEMM_RECIPES.get(recipe)
+    return spec.peak_flops_per_s.get(product.math_dtype) if product else None
 
 
 def readable_constants(constants: pd.DataFrame) -> pd.DataFrame:
@@ -150,7 +159,7 @@ def probe_errors_table(calibration: Calibration) -> pd.DataFrame:
 
     Rows are named as the constants are: op, provider and recipe.
     """
-    columns = [column.key for column in PROBE_ERRORS]
+    columns = keys_of(PROBE_ERRORS)
     rows = [
         dict(zip(columns, name.split("."), strict=False)) | dict(errors)
         for name, errors in calibration.probe_errors.items()

@@ -18,13 +18,11 @@ from roofcal.report.section import Answer, CsvTable, Item, Section
 
 FILE: Final = "llm.csv"
 LABELS: Final = ("model", "recipe", "fits")
-_TIMES: Final = tuple(
-    f"{name}{end}" for name in ("first_token", "decode_step") for end in ("_s", "_low_s", "_high_s")
-)
 _RATES: Final = ("decode_tokens_per_s", "decode_tokens_per_s_low", "decode_tokens_per_s_high")
 NUMBERS: Final = (
     *("tensor_parallel", "pipeline_parallel", "batch", "largest_batch", "weight_bytes_per_gpu"),
-    *_TIMES,
+    *("first_token_s", "first_token_low_s", "first_token_high_s"),
+    *("decode_step_s", "decode_step_low_s", "decode_step_high_s"),
     *_RATES,
 )
 _END: Final = "end of the 95 % interval"
@@ -67,12 +65,9 @@ def show(analysis: Analysis) -> Iterator[Item]:
 def one_row_per_cut(table: pd.DataFrame) -> pd.DataFrame:
     """One row per model, recipe and cut: times of one request, throughput of the largest batch."""
     keys = ["model", "recipe", "tensor_parallel", "pipeline_parallel"]
-    one = table[table["batch"] == 1]
-    last = table[table["batch"] == table["largest_batch"]]
-    most = last[[*keys, *_RATES]].rename(
-        columns=dict(zip(_RATES, ("most", "most_low", "most_high"), strict=True))
-    )
-    return one.merge(most, on=keys, how="left")
+    last = table.loc[table["batch"] == table["largest_batch"], [*keys, *_RATES]]
+    last.columns = pd.Index([*keys, "most", "most_low", "most_high"])
+    return table[table["batch"] == 1].merge(last, on=keys, how="left")
 
 
 def draw_llm(table: pd.DataFrame, command: str) -> Picture | None:
@@ -91,6 +86,8 @@ def draw_llm(table: pd.DataFrame, command: str) -> Picture | None:
     recipes = [name for name in dict.fromkeys(table["recipe"]) if name in set(rows["recipe"])]
     colours = {recipe: _COLOURS.get(recipe) or recipe_colour(recipe) for recipe in recipes}
     gpus = rows.groupby("model", sort=True)["tensor_parallel"].first()
+    points = rows.assign(colour=rows["recipe"].map(colours), marker="o", dashed=0)
+    points = points.assign(gpus=rows["tensor_parallel"])
     low, high = _RATES[1:]
     return Picture(
         key="llm",
@@ -104,14 +101,7 @@ def draw_llm(table: pd.DataFrame, command: str) -> Picture | None:
             charts.Layer("line", detail="recipe"),
             charts.Layer("dots", size=42),
         ],
-        tables={
-            "points": rows.assign(
-                colour=rows["recipe"].map(colours),
-                marker="o",
-                dashed=0,
-                gpus=rows["tensor_parallel"],
-            )
-        },
+        tables={"points": points},
         panels=[
             charts.Panel(
                 title=f"{model}, {count_of(int(count), 'GPU')}", where={"model": model}, height=230

@@ -6,7 +6,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.tidy import axes_of, with_protocol
+from roofcal.report.data.tidy import with_protocol
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.columns import count, named, text, wide
 from roofcal.report.section import CsvTable, Item, Section
@@ -43,11 +43,8 @@ def counted_reasons(missing: pd.DataFrame) -> pd.DataFrame:
     it.
     """
     kind = missing["reason"].fillna("").str.replace(r"\d[\d.,]*", "#", regex=True)
-    examples = [" x ".join(map(str, sizes)) for sizes in missing[axes_of(missing)].to_numpy()]
-    groups = missing.assign(kind=kind, example=examples).groupby([*_KEYS, "kind"], as_index=False)
-    table = groups.agg(
-        reason=("reason", "first"), count=("op", "size"), example=("example", "first")
-    )
+    groups = missing.assign(kind=kind).groupby([*_KEYS, "kind"], as_index=False)
+    table = groups.agg(reason=("reason", "first"), count=("op", "size"), example=("shape", "first"))
     ascending = [False, *[True] * len(_KEYS)]
     ordered = table.sort_values(["count", *_KEYS], ascending=ascending, kind="stable")
     return ordered.drop(columns="kind").reset_index(drop=True)

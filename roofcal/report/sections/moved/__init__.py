@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
@@ -83,9 +82,12 @@ def show(analysis: Analysis) -> Iterator[Item]:
     yield Commands(lines=[f"python -m roofcal compare {folders}"])
 
 
-def read_comparison(derived: Path) -> Comparison | None:
-    """moved.json of a run; None without the file. Raises ReportError for another content."""
-    path = derived / FILE
+def comparison_of_run(run: Run) -> Comparison | None:
+    """moved.json of a run, without constants of outdated ops and what follows from them.
+
+    None without the file. Raises ReportError for another content.
+    """
+    path = run.derived / FILE
     if not path.is_file():
         return None
     try:
@@ -95,13 +97,7 @@ def read_comparison(derived: Path) -> Comparison | None:
         missing = [str(error)]
     if missing:
         raise ReportError(f"{path}: is no comparison ({', '.join(missing)}); delete it, run again")
-    return comparison
-
-
-def comparison_of_run(run: Run) -> Comparison | None:
-    """moved.json of a run, without constants of outdated ops and what follows from them."""
-    comparison = read_comparison(run.derived)
-    if comparison is None or not run.outdated:
+    if not run.outdated:
         return comparison
     constants = [
         row
@@ -161,10 +157,10 @@ def comparison_tables(
 
 def _with_point(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows, and in words the op, provider, recipe and shape of each as `point`."""
+    names = ("op", "provider", "recipe")
     points = [
-        " ".join([*(row[key] for key in ("op", "provider", "recipe") if key in row), shape])
+        " ".join([*(row[name] for name in names if name in row), shape_text(row["shape"].values())])
         for row in rows
-        for shape in [shape_text(row["shape"].values())]
     ]
     return pd.DataFrame(rows).assign(point=points)
 

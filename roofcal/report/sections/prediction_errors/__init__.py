@@ -115,7 +115,7 @@ def best_model(errors: pd.DataFrame) -> str:
 
 
 def draw_measured_against_predicted(
-    frame: pd.DataFrame, labels: Mapping[str, str] | None = None
+    frame: pd.DataFrame, labels: Mapping[str, str]
 ) -> Picture | None:
     """Predicted over measured time: a panel per model, the most accurate first.
 
@@ -125,7 +125,7 @@ def draw_measured_against_predicted(
     if errors.empty:
         return None
     models = models_by_error(errors)
-    names = {model: (labels or {}).get(model, model) for model in models}
+    names = {model: labels.get(model, model) for model in models}
     by_model = errors["error"].abs().groupby(errors["model"])
     mapes, sizes = by_model.mean(), by_model.size()
     shares = (errors["error"].abs() <= _BAND).groupby(errors["model"]).mean()
@@ -171,9 +171,7 @@ def draw_measured_against_predicted(
     )
 
 
-def draw_error_by_regime(
-    frame: pd.DataFrame, labels: Mapping[str, str] | None = None
-) -> Picture | None:
+def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Picture | None:
     """A box and every point per regime and model; None if nothing was predicted.
 
     labels: what people read for a model whose name is long.
@@ -183,7 +181,6 @@ def draw_error_by_regime(
         return None
     regimes = sorted({str(r) for r in errors["regime"]}, key=prediction_errors.regime_rank)
     models, best = models_by_error(errors), best_model(errors)
-    labels = labels or {}
     colours = styles.model_colours(models)
     counts = errors.loc[errors["model"] == best, "regime"].value_counts()
     ticks = {name: f"{name}: {count_of(int(counts.get(name, 0)), 'point')}" for name in regimes}

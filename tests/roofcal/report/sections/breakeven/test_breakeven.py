@@ -8,13 +8,9 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
-from roofcal.report.sections.breakeven import (
-    COLUMNS,
-    draw_breakeven,
-    smallest_m,
-)
-from tests.roofcal.report.chapters import analysis_with, csv_tables, figure_and_table
-from tests.roofcal.report.drawn import drawn, plain
+from roofcal.report.sections.breakeven import draw_breakeven
+from tests.roofcal.report.chapters import Shown, analysis_with, shown_of
+from tests.roofcal.report.drawn import plain
 
 
 def made_up_map() -> pd.DataFrame:
@@ -47,36 +43,41 @@ def mapped(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFact
     return analysis_with(write_map, folder, h200, tmp_path_factory.mktemp("mapped"))
 
 
-def test_each_weight_has_one_answer() -> None:
-    smallest = smallest_m(made_up_map())
+@pytest.fixture(scope="module")
+def shown(mapped: Analysis) -> Shown:
+    return shown_of(mapped, "breakeven")
+
+
+def test_each_weight_has_one_answer(shown: Shown) -> None:
+    smallest = shown.tables["breakeven-m"].frame
     assert len(smallest) == 2 * 2 * 2 * 2
     small, large = smallest.to_dict("records")[:2]
     assert (small["n"], small["breakeven_m_low"], small["breakeven_m"]) == (512, 64, 64)
     assert (small["breakeven_m_high"], small["best"]) == (256, 1.6)
     assert pd.isna(large["breakeven_m_high"])
-    assert [column.key for column in COLUMNS] == list(smallest.columns)
+    assert len(shown.files["breakeven.csv"]) == len(made_up_map())
 
 
-def test_the_section_has_figure_table_and_command(mapped: Analysis, analysis: Analysis) -> None:
-    figure, table = figure_and_table(mapped, "breakeven", "breakeven.csv")
-    assert "python -m roofcal breakeven --run results/nvidia-h200/" in figure.command
-    assert table.total == 16
-    assert len(dict(csv_tables(mapped))["breakeven.csv"]) == len(made_up_map())
+def test_figure_and_chapter_have_the_command(
+    mapped: Analysis, shown: Shown, analysis: Analysis
+) -> None:
+    command = shown.figures["breakeven"].command
+    assert "python -m roofcal breakeven --run results/nvidia-h200/" in command
     assert any("roofcal breakeven" in line for line in commands(mapped))
     assert not any("roofcal breakeven" in line for line in commands(analysis)), "without one"
 
 
-def test_facts_count_the_classes_with_casts_or_without() -> None:
-    table = made_up_map()
-    facts = plain(drawn(draw_breakeven(table, "")).facts)
+def test_facts_count_the_classes_with_casts_or_without(shown: Shown) -> None:
+    facts = plain(shown.figures["breakeven"].facts)
     assert "33 % faster, 33 % uncertain, 33 % slower" in facts
     assert "24 linears with casts by torch_compile" in facts
     assert "highest 1.60" in facts
-    assert "without casts" in drawn(draw_breakeven(table[table["casts"] == "none"], "")).facts
+    table = made_up_map()
+    assert "without casts" in draw_breakeven(table[table["casts"] == "none"], "").facts
 
 
-def test_each_recipe_and_pass_has_a_panel_of_speedups_and_doubt_is_hatched() -> None:
-    chart = drawn(draw_breakeven(made_up_map(), ""))
+def test_each_recipe_and_pass_has_a_panel_of_speedups_and_doubt_is_hatched(shown: Shown) -> None:
+    chart = shown.figures["breakeven"]
     passes = ("forward", "forward + backward")
     recipes = ("fp8_tensorwise", "fp8_axiswise")
     assert [p.title for p in chart.panels] == [f"{r}, {p}" for r in recipes for p in passes]

@@ -10,7 +10,7 @@ from roofcal.claims import load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import Run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.kit.blocks import Table
 from roofcal.report.sections.claims import FILE
 from roofcal.report.summary import summary_sentences
 from roofcal.report.write import tables_of_run, write_report
@@ -28,27 +28,19 @@ def judged(run: Run, h200: DeviceSpec) -> Analysis:
     return analyse(run, h200, claims=load_claims(CLAIMS))
 
 
-def test_the_counts_stand_on_top(judged: Analysis) -> None:
+def test_the_counts_stand_on_top_and_every_source_has_its_link_and_claims(
+    judged: Analysis,
+) -> None:
     assert any(" published claims " in sentence for sentence in summary_sentences(judged))
-    first = blocks_of(judged, "claims")[0]
-    assert isinstance(first, Prose)
+    first, *rest = blocks_of(judged, "claims")
     words = [verdict["verdict"] for verdict in judged.claims]
     assert f"Of {len(words)} published claims: {words.count('holds')} hold, " in first.text
-
-
-def test_every_source_has_its_link_and_a_table_of_its_claims(judged: Analysis) -> None:
-    _, *rest = blocks_of(judged, "claims")
     abouts, tables = rest[::2], rest[1::2]
     ledgers = {v["entry"].ledger.ledger: v["entry"].ledger for v in judged.claims}
-    titles = [ledger.title for ledger in ledgers.values()]
-    assert [about.link for about in abouts if isinstance(about, Prose)] == titles
-    urls = [about.url for about in abouts if isinstance(about, Prose) and about.url]
-    assert "https://github.com/pytorch/ao/pull/940" in urls
-    assert sum(t.total for t in tables if isinstance(t, Table)) == len(judged.claims)
-
-
-def test_a_source_says_where_it_was_made_and_what_to_mind(judged: Analysis) -> None:
-    text = {b.link: b.text for b in blocks_of(judged, "claims") if isinstance(b, Prose)}
+    assert [about.link for about in abouts] == [ledger.title for ledger in ledgers.values()]
+    assert "https://github.com/pytorch/ao/pull/940" in [about.url for about in abouts]
+    assert sum(table.total for table in tables) == len(judged.claims)
+    text = {about.link: about.text for about in abouts}
     mamf = next(text[link] for link in text if "mamf-finder" in link)
     assert mamf.startswith("Made on NVIDIA H200 SXM, 2025. Means of 100 calls")
     gemm = next(sentence for sentence in text.values() if "fp8 on zeros" in sentence)

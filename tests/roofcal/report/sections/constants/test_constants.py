@@ -1,15 +1,13 @@
 """The constants beside the datasheet."""
 
+from pathlib import Path
+
 import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.kit.numbers import is_missing
-from roofcal.report.sections.constants import (
-    COLUMNS,
-    constants_table,
-    probe_errors_table,
-    readable_constants,
-)
+from roofcal.report.sections.constants import COLUMNS, constants_table, readable_constants
+from tests.roofcal.report.chapters import shown_of
 from tests.roofcal.report.synthetic import COPY, MadeUpRun, add_constants
 
 
@@ -36,12 +34,9 @@ def test_each_constant_stands_beside_its_datasheet_figure(
         "cublaslt bf16",
         "cublaslt fp8_axiswise",
     ]
-
-
-def test_without_a_datasheet_the_constants_stand_alone(made_up: MadeUpRun) -> None:
-    table = constants_table(made_up.calibration(), None)
-    assert len(table) == len(made_up.constants)
-    assert table[["datasheet", "fraction"]].isna().all(axis=None)
+    alone = constants_table(made_up.calibration(), None)
+    assert len(alone) == len(made_up.constants)
+    assert alone[["datasheet", "fraction"]].isna().all(axis=None)
 
 
 def test_a_constant_without_a_description_is_shown_by_its_name(made_up: MadeUpRun) -> None:
@@ -65,34 +60,34 @@ def test_casts_stand_by_provider_and_recipe(made_up: MadeUpRun, h200: DeviceSpec
 
 
 def test_an_empty_calibration_is_an_empty_table() -> None:
-    table = constants_table(MadeUpRun().calibration(), None)
-    assert table.empty
-    assert tuple(table.columns) == COLUMNS
+    assert list(constants_table(MadeUpRun().calibration(), None)) == list(COLUMNS)
 
 
-def test_value_interval_and_datasheet_share_one_unit(made_up: MadeUpRun, h200: DeviceSpec) -> None:
-    table = readable_constants(constants_table(made_up.calibration(), h200)).set_index("name")
-
-    copy = table.loc["dram_copy_bytes_per_s"]
+def test_value_interval_and_datasheet_share_one_unit(
+    made_up: MadeUpRun, h200: DeviceSpec, tmp_path: Path
+) -> None:
+    made_up.constant("odd_shape", 1.5, "s", evidence="fastest: {'m': 8, 'n': 16}")
+    shown = shown_of(made_up.analysed(tmp_path, h200), "constants")
+    headline = shown.tables["headline"].frame.set_index("name")
+    copy = headline.loc["dram_copy_bytes_per_s"]
     assert (copy["value"], copy["unit"], copy["interval"]) == ("4.000", "TB/s", "3.920 to 4.080")
     assert (copy["datasheet"], copy["value_si"], copy["datasheet_si"]) == ("4.800", 4e12, 4.8e12)
-    assert table.loc["launch_graph_s", "unit"] == "\N{MICRO SIGN}s"
-    units = table.loc["compute_units"]  # a count is whole and has no interval
+    assert headline.loc["launch_graph_s", "unit"] == "\N{MICRO SIGN}s"
+    others = shown.tables["constants-all"].frame.set_index("name")
+    assert others.loc["gemm.cublaslt.bf16.tile_family", "value"] == "tile_128x128"
+    assert others.loc["odd_shape", "evidence"] == "fastest: m: 8, n: 16"
+    assert "headline" not in shown.files["constants.csv"]
+    (row,) = shown.tables["probe-errors"].frame.to_dict("records")
+    assert row == {"op": "gemm", "provider": "cublaslt", "recipe": "bf16"} | {
+        "count": 64.0,
+        "mape": 0.05,
+        "median": 0.04,
+        "p95": 0.12,
+    }
+
+
+def test_a_count_is_whole_and_has_no_interval(made_up: MadeUpRun) -> None:
+    table = readable_constants(constants_table(made_up.calibration(), None)).set_index("name")
+    units = table.loc["compute_units"]
     assert (units["value"], units["unit"]) == ("132", "")
     assert is_missing(units["interval"])
-    assert table.loc["gemm.cublaslt.bf16.tile_family", "value"] == "tile_128x128"
-
-
-def test_a_shape_in_the_evidence_loses_its_braces() -> None:
-    made_up = MadeUpRun()
-    made_up.constant("x", 1.5, "s")
-    table = constants_table(made_up.calibration(), None).assign(
-        evidence="fastest: {'m': 8, 'n': 16}"
-    )
-    assert list(readable_constants(table)["evidence"]) == ["fastest: m: 8, n: 16"]
-
-
-def test_errors_of_the_fit_are_listed_by_recipe(made_up: MadeUpRun) -> None:
-    (row,) = probe_errors_table(made_up.calibration()).to_dict("records")
-    named = {"op": "gemm", "provider": "cublaslt", "recipe": "bf16"}
-    assert row == named | {"count": 64.0, "mape": 0.05, "median": 0.04, "p95": 0.12}

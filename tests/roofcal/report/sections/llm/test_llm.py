@@ -9,9 +9,8 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
-from roofcal.report.kit.charts import Picture
-from roofcal.report.sections.llm import COLUMNS, draw_llm, one_row_per_cut
-from tests.roofcal.report.chapters import analysis_with, csv_tables, figure_and_table
+from roofcal.report.sections.llm import draw_llm
+from tests.roofcal.report.chapters import Shown, analysis_with, shown_of
 from tests.roofcal.report.drawn import drawn, plain
 
 
@@ -58,8 +57,13 @@ def estimated(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathF
     return analysis_with(write_estimates, folder, h200, tmp_path_factory.mktemp("estimated"))
 
 
-def test_each_cut_is_one_row_with_its_largest_batch() -> None:
-    cuts = one_row_per_cut(made_up_estimates())
+@pytest.fixture(scope="module")
+def shown(estimated: Analysis) -> Shown:
+    return shown_of(estimated, "llm")
+
+
+def test_each_cut_is_one_row_with_its_largest_batch(shown: Shown) -> None:
+    cuts = shown.tables["llm-cuts"].frame
     assert len(cuts) == 7
     first, without = cuts.iloc[0], cuts.iloc[3]
     assert first["decode_step_s"] == pytest.approx(1e-3 * 1.05)
@@ -67,27 +71,19 @@ def test_each_cut_is_one_row_with_its_largest_batch() -> None:
     assert first["most_low"] < first["most"] < first["most_high"]
     assert without["fits"] == "no"
     assert pd.isna(without["most"])
-    assert {column.key for column in COLUMNS} <= set(cuts.columns)
+    assert len(shown.files["llm.csv"]) == len(made_up_estimates())
 
 
-def test_the_section_has_figure_table_and_command(estimated: Analysis, analysis: Analysis) -> None:
-    figure, table = figure_and_table(estimated, "llm", "llm.csv")
-    assert "python -m roofcal llm --run results/nvidia-h200/" in figure.command
-    assert table.total == 7
-    assert len(dict(csv_tables(estimated))["llm.csv"]) == len(made_up_estimates())
+def test_figure_and_chapter_have_the_command(
+    estimated: Analysis, shown: Shown, analysis: Analysis
+) -> None:
+    assert "python -m roofcal llm --run results/nvidia-h200/" in shown.figures["llm"].command
     assert any("roofcal llm" in line and "--out" in line for line in commands(estimated))
     assert not any("roofcal llm" in line for line in commands(analysis)), "without one"
 
 
-@pytest.fixture(scope="module")
-def picture() -> Picture:
-    return drawn(draw_llm(made_up_estimates(), ""))
-
-
-def test_a_line_goes_through_its_batches_on_as_few_gpus_as_hold_its_recipes(
-    picture: Picture,
-) -> None:
-    chart = drawn(picture)
+def test_a_line_goes_through_its_batches_on_as_few_gpus_as_hold_its_recipes(shown: Shown) -> None:
+    chart = shown.figures["llm"]
     assert [p.title for p in chart.panels] == ["large, 2 GPUs", "small, 1 GPU"]
     assert [entry.value for entry in chart.legend] == ["bf16", "int4"]
     assert [layer.mark for layer in chart.layers] == ["area", "line", "dots"]
@@ -99,24 +95,20 @@ def test_a_line_goes_through_its_batches_on_as_few_gpus_as_hold_its_recipes(
     assert points[-1] == pytest.approx((2e-3, 20 / 2e-3))
 
 
-def test_facts_name_the_fastest(picture: Picture) -> None:
-    facts = plain(picture.facts)
+def test_the_answer_names_the_fastest_per_gpu(shown: Shown) -> None:
+    """Rates once were those of all GPUs, which a model on eight of them wins."""
     most = "2 models. Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)"
-    assert most in facts
-    least = "least time per token: 525 us (small in int4 on 1 GPU)"
-    assert least in facts
-
-
-def test_rates_on_different_numbers_of_gpus_are_compared_per_gpu() -> None:
-    """It once was the sum of all GPUs, which a model on eight of them wins."""
+    assert f"none was run: {most}" in shown.answer
+    assert "least time per token: 525 us (small in int4 on 1 GPU)" in shown.answer
     table = made_up_estimates()
     wide = table["model"] == "large"
     table.loc[wide, "decode_tokens_per_s"] = 1.5 * table["decode_tokens_per_s"].max()
-    facts = drawn(draw_llm(table, "")).facts.replace("\N{NO-BREAK SPACE}", " ")
-    assert "Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)" in facts
+    assert most in plain(drawn(draw_llm(table, "")).facts)
 
 
 def test_where_nothing_fits_nothing_is_drawn() -> None:
     table = made_up_estimates()
     assert draw_llm(table[table["fits"] == "no"], "") is None
     assert draw_llm(table.iloc[:0], "") is None
+    one_batch = table[(table["batch"] == 1) & (table["model"] == "small")]
+    assert [panel.title for panel in drawn(draw_llm(one_batch, "")).panels] == ["small, 1 GPU"]

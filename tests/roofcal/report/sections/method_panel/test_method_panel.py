@@ -6,38 +6,34 @@ import pytest
 
 from roofcal.core.records import Method, Protocol, Telemetry
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.tidy import protocol_name
-from roofcal.report.sections.method_panel import draw_panel, method_panel
-from tests.roofcal.report.chapters import blocks_of
-from tests.roofcal.report.drawn import drawn, plain
+from tests.roofcal.report.chapters import shown_of
+from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import MadeUpRun, product, telemetry
 
 
 def test_the_panel_holds_each_method_against_graph_replay(analysis: Analysis) -> None:
-    panel = method_panel(analysis.frames["gemm"])
-    ratios = {protocol_name(row): row["ratio"] for row in panel.to_dict("records")}
-
+    shown = shown_of(analysis, "method-panel")
+    panel = shown.tables["panel"].frame
+    ratios = dict(zip(panel["protocol"], panel["ratio"], strict=True))
     expected = {"graph, cold": 1.0, "graph, hot": 1.0, "graph, cold, zeros": 0.9}
     expected |= {"events + flush, cold": 1.5, "profiler, cold": 1.2, "wall, cold": 3.0}
     assert ratios == pytest.approx(expected)
+    assert "wall, cold 3.00x" in plain(shown.figures["method_panel"].facts)
 
 
-def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) -> None:
+def test_a_panel_point_without_its_standard_time_has_no_ratio_and_one_method_no_figure(
+    tmp_path: Path, analysis: Analysis
+) -> None:
     made_up = MadeUpRun()
     made_up.measure(product(64, 64, 64, protocol=Protocol(method="wall"), sweeps=("panel_cpu",)))
     made_up.fail(product(64, 64, 64, sweeps=("panel_cpu",)), "failed", "x")
-
-    panel = method_panel(made_up.table(tmp_path))
-
-    assert len(panel) == 1
-    assert panel["ratio"].isna().all()
-
-
-def test_one_method_is_no_panel(analysis: Analysis) -> None:
-    rows = method_panel(analysis.frames["gemm"])
-    assert "wall, cold 3.00" in drawn(draw_panel(rows)).facts
-    assert draw_panel(rows[rows["method"] == "wall"]) is None
-    assert draw_panel(rows.assign(ratio=float("nan"))) is None
+    shown = shown_of(made_up.analysed(tmp_path), "method-panel")
+    assert list(shown.files["method_panel.csv"]["ratio"].isna()) == [True]
+    assert not shown.figures
+    gemm = analysis.frames["gemm"]
+    standard = (gemm["cache"] == "cold") & (gemm["method"] == "graph")
+    standard &= gemm["distribution"] == "normal"
+    assert not shown_of(analysis, "method-panel", gemm=gemm[standard]).figures
 
 
 def facts_of_turns(folder: Path, full_clock: Telemetry, at_limit: Telemetry) -> str:
@@ -49,8 +45,7 @@ def facts_of_turns(folder: Path, full_clock: Telemetry, at_limit: Telemetry) -> 
         for method, factor in factors.items():
             point = product(*(size,) * 3, protocol=Protocol(method=method), sweeps=("panel_turns",))
             run.measure(point, seconds=1e-4 * factor, telemetry=readings)
-    picture, _ = blocks_of(run.analysed(folder), "method-panel")
-    return plain(picture.facts)
+    return plain(shown_of(run.analysed(folder), "method-panel").figures["method_panel"].facts)
 
 
 def test_time_alone_is_told_apart_at_the_power_limit_and_below_it(tmp_path: Path) -> None:

@@ -100,8 +100,9 @@ def test_a_line_per_recipe_and_provider_is_bytes_over_time(
     curves = dict(list(chart.rows_of("points", panel).groupby("series")))
     assert len(curves) == 3  # bf16, fp8 and the int4 of the largest groups
     assert all(list(curve["m"]) == list(TOKENS) for curve in curves.values())
-    frame, point = narrowed.frames["mixed_gemm"].set_index("point_id"), narrow(1, 3584, 8192, G128)
-    rate = frame.loc[point.point_id, "dram_bytes"] / true_time(point)
+    point, frame = narrow(1, 3584, 8192, G128), narrowed.frames["mixed_gemm"]
+    (moved,) = frame.loc[frame["point_id"] == point.point_id, "dram_bytes"]
+    rate = float(moved) / true_time(point)
     assert curves[f"{G128} by triton"]["achieved_bytes_per_s"].iloc[0] == pytest.approx(rate)
     assert G128 in chart.facts
 
