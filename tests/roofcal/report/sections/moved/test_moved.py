@@ -27,7 +27,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def moved(folders: tuple[Path, Path]) -> dict[str, Any]:
-    return dict(compare(*map(RunFolder.at, folders)))
+    a, b = map(RunFolder.at, folders)
+    return dict(compare(a, b))
 
 
 def analysis_with(folder: Path, text: str) -> Analysis:
