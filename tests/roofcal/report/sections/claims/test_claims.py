@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from roofcal.claims import load_claims
@@ -11,14 +10,10 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import Run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.blocks import Table
-from roofcal.report.sections.claims import FILE
 from roofcal.report.summary import summary_sentences
-from roofcal.report.write import tables_of_run, write_report
 from tests.paths import ROOT
 from tests.roofcal.claim_ledgers import SPEEDUP, entries
-from tests.roofcal.report.chapters import blocks_of
-from tests.roofcal.report.pages import unpacked_text
-from tests.roofcal.report.synthetic import MadeUpRun, product
+from tests.roofcal.report.chapters import blocks_of, shown_of
 
 CLAIMS = ROOT / "config/claims"
 
@@ -29,8 +24,12 @@ def judged(run: Run, h200: DeviceSpec) -> Analysis:
 
 
 def test_the_counts_stand_on_top_and_every_source_has_its_link_and_claims(
-    judged: Analysis,
+    judged: Analysis, analysis: Analysis
 ) -> None:
+    file = shown_of(judged, "claims").files["claims.csv"]
+    assert {"theirs", "ours", "ours_low", "ours_high", "verdict", "url"} <= set(file.columns)
+    assert len(file) == len(judged.claims)
+    assert not shown_of(analysis, "claims").files, "without a ledger"
     assert any(" published claims " in sentence for sentence in summary_sentences(judged))
     first, *rest = blocks_of(judged, "claims")
     words = [verdict["verdict"] for verdict in judged.claims]
@@ -65,21 +64,3 @@ def test_a_row_has_word_class_and_both_numbers(run: Run, h200: DeviceSpec, tmp_p
     assert "no point of gemm with recipe fp8_tensorwise" in table.body
     assert "against bf16 by cublaslt" in table.body
     assert "; mind; made on two" in table.body
-
-
-def test_the_table_of_a_claim_is_a_csv_beside_the_page_and_in_no_publication(
-    tmp_path: Path,
-) -> None:
-    devices = ROOT / "config/devices"
-    claims = load_claims(CLAIMS)
-    made_up = MadeUpRun()  # of one point: the figures of a whole run take seconds to draw
-    made_up.measure(product(64, 64, 64))
-    folder = made_up.write(tmp_path / "results")
-    write_report([(folder, None)], tmp_path / "report.html", devices, claims)
-    frame = pd.read_csv(tmp_path / "tables" / FILE)
-    assert len(frame) == len(claims)
-    assert set(frame["device"]) == {"nvidia-h200"}
-    assert {"theirs", "ours", "ours_low", "ours_high", "verdict", "url"} <= set(frame.columns)
-    page = unpacked_text(tmp_path / "details.html")
-    assert '<a href="https://github.com/NVIDIA/cutlass/issues/1549">CUTLASS issue 1549' in page
-    assert FILE not in tables_of_run(folder, devices)

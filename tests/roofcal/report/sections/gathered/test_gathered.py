@@ -9,10 +9,7 @@ import pandas as pd
 import pytest
 
 from roofcal.ops.all_gather_matmul.spec import BOUNDS
-from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Table
-from roofcal.report.kit.charts import Picture
 from roofcal.report.sections import gathered as section
 from roofcal.report.summary import fastest_recipes
 from tests.roofcal.report.chapters import Shown, shown_of
@@ -67,13 +64,6 @@ def test_a_fused_row_has_speedup_ideal_and_what_is_hidden(table: pd.DataFrame) -
     assert row["predicted_hidden"] == pytest.approx(row["hidden"])
     assert row["rank_spread"] == pytest.approx(APART)
     assert row["over_product"] == pytest.approx(fused / product_s(point) - 1)
-
-
-def test_every_key_has_its_rows_graphs_first(table: pd.DataFrame) -> None:
-    assert len(table) == len(WORLD_SIZES) * 3 * len(NINE) * len(FUSED)
-    assert list(dict.fromkeys(table["world_size"])) == list(WORLD_SIZES)
-    bf16 = table[table["recipe"] == "bf16"]
-    assert list(dict.fromkeys(bf16["mode"])) == ["graph", "eager"]
 
 
 def test_eager_calls_compare_with_eager_calls_and_have_no_prediction(table: pd.DataFrame) -> None:
@@ -136,34 +126,28 @@ def test_world_sizes_without_link_constants_are_named(gathers: Analysis, shown: 
     assert shown.figures["links"].tables["fits"].empty
 
 
-def test_the_words_beside_figures_name_the_extremes(shown: Shown) -> None:
+def test_a_gpu_has_every_figure_and_table(shown: Shown, table: pd.DataFrame) -> None:
+    names = ["gathered_speedup", "gathered_hidden", "gathered_ranks", "links"]
+    assert list(shown.figures) == names
+    assert list(shown.tables) == ["gathered-summary", "gathered-points", "gathered-ranks", "links"]
+    assert len(table) == len(WORLD_SIZES) * 3 * len(NINE) * len(FUSED)
+    bf16 = table[table["recipe"] == "bf16"]
+    assert list(dict.fromkeys(bf16["mode"])) == ["graph", "eager"]
+    ranks = shown.tables["gathered-ranks"].frame
+    assert len(ranks) == len(WORLD_SIZES) * 5, "kept apart by world size and provider"
+    assert ranks["worst"].tolist() == pytest.approx([APART] * len(ranks))
     facts = {key: plain(figure.facts) for key, figure in shown.figures.items()}
     assert "the highest is 2.0" in facts["gathered_speedup"]
     assert "hidden in the median: symm_mem_fused" in facts["gathered_hidden"]
     assert "at most 2.0 % (" in facts["gathered_ranks"]
 
 
-def test_a_gpu_has_every_figure_and_table(shown: Shown) -> None:
-    assert list(shown.figures) == [
-        "gathered_speedup",
-        "gathered_hidden",
-        "gathered_ranks",
-        "links",
-    ]
-    assert list(shown.tables) == ["gathered-summary", "gathered-points", "gathered-ranks", "links"]
-    ranks = shown.tables["gathered-ranks"].frame
-    assert len(ranks) == len(WORLD_SIZES) * 5, "kept apart by world size and provider"
-    assert ranks["worst"].tolist() == pytest.approx([APART] * len(ranks))
-
-
 def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
-    chapter = Chapter(gathers, "x")
-    tables = {b.id: b for b in chapter.blocks if isinstance(b, Table)}
-    for name in ("points-all_gather_matmul", "speedups-all_gather_matmul"):
-        assert "world_size" in [column.key for column in tables[f"x-{name}"].columns]
-    assert "world_size" not in [column.key for column in tables["x-points-gemm"].columns]
-    assert not [b.id for b in chapter.blocks if isinstance(b, Picture) and "speedup_by" in b.id]
-    assert not gathers.speedups[section.OP].empty
+    points, speedups = shown_of(gathers, "points").tables, shown_of(gathers, "speedup")
+    for table in (points["points-all_gather_matmul"], speedups.tables[f"speedups-{section.OP}"]):
+        assert "world_size" in [column.key for column in table.columns]
+    assert "world_size" not in [column.key for column in points["points-gemm"].columns]
+    assert not speedups.figures
     assert section.OP not in set(fastest_recipes(gathers)["op"]), "devices share a product"
 
 

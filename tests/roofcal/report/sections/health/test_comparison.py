@@ -104,19 +104,16 @@ def test_points_that_fail_here_and_are_published_are_not_healthy(
     assert "Healthy:" not in answer
 
 
-def test_without_a_publication_one_sentence_says_so(tmp_path: Path, published: Run) -> None:
+def test_without_published_points_one_sentence_says_so(tmp_path: Path, published: Run) -> None:
     own = measured_run(tmp_path)
     assert "no publication of nvidia-h200" in health(own).answer
     assert not health(own).tables
     assert "are the published ones" in health(published, own, published).answer
-
-
-def test_a_publication_without_shared_points_decides_nothing(tmp_path: Path) -> None:
     other = MadeUpRun()
     other.measure(product(64, 64, 64))
-    few = load_run(other.write(tmp_path / "published", suffix=".jsonl.gz"))
-    answer = health(measured_run(tmp_path / "own"), few).answer
-    assert answer.startswith(f"Cannot be told here: fewer than {FEWEST_SAMPLES} points")
+    few = load_run(other.write(tmp_path / "few", suffix=".jsonl.gz"))
+    shown = health(own, few)
+    assert shown.answer.startswith(f"Cannot be told here: fewer than {FEWEST_SAMPLES} points")
 
 
 def test_an_interval_across_the_limit_decides_nothing() -> None:

@@ -37,23 +37,19 @@ def rows(shown: Shown) -> pd.DataFrame:
     return shown.tables["linear-accuracy-points"].frame
 
 
-def test_every_point_has_the_decibels_of_its_outputs(rows: pd.DataFrame) -> None:
+def test_every_point_counts_once_with_the_decibels_of_its_outputs(
+    shown: Shown, rows: pd.DataFrame
+) -> None:
     row = rows[(rows["recipe"] == "fp8_axiswise") & (rows["k"] == 16384)]
     positive = row[row["data"] == "all positive"].iloc[0]
     point = linear("fp8_axiswise", LONG[0], "all_positive")
     for output in OUTPUTS:
         assert positive[f"{output}_sqnr_db"] == pytest.approx(true_db(point, output))
-
-
-def test_a_point_counts_once_and_those_without_a_result_do_not(rows: pd.DataFrame) -> None:
     assert not rows.duplicated(["recipe", "provider", "distribution", "m", "n", "k"]).any()
-    assert "mxfp8" not in set(rows["recipe"])
+    assert "mxfp8" not in set(rows["recipe"]), "it has no result"
     cube = rows[(rows["m"] == 4096) & (rows["data"] == "normal")]
     assert set(cube["method"]) == {"accuracy"}
     assert set(rows.loc[rows["k"] == 1024, "distribution"]) == {"normal", "all_positive"}
-
-
-def test_recipes_and_data_stand_in_their_order(shown: Shown, rows: pd.DataFrame) -> None:
     assert list(dict.fromkeys(rows["recipe"])) == [*RECIPES, *TWO_LEVEL.values()]
     kinds = [panel.title for panel in shown.figures["linear_accuracy"].panels]
     assert kinds == [name.replace("_", " ") for name in DATA]

@@ -1,6 +1,5 @@
 """Where numbers come from, and the commands that make them again."""
 
-from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from roofcal.report.data.provenance import (
     run_path,
     table_command,
 )
-from roofcal.report.kit.blocks import Commands, Table
-from tests.roofcal.report.chapters import blocks_of
+from roofcal.report.kit.blocks import Commands
+from tests.roofcal.report.chapters import blocks_of, shown_of
 from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product
 
@@ -50,13 +49,16 @@ def test_folders_are_named_as_in_any_checkout(analysis: Analysis) -> None:
 
 
 def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
-    lines = commands(analysis)
-
+    (command_block,) = [b for b in blocks_of(analysis, "provenance") if isinstance(b, Commands)]
+    lines = command_block.lines
     assert lines[0] == "git checkout 0123456789abcdef"
     assert lines[-1] == (
         f"python -m roofcal report --run results/{RUN} --out results/report/report.html"
     )
     assert sum("roofcal predict" in line for line in lines) == 2  # gemm and cast
+    assert table_command(analysis.run, "cast") == (
+        f"python -m roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"
+    )
 
 
 def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: Analysis) -> None:
@@ -70,33 +72,19 @@ def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: An
     ]
 
 
-def test_the_command_of_a_table(analysis: Analysis) -> None:
-    assert table_command(analysis.run, "cast") == (
-        f"python -m roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"
-    )
-
-
 def test_sessions_say_when_where_and_by_which_command(tmp_path: Path) -> None:
     run = MadeUpRun()
     run.measure(product(64, 64, 64))
-    row = sessions_of(run.analysed(tmp_path / "git"))
+
+    def session(folder: str) -> Any:
+        shown = shown_of(run.analysed(tmp_path / folder), "provenance")
+        return shown.tables["sessions"].frame.iloc[0]
+
+    row = session("git")
     assert row["started_utc"] == "2026-11-21 04:00:00"
     assert (row["commit"], row["code"], row["dirty"]) == ("0123456789ab", "fedcba987654", "no")
     assert row["command"] == "python -m roofcal measure --plan plan/gemm.jsonl"
     assert row["timing"] == '{"budget_s": 0.4}'
     run.sessions["gemm"] = {"git_commit": None, "git_dirty": None}
-    row = sessions_of(run.analysed(tmp_path / "no_git"))
+    row = session("no_git")
     assert (row["commit"], row["dirty"]) == (None, "unknown")
-
-
-def sessions_of(analysis: Analysis) -> dict[Hashable, Any]:
-    """The only row of the table of sessions."""
-    table = blocks_of(analysis, "provenance")[0]
-    (row,) = table.frame.to_dict("records")
-    return {str(key): value for key, value in row.items()}
-
-
-def test_the_section_has_sessions_sources_and_commands(analysis: Analysis) -> None:
-    blocks = blocks_of(analysis, "provenance")
-    assert [block.id for block in blocks if isinstance(block, Table)] == ["x-sessions", "x-sources"]
-    assert isinstance(blocks[-1], Commands)

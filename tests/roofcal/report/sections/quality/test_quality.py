@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from roofcal.points.columns import INTERVAL_HOLDS
-from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.panel_factors import READINGS, panel_fits
 from roofcal.report.data.quality import points_with_states
 from roofcal.report.sections.points import readable_points
@@ -26,17 +25,16 @@ def shown(analysis: Analysis) -> Shown:
     return shown_of(analysis, "quality")
 
 
-def test_sentinel_clock_power_and_temperature_share_the_time(shown: Shown) -> None:
+def test_sentinel_clock_power_and_temperature_share_the_time(
+    shown: Shown, bare_analysis: Analysis
+) -> None:
     chart = shown.figures["session"]
     facts = plain(chart.facts)
     assert "The sentinel of gemm was measured 5 times and spread over 1.0 %." in facts
     assert "Power from 690 W to 690 W." in facts
     assert len(chart.panels) == 4
     assert len(chart.tables["sentinels"]) == 5
-
-
-def test_without_sensors_sentinel_and_warm_up_there_is_no_figure(bare_analysis: Analysis) -> None:
-    assert not shown_of(bare_analysis, "quality").figures
+    assert not shown_of(bare_analysis, "quality").figures, "without sensors and warm-up"
 
 
 def test_where_sessions_are_far_apart_there_is_a_sentence_instead(analysis: Analysis) -> None:
@@ -94,18 +92,13 @@ COUNT = 23  # products with two states; the m-th is 6 + m % apart
 
 
 @pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def states(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     made_up = MadeUpRun()
     for m in range(1, COUNT + 1):
         made_up.visit(product(m, 4096, 4096), 100e-6, (106 + m) * 1e-6)
     made_up.visit(product(32, 4096, 4096), 100e-6, 104e-6)
     made_up.visit(cast(1024, 8192, "fp8_rowwise_dim0"), 10e-6, 20e-6)
-    return made_up.write(tmp_path_factory.mktemp("states"))
-
-
-@pytest.fixture(scope="module")
-def states(run_folder: Path) -> Analysis:
-    return analyse(load_run(run_folder), None)
+    return made_up.analysed(tmp_path_factory.mktemp("states"))
 
 
 def test_the_twenty_points_of_widest_states_are_shown_and_the_rest_counted(
@@ -130,12 +123,11 @@ def test_whether_the_interval_holds_all_states_is_said_of_each_point(states: Ana
     assert list(points_with_states(frame)["is_held"][:3]) == [True, False, False]
 
 
-def test_a_check_counts_the_points_by_op_and_leads_to_the_table(
-    states: Analysis, analysis: Analysis, shown: Shown
+def test_a_check_counts_the_points_by_op_and_the_page_links_the_table(
+    states: Analysis, analysis: Analysis, shown: Shown, tmp_path: Path
 ) -> None:
     (check,) = [check for check in all_checks(states) if check.target]
     held = int(states.points_with_states["is_held"].sum())
-    assert (check.state, check.target) == ("look", "quality-states")
     assert plain(check.text) == (
         "24 points have several states, which are visits more than 5 % apart: 23 of gemm, 1 of "
         f"cast. {held} of their 95 % intervals include all states of the point."
@@ -143,15 +135,10 @@ def test_a_check_counts_the_points_by_op_and_leads_to_the_table(
     assert not [check for check in all_checks(analysis) if check.target]
     assert "quality-states" not in shown.tables
 
-
-def test_the_pages_link_the_table_and_explain_states_and_intervals(
-    run_folder: Path, tmp_path: Path
-) -> None:
-    write_report([(run_folder, None)], tmp_path / "report.html", DEVICES)
+    write_report([(states.run.folder, None)], tmp_path / "report.html", DEVICES)
     details = (tmp_path / "details.html").read_text(encoding="utf-8")
     assert '<a href="#nvidia-h200-quality-states">Points with several states</a></li>' in details
     assert 'id="nvidia-h200-quality-states"' in details
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<dt>states</dt>" in page
     for holds in ("this visit", "this session", "another session", "another card"):
         assert f"<code>{holds}</code>: " in page
