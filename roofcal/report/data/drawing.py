@@ -132,9 +132,14 @@ def provider_legend(providers: Iterable[str]) -> list[LegendEntry]:
 
 def point_legend(rows: pd.DataFrame) -> list[LegendEntry]:
     """Entries of the recipes and providers of some points of one op."""
-    recipes = in_recipe_order(rows["recipe"], str(rows["op"].iloc[0]))
-    entries = swatches("recipe", {name: recipe_colour(name) for name in recipes})
+    entries = recipe_legend(rows["recipe"], str(rows["op"].iloc[0]))
     return [*entries, *provider_legend(rows["provider"])]
+
+
+def recipe_legend(recipes: Iterable[str], op: str) -> list[LegendEntry]:
+    """Entries of recipes by their colours, in the order in which their op declares them."""
+    names = in_recipe_order(recipes, op)
+    return swatches("recipe", {name: recipe_colour(name) for name in names})
 
 
 def bandwidth_levels(

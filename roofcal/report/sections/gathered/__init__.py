@@ -322,11 +322,6 @@ def _mode_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
     ]
 
 
-def _recipe_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
-    recipes = drawing.in_recipe_order(rows["recipe"], OP)
-    return charts.swatches("recipe", {name: drawing.recipe_colour(name) for name in recipes})
-
-
 def draw_hidden(table: pd.DataFrame) -> Picture | None:
     """Overlap efficiency against gather / product, a panel per world size; None without any."""
     rows = table[table["hidden"].notna()]
@@ -352,7 +347,11 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
         tables={"points": points[points["hidden"] >= _LOWEST_HIDDEN], "levels": levels},
         panels=charts.facets(points, "devices"),
         tips=(*_WHO, charts.Tip("hidden", "hidden", "percent"), *_TIMES),
-        legend=[*_recipe_entries(rows), *_provider_entries(rows, {}), *_mode_entries(rows)],
+        legend=[
+            *drawing.recipe_legend(rows["recipe"], OP),
+            *_provider_entries(rows, {}),
+            *_mode_entries(rows),
+        ],
         alt="Share of the shorter of gather and product that is hidden.",
         facts=f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}.",
     )
@@ -375,7 +374,7 @@ def draw_ranks(rows: pd.DataFrame) -> Picture | None:
         tables={"points": points},
         panels=charts.facets(points, "ranks", 150),
         tips=(*_WHO, charts.Tip(RANK_SPREAD, "ranks apart", "percent"), _TIMES[0]),
-        legend=[*_recipe_entries(rows), *_mode_entries(rows)],
+        legend=[*drawing.recipe_legend(rows["recipe"], OP), *_mode_entries(rows)],
         alt="Slowest against fastest rank by provider and world size.",
         facts=f"{count_of(len(rows), 'point')}; ranks lie "
         f"{percent(float(rows[RANK_SPREAD].median()))} apart in the median, at most "

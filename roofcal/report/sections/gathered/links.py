@@ -35,6 +35,10 @@ _KINDS: Final = {"bytes_per_s": "rate", "latency_s": "latency"}
 _KEYS: Final = ("collective", "by", "world_size")
 _COLOURS: Final = {2: styles.BLUE, 4: styles.GREEN, 8: styles.VERMILLION}  # of world sizes
 _ORDER: Final = list(COLLECTIVES.values())
+_DRAWN: Final = (
+    *("recipe", "provider", "devices", "size_bytes", "rate", "median_s", "ci95_low_s"),
+    *("ci95_high_s", "point_id", "colour", "marker"),
+)
 _CORNERS: Final = 60  # of the line of a fit
 
 
@@ -99,15 +103,13 @@ def draw_links(
     sizes = rows.drop_duplicates("devices").sort_values("world_size")
     legend = charts.swatches("devices", dict(zip(sizes["devices"], sizes["colour"], strict=True)))
     legend += provider_legend(rows["provider"])
-    rate = spec.link_bytes_per_s if spec else None
-    if rate is not None:
-        label = f"datasheet, one way {scaled(rate, 'B/s')}"
-        legend.append(
-            charts.LegendEntry("devices", "datasheet", styles.MUTED, "", charts.DASH, label)
-        )
-    level = {"devices": "datasheet", "rate": rate, "dashed": 1, "colour": styles.MUTED}
-    points = ["recipe", "provider", "devices", "size_bytes", "rate", "median_s", "ci95_low_s"]
-    points += ["ci95_high_s", "point_id", "colour", "marker"]
+    levels = pd.DataFrame(columns=["devices", "rate", "dashed", "colour"])
+    if spec is not None and spec.link_bytes_per_s is not None:
+        level = charts.line_at(spec.link_bytes_per_s, "rate", styles.MUTED, dashed=1)
+        levels = level.assign(devices="datasheet")[[*levels]]
+        label = f"datasheet, one way {scaled(spec.link_bytes_per_s, 'B/s')}"
+        entry = charts.LegendEntry("devices", "datasheet", styles.MUTED, "", charts.DASH, label)
+        legend.append(entry)
     best = row_of_largest(rows, "rate")
     return Picture(
         key="links",
@@ -120,9 +122,9 @@ def draw_links(
             charts.Layer("dots"),
         ],
         tables={
-            "points": rows[points],
+            "points": rows[[*_DRAWN]],
             "fits": pd.concat(fits) if fits else pd.DataFrame(columns=["series"]),
-            "levels": pd.DataFrame([level] if rate is not None else [], columns=[*level]),
+            "levels": levels,
         },
         panels=[
             charts.Panel(title=recipe.replace("_", " "), where={"recipe": recipe}, height=230)

@@ -1,6 +1,7 @@
 """A roofline per op: achieved rate against arithmetic intensity."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import isnan, nan
 from typing import Any, Final
 
 import numpy as np
@@ -106,15 +107,15 @@ def draw_roofline(
     )
     best = row_of_largest(rows, "achieved_flops_per_s")
     rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
-    shape = shape_text(best[axis] for axis in axes)
-    slope = max((one.value for one in stream_rates(calibration)), default=np.nan)
-    peaks_by_recipe = ceilings(calibration)
-    peak = rows["recipe"].map(lambda name: peaks_by_recipe.get(str(name), np.nan)).astype(float)
-    factor = rows["achieved_flops_per_s"] / np.minimum(peak, rows["intensity"] * slope)
+    shape = shape_text(best[axes])
+    slope = max((one.value for one in stream_rates(calibration)), default=nan)
+    rates = ceilings(calibration)
+    roof = np.minimum(rows["recipe"].map(rates).astype(float), rows["intensity"] * slope)
+    factor = rows["achieved_flops_per_s"] / roof
     factor = factor.where(factor > 1)
     above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
     columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
-    roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=[*_ROOF_COLUMNS, *_CORNER])
+    roofs = pd.DataFrame(_roofs(rows, rates, slope, spec), columns=[*_ROOF_COLUMNS, *_CORNER])
     peaks = spec.peak_flops_per_s if spec else {}
     titles = {
         dtype: f"{dtype}: datasheet {scaled(peaks[dtype], 'flop/s')}" if dtype in peaks else dtype
@@ -128,10 +129,7 @@ def draw_roofline(
         op=op,
         x=charts.Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
         y=charts.Axis("achieved_flops_per_s", "FLOP/s"),
-        layers=[
-            charts.Layer("line", table="roofs", detail="recipe"),
-            charts.Layer("dots"),
-        ],
+        layers=[charts.Layer("line", table="roofs", detail="recipe"), charts.Layer("dots")],
         tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
         panels=[
             charts.Panel(title=title, where={"math_dtype": dtype})
@@ -153,28 +151,27 @@ def draw_roofline(
 
 
 def _roofs(
-    rows: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
+    rows: pd.DataFrame, rates: Mapping[str, float], bytes_per_s: float, spec: DeviceSpec | None
 ) -> Iterator[tuple[Any, ...]]:
-    """Corners of the roof of each number format and of each recipe."""
+    """Corners of the roof of each number format and of each recipe.
+
+    rates: recipe -> calibrated FLOP/s; bytes_per_s: calibrated, not a number without a calibration.
+    """
+    roofs: list[tuple[str, str, str, int, float, float]] = []
+    for dtype, recipes in rows.groupby("math_dtype", sort=False)["recipe"]:
+        if spec is not None and dtype in spec.peak_flops_per_s:
+            peak = spec.peak_flops_per_s[str(dtype)]
+            roofs.append((str(dtype), _DATASHEET, MUTED, 1, peak, spec.dram_bytes_per_s))
+        for name in dict.fromkeys(map(str, recipes)):
+            if name in rates and not isnan(bytes_per_s):
+                colour = drawing.recipe_colour(name)
+                roofs.append((str(dtype), name, colour, 0, rates[name], bytes_per_s))
     low, high = rows["intensity"].min() / 2, rows["intensity"].max() * 2
     floor = rows["achieved_flops_per_s"].min() / 1.6  # where the axis begins
-
-    def corners(peak: float, slope: float) -> list[tuple[float, float]]:
+    for *of_roof, peak, slope in roofs:
         start = min(max(low, floor / slope), high)
-        turn = min(max(peak / slope, start), high)
-        return [(i, min(peak, i * slope)) for i in (start, turn, high)]
-
-    slope = max((rate.value for rate in stream_rates(calibration)), default=None)
-    peaks = ceilings(calibration)
-    for dtype, of_dtype in rows.groupby("math_dtype", sort=False):
-        peak = spec.peak_flops_per_s.get(str(dtype)) if spec else None
-        if spec is not None and peak is not None:
-            for corner in corners(peak, spec.dram_bytes_per_s):
-                yield dtype, _DATASHEET, MUTED, 1, *corner
-        for recipe in dict.fromkeys(map(str, of_dtype["recipe"])):
-            if slope and recipe in peaks:
-                for corner in corners(peaks[recipe], slope):
-                    yield dtype, recipe, drawing.recipe_colour(recipe), 0, *corner
+        for intensity in (start, min(max(peak / slope, start), high), high):
+            yield *of_roof, intensity, min(peak, intensity * slope)
 
 
 def _above_roof_text(factor: pd.Series, rows: pd.DataFrame, calibration: Calibration | None) -> str:
