@@ -76,12 +76,13 @@ def test_eager_calls_compare_with_eager_calls_and_have_no_prediction(table: pd.D
 
 def test_without_bounds_there_is_a_speedup_and_no_ideal(gathers: Analysis) -> None:
     frame = gathers.frames[section.OP]
-    bare = shown_with(gathers, frame[~frame["provider"].isin(BOUNDS)])
+    frame = frame[~frame["provider"].isin(BOUNDS)].assign(rank_spread=np.nan)
+    bare = shown_with(gathers, frame)
     table = bare.files["gathered_overlap.csv"]
     assert table["speedup"].notna().all()
     assert table[["ideal", "hidden", "over_product"]].isna().all(axis=None)
     assert "perfect" not in " ".join(bare.prose)
-    assert set(bare.figures) == {"gathered_speedup", "gathered_ranks"}
+    assert set(bare.figures) == {"gathered_speedup"}
     assert "the ideal is" not in bare.figures["gathered_speedup"].facts
 
 

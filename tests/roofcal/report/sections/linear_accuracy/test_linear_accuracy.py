@@ -125,6 +125,8 @@ def test_recipes_of_one_accuracy_are_a_sentence_and_no_figure(linears: Analysis)
     assert "and grad_weight (" in shown.prose[-1]
     assert "linear_accuracy_and_speed" not in shown.figures
     assert "was not measured here: that takes a GPU" in shown.prose[1], "without pairs"
+    plainly = shown_of(linears, KEY, linear=frame[frame["recipe"] == "bf16"])
+    assert len(plainly.prose) == 1, "recipes in fp8 have a sentence"
 
 
 def test_providers_of_a_recipe_have_rows_of_their_own(linears: Analysis) -> None:

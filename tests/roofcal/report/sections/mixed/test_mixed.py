@@ -1,5 +1,6 @@
 """Narrow weights in the report: who wins and how surely, which roof binds, the two errors."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -164,6 +165,12 @@ def test_without_roofs_and_other_formats_the_section_says_so(
     assert "bound by" not in shown.prose[3]
     assert "mixed_roofs" not in shown.figures
     assert shown.answer.startswith("Cannot be told here: no shape has a time in int4")
+
+
+def test_without_a_calibration_no_roof_is_told(narrowed: Analysis) -> None:
+    shown = shown_of(replace(narrowed, run=replace(narrowed.run, calibration=None)), "mixed")
+    assert len(shown.quiet) == 1
+    assert shown.prose[1].endswith("int4 moves 0.54x the bytes of fp8.")
 
 
 def test_points_without_a_standard_time_are_no_curves(narrowed: Analysis) -> None:

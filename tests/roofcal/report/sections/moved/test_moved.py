@@ -70,9 +70,11 @@ def test_what_follows_from_outdated_constants_has_not_moved(
     constants = [row | {"constant": name} for name in names]
     outdate(place, "gemm")
     text = json.dumps(moved | {"constants": constants})
-    shown = shown_of(analysis_with(place, text), "moved")
+    analysis = analysis_with(place, text)
+    shown = shown_of(analysis, "moved")
     assert list(shown.tables["moved-constants"].frame["constant"]) == ["launch_graph_s"]
     assert "moved-breakeven" not in shown.tables
+    assert shown_of(analysis, "constants").prose[1].startswith("In this run, ")
 
 
 @pytest.mark.parametrize(
