@@ -42,8 +42,9 @@ def test_every_kind_of_weights_is_multiplied(
     assert error(int4_gemm(x, w), x, w) < LIMIT
 
 
-@pytest.mark.parametrize("tokens", [1, 15, 16, 17, 33, 65])
-@pytest.mark.parametrize("rows", [1, 63, 70])
+@pytest.mark.parametrize(
+    ("rows", "tokens"), [(1, 1), (63, 15), (70, 16), (64, 17), (1, 33), (70, 65)]
+)
 def test_ragged_sizes(rows: int, tokens: int, device: torch.device) -> None:
     w = weights(rows, 128, 32, device)
     x = activations(tokens, 128, device)
@@ -90,7 +91,7 @@ def test_an_infinite_activation_gives_no_finite_number(value: float, device: tor
 
 def plain_error(config: Int4PlainConfig, tokens: int, device: torch.device) -> float:
     """Relative error of a product of weights with groups of 32 and zero points."""
-    w = weights(100, 384, 32, device, zeros=True)
+    w = weights(70, 384, 32, device, zeros=True)
     x = activations(tokens, 384, device)
     return error(int4_gemm(x, w, config=config), x, w)
 
@@ -102,7 +103,7 @@ def test_the_configurations_of_plain_triton_are_right(
     assert plain_error(config, 20, device) < 8e-3
 
 
-@pytest.mark.parametrize("split", [2, 3, 4])
+@pytest.mark.parametrize("split", [2, 4])
 def test_units_that_do_not_divide_by_the_splits(split: int, device: torch.device) -> None:
     assert plain_error(replace(INT4_PLAIN[0], split=split), 5, device) < 8e-3
 
