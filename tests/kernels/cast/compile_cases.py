@@ -91,7 +91,7 @@ def _checked(case: Case, size: tuple[int, int], architecture: Architecture) -> C
     where a thread stores runs along the rows.
     """
     is_flat = case.kernel is tensorwise._cast_kernel or case.kernel is tensorwise._amax_kernel
-    is_even = size[0] >= FEW_ROWS and all(length % 16 == 0 for length in size)
+    is_even = size[0] > FEW_ROWS and all(length % 16 == 0 for length in size)
     wide = case.constants.get("BOTH", False) if case.gluon else is_even or is_flat
     is_transpose = case.kernel is hopper_columns._transpose_kernel
     without = ("shared.b8", "shfl.sync.bfly") if is_transpose else ()

@@ -22,6 +22,7 @@ from tests.kernels import faithful
 from tests.kernels.gemm.gemm_reference import assert_close, product
 
 TILE = GemmConfig(m=16, n=32, k=32, num_warps=4, num_stages=2, rate=1.0, group=2)
+_allocate = symmetric_memory.allocate  # which main replaces
 Kind = tuple[int, int, int, torch.dtype, int]  # rows of a shard, k, n, type, chunks
 KINDS: tuple[Kind, ...] = (
     (32, 64, 40, torch.bfloat16, 2),
@@ -89,7 +90,7 @@ def made(kind: Kind, **how: Any) -> AllGatherMatmul:
     )
 
 
-def soak(seed: int, turns: int = 10) -> None:
+def soak(seed: int, turns: int = 6) -> None:
     """Objects in turns, each rank with delays of its own; at times one buffer twice running."""
     same, own = random.Random(seed), random.Random(seed + distributed.get_rank())
     ops = [made(kind, fused=True) for kind in KINDS]
@@ -118,7 +119,7 @@ def mixed(seed: int) -> None:
     for op in ops:
         way: Any = op._way
         way._eager = False
-    for i in range(16):
+    for i in range(10):
         which, in_graph = same.randrange(len(ops)), same.random() < 0.5
         way = ops[which]._way
         if in_graph and same.random() < 0.5:
@@ -157,12 +158,19 @@ def sequence(seed: int) -> None:
             turn(op, kind, seed + i)
 
 
-def refused(seed: int) -> None:
+def loaded_then_in_sequence_then_refused(seed: int) -> None:
+    """What these three functions say, in ranks that are started once."""
+    loaded(seed)
+    sequence(seed)
+    refused()
+
+
+def refused() -> None:
     """Without a GPU there is no symmetric memory, and every rank says so."""
     group = distributed.group.WORLD
     assert group is not None
     try:
-        symmetric_memory.allocate(1024, group)
+        _allocate(1024, group)
     except symmetric_memory.NoPeerAccess as error:
         assert "rank 0 has no GPU that torch can use" in str(error)
     else:
@@ -185,9 +193,7 @@ def main(rank: int, world: int, folder: str, what: str, seed: int) -> None:
     torch.set_num_threads(1)
     store = f"file://{folder}/store"
     distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=world)
-    files = SharedFiles(Path(folder))
-    if what != "refused":
-        symmetric_memory.allocate = files.allocate
+    symmetric_memory.allocate = SharedFiles(Path(folder)).allocate
     torch.manual_seed(1_000_000 + seed + rank)
     globals()[what](seed)
     leave_together(Path(folder), rank, world)

@@ -15,7 +15,7 @@ from kernels.linear import ops as linear_ops
 from tests.kernels.linear.test_reference import drawn
 
 GRANULARITIES = ("tensorwise", "axiswise", "blockwise", "squares", "mxfp8")
-SHAPES = [(1, 40), (33, 17), (48, 130)]
+SHAPES = [(1, 40), (33, 17), (20, 130)]
 ENDS = [
     *((g, g) for g in GRANULARITIES),
     *itertools.product(("axiswise", "tensorwise", ""), repeat=2),
@@ -49,9 +49,9 @@ def test_kernels_cast_as_the_reference_does(
     assert_same([made.cpu() for made in got], wanted)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("ends", [pair for pair in dict.fromkeys(ENDS) if all(pair)])
-@pytest.mark.parametrize("shape", [(33, 17), (48, 130), (300, 48)])
+@pytest.mark.parametrize("shape", [(33, 17), (48, 130), (300, 20)])
 @pytest.mark.parametrize(("least", "widest"), [(0, 16384), (0, 32), (1 << 25, 16384)])
 def test_columns_cast_later_are_those_cast_at_once(
     ends: tuple[str, str],
