@@ -1,7 +1,6 @@
 """What users call: in graphs of torch.compile, on a GPU that is not current, on fewer units."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +25,7 @@ from kernels.linear import ops as linear_ops
 from kernels.streams import memory
 from tests.exhaustive import in_turn
 from tests.kernels.int4.int4_cases import weights
-from tests.kernels.on_gpus import TensorOnGpu1
+from tests.kernels.on_gpus import TensorOnGpu1, two_gpus
 
 E5M2 = torch.float8_e5m2
 CPU = torch.device("cpu")
@@ -159,21 +158,12 @@ class Multiprocessors:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[int, ...]]]:
     """(current device, grid) of what is launched, on a machine that is said to have two GPUs."""
-    current, noted = [0], []
-
-    @contextmanager
-    def device(number: int) -> Iterator[None]:
-        before, current[0] = current[0], number
-        yield
-        current[0] = before
+    current, noted = two_gpus(monkeypatch), []
 
     def note(_self: Any, *_: Any, grid: Any, warmup: bool, **options: Any) -> None:
         del warmup, options
         noted.append((current[0], tuple(grid)))
 
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
-    monkeypatch.setattr(torch.cuda, "device", device)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Multiprocessors)
     monkeypatch.setattr(torch.version, "hip", "6.4")  # so that nothing asks for PTX
     monkeypatch.setattr(architecture, "_shared_memory_of_device", lambda _: 65536)

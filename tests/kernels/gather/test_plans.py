@@ -66,18 +66,6 @@ def test_fewer_rows_than_a_tile_are_refused() -> None:
         chunks_of(63, 64, 1)
 
 
-def test_a_sequence_is_the_sum_of_its_parts() -> None:
-    gather = 1e-5 + 3 * 256 * 512 * 2 / 1e11
-    expected = gather + 1e-6 + 2 * 1024 * 512 * 128 / 1e14
-    assert sequence_s(WHAT, LINK, PRODUCT) == pytest.approx(expected)
-
-
-def test_scales_travel_with_fp8_rows() -> None:
-    narrow = replace(WHAT, dtype=torch.float8_e4m3fn)
-    assert narrow.shard_bytes == 256 * (512 + 4)
-    assert WHAT.shard_bytes == 256 * 512 * 2
-
-
 def test_chunks_arrive_one_after_another_and_the_last_with_all_bytes() -> None:
     cut = chunks_of(256, 64, 2)
     found = arrivals_s(WHAT, cut, LINK)
