@@ -82,31 +82,24 @@ def vector(*size: int) -> torch.Tensor:
 
 
 def calls() -> Iterator[Call]:
-    for stream in (read_sum, fill, copy):
-        yield from ((stream, (count,)) for count in COUNTS)
-    yield empty.empty, (1,)
+    yield from ((read_fill_and_copy, (count,)) for count in COUNTS)
     yield cast, (8, 8, 8)
     for sizes in MATRICES:
         yield cast, sizes
         if sizes[1] <= min(fused.MOST_COLUMNS.values()):
             yield norm, sizes
-    for product in (axiswise_fast, axiswise_slow, strips, squares, scales_in_rows, scales_apart):
+    for product in (axiswise_products, blockwise_products, scales_apart):
         yield from ((product, sizes) for sizes in PRODUCTS)
     yield from ((int4_product, sizes) for sizes in INT4)
     yield every_int4_kernel, ()
     yield from ((gathered, sizes) for sizes in GATHERED)
 
 
-def read_sum(count: int) -> None:
+def read_fill_and_copy(count: int) -> None:
     memory.read_sum(vector(count))
-
-
-def fill(count: int) -> None:
     memory.fill(vector(count), 1.0)
-
-
-def copy(count: int) -> None:
     memory.copy(vector(count), vector(count))
+    empty.empty(1)
 
 
 def cast(m: int, n: int, stride: int) -> None:
@@ -128,29 +121,18 @@ def pair(m: int, n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     return matrix(m, k, dtype=E4M3), matrix(n, k, dtype=E4M3)
 
 
-def axiswise_fast(m: int, n: int, k: int) -> None:
+def axiswise_products(m: int, n: int, k: int) -> None:
     axiswise.gemm(*pair(m, n, k), vector(m, 1), vector(1, n))
-
-
-def axiswise_slow(m: int, n: int, k: int) -> None:
     axiswise.gemm(*pair(m, n, k), vector(1), vector(1), accumulation="slow")
 
 
-def strips(m: int, n: int, k: int) -> None:
-    device, steps = torch.device("cpu"), -(-k // 128)
-    scales = [new_block_scales(rows, steps, device) for rows in (m, n)]
-    blockwise.gemm(*pair(m, n, k), *scales)
-
-
-def squares(m: int, n: int, k: int) -> None:
-    steps = -(-k // 128)
-    scales = new_block_scales(m, steps, torch.device("cpu")), vector(-(-n // 128), steps)
-    blockwise.gemm(*pair(m, n, k), *scales)
-
-
-def scales_in_rows(m: int, n: int, k: int) -> None:
-    steps = -(-k // 128)
-    blockwise.gemm(*pair(m, n, k), vector(m, steps), vector(-(-n // 128), steps))
+def blockwise_products(m: int, n: int, k: int) -> None:
+    """Of strips and strips, of strips and squares, and of strips that lie in rows."""
+    steps, cpu = -(-k // 128), torch.device("cpu")
+    strips, of_squares = new_block_scales(m, steps, cpu), vector(-(-n // 128), steps)
+    blockwise.gemm(*pair(m, n, k), strips, new_block_scales(n, steps, cpu))
+    blockwise.gemm(*pair(m, n, k), strips, of_squares)
+    blockwise.gemm(*pair(m, n, k), vector(m, steps), of_squares)
 
 
 def scales_apart(m: int, n: int, k: int) -> None:
