@@ -139,21 +139,22 @@ def test_a_given_scale_is_used_and_saturates(
     assert q[0, 1].float() == LARGEST[dtype]
 
 
-@pytest.mark.parametrize("scale", [torch.ones(2), torch.ones(1, dtype=torch.float64)])
-def test_a_scale_of_another_kind_is_refused(scale: torch.Tensor, device: torch.device) -> None:
+@pytest.mark.parametrize("wrong", [torch.ones(2), torch.ones(1, dtype=torch.float64)])
+def test_a_scale_or_amax_of_another_kind_is_refused(
+    wrong: torch.Tensor, device: torch.device
+) -> None:
+    x, wrong = torch.ones(2, 2, device=device), wrong.to(device)
     with pytest.raises(ValueError, match=r"scale: wanted one float32 on .*, got torch"):
-        tensorwise.tensorwise(torch.ones(2, 2, device=device), scale=scale.to(device))
-
-
-@pytest.mark.parametrize("amax", [torch.ones(2), torch.ones(1, dtype=torch.float64)])
-def test_an_amax_of_another_kind_is_refused(amax: torch.Tensor, device: torch.device) -> None:
-    x = torch.ones(2, 2, device=device)
+        tensorwise.tensorwise(x, scale=wrong)
     for make in (tensorwise.tensorwise, both_ways.tensorwise_both):
         for values in (x, x[:0]):
             with pytest.raises(ValueError, match=r"amax: wanted one float32 on .*, got torch"):
-                make(values, amax=amax.to(device))
+                make(values, amax=wrong)
+    one = torch.ones(1, device=device)
     with pytest.raises(ValueError, match="amax: wanted None beside a given scale"):
-        tensorwise.tensorwise(x, amax=amax[:1].float(), scale=torch.ones(1, device=device))
+        tensorwise.tensorwise(x, amax=one, scale=one)
+    with pytest.raises(ValueError, match="power_of_two: wanted False"):
+        tensorwise.tensorwise(x, scale=one, power_of_two=True)
 
 
 @pytest.mark.parametrize("cast", [tensorwise.tensorwise, both_ways.tensorwise_both])
@@ -169,12 +170,6 @@ def test_a_known_amax_makes_the_cast_that_finding_it_makes(
         nan = torch.tensor(float("nan"), device=device).copysign(torch.tensor(sign, device=device))
         outputs = cast(x, dtype, amax=nan) if x.numel() else ()
         assert all(made.float().isnan().all() for made in outputs)
-
-
-def test_a_given_scale_is_not_rounded(device: torch.device) -> None:
-    x = torch.ones(2, 2, device=device)
-    with pytest.raises(ValueError, match="power_of_two: wanted False"):
-        tensorwise.tensorwise(x, scale=torch.ones(1, device=device), power_of_two=True)
 
 
 def test_scales_that_are_powers_of_two(device: torch.device) -> None:
