@@ -80,3 +80,14 @@ def test_a_lane_of_the_staged_kernel_reads_whole_words() -> None:
             for half, s, byte in product(range(2), range(4), range(4))
         ]
         assert at == expected
+
+
+def test_partial_sums_meet_in_a_thread_and_scales_travel_sixteen_bytes_a_thread() -> None:
+    for warps, tokens in [(8, 8), (8, 16), (1, 8), (4, 16)]:
+        layout = layouts.direct_partials(warps, tokens)
+        assert layout.size_per_thread[0] == warps
+        assert layout.threads_per_warp[1] * layout.threads_per_warp[2] == 32
+        assert layout.warps_per_cta == [1, warps, 1]
+    rows = layouts.staged_scale_rows(128, 4)
+    assert (rows.size_per_thread, rows.threads_per_warp) == ([1, 1, 8], [16, 1, 2])
+    assert [layouts.power_of_two(count) for count in (0, 1, 3, 64, 65)] == [1, 1, 4, 64, 128]
