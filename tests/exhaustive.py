@@ -21,6 +21,11 @@ def thinned(points: Iterable[tuple[Any, ...]], *, every: int, first: int = 0) ->
     ]
 
 
+def mostly(ones: Iterable[Any], *few: Any) -> list[Any]:
+    """All as parameters; all but the few carry the marker `exhaustive`."""
+    return [pytest.param(one, marks=() if one in few else pytest.mark.exhaustive) for one in ones]
+
+
 def in_turn(ones: Iterable[Any], others: Sequence[Any]) -> list[Any]:
     """All pairs as parameters.
 

@@ -1,12 +1,9 @@
-"""One kernel to compile ahead of time, and for which architectures kernels are compiled.
-
-`launched` makes a case of what a call launches; others list types and constants themselves.
-"""
+"""One kernel to compile ahead of time, as a call launches it, and for which architectures."""
 
 import inspect
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, Literal
 from unittest import mock
@@ -15,17 +12,16 @@ import torch
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction, mangle_type
 
-from kernels.common import operators
+from kernels.common import architecture as gpus
+from kernels.common import operators, replay
 from kernels.common.architecture import (
     ARCHITECTURES,
+    SHARED_MEMORY_LIMIT,
     WITHOUT_E4M3,
-    WITHOUT_TENSOR_MEMORY_UNIT,
     Architecture,
 )
-from tests.kernels.on_gpus import TensorOnGpu
 
 WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in WITHOUT_E4M3)
-FROM_HOPPER_ON = tuple(arch for arch in ARCHITECTURES if arch not in WITHOUT_TENSOR_MEMORY_UNIT)
 NVIDIA_WITH_E4M3 = tuple(arch for arch in WITH_E4M3 if isinstance(arch, int))
 AMD_WITH_E4M3 = tuple(arch for arch in WITH_E4M3 if isinstance(arch, str))
 # fp8 type -> (its name in Triton, in torch)
@@ -59,16 +55,26 @@ class Case:
 
 
 def on_gpu(dtype: torch.dtype, *size: int) -> torch.Tensor:
-    """A tensor without memory, for `launched`."""
-    return torch.empty(size, dtype=dtype, device="meta").as_subclass(TensorOnGpu)
+    """A tensor without memory, which `launches` takes for one on its GPU."""
+    return torch.empty(size, dtype=dtype, device="meta")
 
 
 def launched(
-    call: Callable[[], object], *, capability: tuple[int, int] = (9, 0), **how: Any
+    call: Callable[[], object],
+    architecture: Architecture = 90,
+    *,
+    odd: tuple[str, ...] = (),
+    **how: Any,
 ) -> Case:
-    """The one launch of a call, on a GPU of this capability with an H200's multiprocessors.
+    """The one launch of a call, as if its sizes but the `odd` ones were multiples of 16."""
+    (case,) = launches(call, architecture)
+    return replace(case, odd=odd, **how)
 
-    Nothing runs. how: what a launch does not tell, of the fields of Case.
+
+def launches(call: Callable[[], object], architecture: Architecture) -> list[Case]:
+    """What a call launches on a GPU of this architecture, with an H200's multiprocessors.
+
+    Nothing runs.
     """
     noted: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
 
@@ -76,19 +82,28 @@ def launched(
         del grid, warmup
         noted.append((kernel, args, named))
 
-    answers: dict[str, tuple[Any, Any]] = {
-        "run": (JITFunction, note),
-        "get_device_capability": (torch.cuda, lambda _: capability),
-        "get_device_properties": (torch.cuda, lambda _: SimpleNamespace(multi_processor_count=132)),
-        "on_device_of": (operators, lambda _: nullcontext()),
-    }
+    is_amd = isinstance(architecture, str)
+    capability = divmod(architecture, 10) if isinstance(architecture, int) else None
+    answers: tuple[tuple[Any, str, Any], ...] = (
+        (torch.Tensor, "is_cuda", True),
+        (torch.Tensor, "get_device", lambda _: 0),
+        (torch.version, "hip", "6.4" if is_amd else None),
+        (torch.cuda, "get_device_capability", lambda _: capability),
+        (torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132)),
+        (gpus, "_shared_memory_of_device", lambda _: SHARED_MEMORY_LIMIT[architecture]),
+        (operators, "on_device_of", lambda _: nullcontext()),
+        (replay, "_is_called_as_it_is", lambda _: True),
+        (JITFunction, "run", note),
+        (InterpretedFunction, "run", note),  # tests interpret kernels in plain Triton
+    )
     with ExitStack() as stack:
-        for name, (owner, answer) in answers.items():
+        for owner, name, answer in answers:
             stack.enter_context(mock.patch.object(owner, name, answer))
-        # Tests interpret kernels in plain Triton.
-        stack.enter_context(mock.patch.object(InterpretedFunction, "run", note))
         call()
-    ((kernel, args, named),) = noted
+    return [_case_of(*launch) for launch in noted]
+
+
+def _case_of(kernel: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Case:
     options = {name: named.pop(name) for name in _OPTIONS if name in named}
     options.pop("launch_pdl", None)
     given = dict(zip(kernel.arg_names, args, strict=False)) | named
@@ -99,7 +114,8 @@ def launched(
         if value is None or "constexpr" in str(parameters[name].annotation)
     }
     signature = {name: mangle_type(value) for name, value in given.items() if name not in constants}
+    odd = tuple(name for name in signature if isinstance(given[name], int) and given[name] % 16)
     gluon = isinstance(kernel, JITFunction) and kernel.is_gluon()
     return Case(
-        kernel=kernel, signature=signature, constants=constants, gluon=gluon, **options, **how
+        kernel=kernel, signature=signature, constants=constants, odd=odd, gluon=gluon, **options
     )

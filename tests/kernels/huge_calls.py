@@ -1,8 +1,8 @@
 """Entry points called with tensors so large that no test machine holds them.
 
-    python -m tests.kernels.huge_calls hopper|other [first]
+    python -m tests.kernels.huge_calls hopper|other EVERY
 
-first: one size of each function alone, the first.
+EVERY: one in so many sizes of each function, from the first on.
 
 A process of its own, as tests.kernels.common.replay_without_gpu is: tensors have no memory, and of
 a launch only the integers are computed (tests.kernels.integers). Prints a line of JSON per call:
@@ -13,6 +13,7 @@ import itertools
 import json
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 from unittest import mock
@@ -40,20 +41,21 @@ from tests.kernels.common import replay_without_gpu
 Call = tuple[Callable[..., Any], tuple[int, ...]]  # a function, and sizes for it
 BF16, E4M3 = torch.bfloat16, torch.float8_e4m3fn
 COUNTS: Final = (2**31 - 4095, 2**31 - 1, 2**31 + 5, 2**33 + 16)
-# (rows, columns, elements from row to row), up to 140 GB of bf16
+# (rows, columns, elements from row to row), up to 140 GB of bf16. With 8 x 8 before them, the last
+# of each line is among one in three.
 MATRICES: Final = (
-    *((32767, 65538, 65538), (65538, 32767, 32767), (131070, 16384, 16384)),  # below 2^31
-    *((MOST, 1, 1), (1, MOST, MOST), (16, 1 << 28, 1 << 28), (1 << 28, 16, 16)),
-    *(((1 << 30) + 64, 33, 33), (1 << 29, 128, 128), (65552, 65536, 65536)),
-    *((131088, 16400, 16400), (1 << 22, 1024, 1024), (1024, 1 << 21, 1 << 21)),
-    *((33, 64, 1 << 31), (33, 64, (1 << 31) - 16), (4112, 8192, 1 << 23), (8, 8, 1 << 33)),
-    (100, 20000, 1 << 26),  # rows held in two parts
-    *((128, 1 << 27, 0), (1 << 17, 128, 0)),  # one row, expanded
+    *((32767, 65538, 65538), (65538, 32767, 32767), (100, 20000, 1 << 26)),  # held in two parts
+    *((MOST, 1, 1), (1, MOST, MOST), (16, 1 << 28, 1 << 28)),
+    *((1 << 28, 16, 16), (1 << 29, 128, 128), ((1 << 30) + 64, 33, 33)),
+    *((131088, 16400, 16400), (1 << 22, 1024, 1024), (65552, 65536, 65536)),
+    *((1024, 1 << 21, 1 << 21), (33, 64, (1 << 31) - 16), (33, 64, 1 << 31)),
+    *((4112, 8192, 1 << 23), (8, 8, 1 << 33), (1 << 17, 128, 0)),  # one row, expanded
+    *((128, 1 << 27, 0), (131070, 16384, 16384)),
 )
 # (m, n, k)
 PRODUCTS: Final = (
-    *((64, 34_200_000, 128), (16, MOST, 16), (65, 1 << 29, 16), (1 << 29, 65, 16)),
-    *((1 << 17, (1 << 18) + 8, 128), (128, 256, 1 << 29), (17, 128, MOST), (4096, 8192, 1 << 23)),
+    *((1 << 17, (1 << 18) + 8, 128), (16, MOST, 16), (65, 1 << 29, 16), (64, 34_200_000, 128)),
+    *((1 << 29, 65, 16), (128, 256, 1 << 29), (17, 128, MOST), (4096, 8192, 1 << 23)),
 )
 # (rows, k, tokens): words, scales or activations of more than 2^31 elements
 INT4: Final = (
@@ -80,31 +82,24 @@ def vector(*size: int) -> torch.Tensor:
 
 
 def calls() -> Iterator[Call]:
-    for stream in (read_sum, fill, copy):
-        yield from ((stream, (count,)) for count in COUNTS)
-    yield empty.empty, (1,)
+    yield from ((read_fill_and_copy, (count,)) for count in COUNTS)
     yield cast, (8, 8, 8)
     for sizes in MATRICES:
         yield cast, sizes
         if sizes[1] <= min(fused.MOST_COLUMNS.values()):
             yield norm, sizes
-    for product in (axiswise_fast, axiswise_slow, strips, squares, scales_in_rows, scales_apart):
+    for product in (axiswise_products, blockwise_products, scales_apart):
         yield from ((product, sizes) for sizes in PRODUCTS)
     yield from ((int4_product, sizes) for sizes in INT4)
     yield every_int4_kernel, ()
     yield from ((gathered, sizes) for sizes in GATHERED)
 
 
-def read_sum(count: int) -> None:
+def read_fill_and_copy(count: int) -> None:
     memory.read_sum(vector(count))
-
-
-def fill(count: int) -> None:
     memory.fill(vector(count), 1.0)
-
-
-def copy(count: int) -> None:
     memory.copy(vector(count), vector(count))
+    empty.empty(1)
 
 
 def cast(m: int, n: int, stride: int) -> None:
@@ -126,29 +121,18 @@ def pair(m: int, n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     return matrix(m, k, dtype=E4M3), matrix(n, k, dtype=E4M3)
 
 
-def axiswise_fast(m: int, n: int, k: int) -> None:
+def axiswise_products(m: int, n: int, k: int) -> None:
     axiswise.gemm(*pair(m, n, k), vector(m, 1), vector(1, n))
-
-
-def axiswise_slow(m: int, n: int, k: int) -> None:
     axiswise.gemm(*pair(m, n, k), vector(1), vector(1), accumulation="slow")
 
 
-def strips(m: int, n: int, k: int) -> None:
-    device, steps = torch.device("cpu"), -(-k // 128)
-    scales = [new_block_scales(rows, steps, device) for rows in (m, n)]
-    blockwise.gemm(*pair(m, n, k), *scales)
-
-
-def squares(m: int, n: int, k: int) -> None:
-    steps = -(-k // 128)
-    scales = new_block_scales(m, steps, torch.device("cpu")), vector(-(-n // 128), steps)
-    blockwise.gemm(*pair(m, n, k), *scales)
-
-
-def scales_in_rows(m: int, n: int, k: int) -> None:
-    steps = -(-k // 128)
-    blockwise.gemm(*pair(m, n, k), vector(m, steps), vector(-(-n // 128), steps))
+def blockwise_products(m: int, n: int, k: int) -> None:
+    """Of strips and strips, of strips and squares, and of strips that lie in rows."""
+    steps, cpu = -(-k // 128), torch.device("cpu")
+    strips, of_squares = new_block_scales(m, steps, cpu), vector(-(-n // 128), steps)
+    blockwise.gemm(*pair(m, n, k), strips, new_block_scales(n, steps, cpu))
+    blockwise.gemm(*pair(m, n, k), strips, of_squares)
+    blockwise.gemm(*pair(m, n, k), vector(m, steps), of_squares)
 
 
 def scales_apart(m: int, n: int, k: int) -> None:
@@ -192,11 +176,8 @@ def gathered(shard: int, n: int, k: int) -> None:
     gathered_product.launch(a, w, c, scales, flags, state, cut, config, rank=3)
 
 
-def main(capability: tuple[int, int], *, first: bool) -> None:
-    """Call everything on a GPU of this capability that is not there.
-
-    first: one size of each function alone.
-    """
+def main(capability: tuple[int, int], every: int) -> None:
+    """Call one in so many of everything on a GPU of this capability that is not there."""
     warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
     replay_without_gpu.pretend(capability)
     mock.patch.object(replay, "_is_called_as_it_is", lambda _: True).start()
@@ -210,8 +191,11 @@ def main(capability: tuple[int, int], *, first: bool) -> None:
         faults.update((f"{self.__name__} {fault}", None) for fault in found)
 
     mock.patch.object(JITFunction, "run", compute).start()
-    chosen = {function: (function, sizes) for function, sizes in reversed([*calls()])}
-    for function, sizes in reversed(chosen.values()) if first else calls():
+    seen: Counter[Callable[..., Any]] = Counter()
+    for function, sizes in calls():
+        seen[function] += 1
+        if (seen[function] - 1) % every:
+            continue
         kernels.clear()
         faults.clear()
         refused = None
@@ -225,4 +209,4 @@ def main(capability: tuple[int, int], *, first: bool) -> None:
 
 
 if __name__ == "__main__":
-    main({"hopper": (9, 0), "other": (8, 9)}[sys.argv[1]], first="first" in sys.argv[2:])
+    main({"hopper": (9, 0), "other": (8, 9)}[sys.argv[1]], int(sys.argv[2]))

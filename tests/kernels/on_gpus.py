@@ -1,5 +1,9 @@
 """Tensors that say that they lie on a GPU, where there is none."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 import torch
 
 
@@ -13,17 +17,26 @@ class OnGpu:
         return 0
 
 
-class TensorOnGpu(torch.Tensor):
-    """Memory where it is, or none; it says that this is the first GPU."""
+class TensorOnGpu1(torch.Tensor):
+    """Memory where it is; it says that this is the second GPU."""
 
     is_cuda = True
 
     def get_device(self) -> int:
-        return 0
-
-
-class TensorOnGpu1(TensorOnGpu):
-    """On the second GPU."""
-
-    def get_device(self) -> int:
         return 1
+
+
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """[the current device], of a machine that is said to have two."""
+    current = [0]
+
+    @contextmanager
+    def device(number: int) -> Iterator[None]:
+        before, current[0] = current[0], number
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    return current

@@ -1,7 +1,6 @@
 """What users call: in graphs of torch.compile, on a GPU that is not current, on fewer units."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,14 +25,14 @@ from kernels.linear import ops as linear_ops
 from kernels.streams import memory
 from tests.exhaustive import in_turn
 from tests.kernels.int4.int4_cases import weights
-from tests.kernels.on_gpus import TensorOnGpu1
+from tests.kernels.on_gpus import TensorOnGpu1, two_gpus
 
 E5M2 = torch.float8_e5m2
 CPU = torch.device("cpu")
-X = torch.randn(48, 272, generator=torch.Generator().manual_seed(0)).bfloat16()
+X = torch.randn(16, 144, generator=torch.Generator().manual_seed(0)).bfloat16()
 Q = X.to(torch.float8_e4m3fn)
-ONE, ROWS, STRIPS = torch.ones(()), torch.ones(48, 1), torch.ones(48, 3)
-INT4, INT4_X = weights(70, 256, 64, CPU, zeros=True), X[:, :256].contiguous()
+ONE, ROWS, STRIPS = torch.ones(()), torch.ones(16, 1), torch.ones(16, 2)
+INT4, INT4_X = weights(70, 128, 64, CPU, zeros=True), X[:, :128].contiguous()
 LINE = X.float().flatten()
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 CALLS: dict[str, Call] = {
@@ -97,14 +96,14 @@ def test_one_graph_makes_what_a_call_makes(name: str, dynamic: bool) -> None:
         columns.rowwise_both,
         lambda x: fused.silu_mul(x, x, kind="blockwise_1x128", both=True),
         lambda x: axiswise.gemm(x.to(E5M2), Q.to(E5M2), ONE, ONE),
-        lambda x: int4_gemm(x[:, :256].contiguous(), INT4),
+        lambda x: int4_gemm(x[:, :128].contiguous(), INT4),
     ],
 )
 def test_one_graph_serves_any_number_of_rows(call: Callable[..., Any]) -> None:
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(call, fullgraph=True, backend=counter, dynamic=True)
-    for rows_of_x in (47, 33, 5):
+    for rows_of_x in (15, 9, 5):
         x = X[:rows_of_x].clone()  # of a view, Dynamo would guard on what it is a view of
         made, expected = compiled(x), call(x)
         for a, b in zip(as_tuple(made), as_tuple(expected), strict=True):
@@ -127,13 +126,13 @@ def test_fakes_and_schemas_say_what_an_operator_makes(name: str) -> None:
 
 def test_the_fake_of_an_int4_product_says_what_it_makes() -> None:
     tensors = (INT4_X, INT4.packed, INT4.scales, INT4.zeros)
-    opcheck(torch.ops.roofcal.int4_gemm.default, (*tensors, 70, 256, 64, False))
-    out = torch.empty(48, 70, dtype=torch.bfloat16)
-    opcheck(torch.ops.roofcal.int4_gemm_out.default, (*tensors, 70, 256, 64, False, out))
+    opcheck(torch.ops.roofcal.int4_gemm.default, (*tensors, 70, 128, 64, False))
+    out = torch.empty(16, 70, dtype=torch.bfloat16)
+    opcheck(torch.ops.roofcal.int4_gemm_out.default, (*tensors, 70, 128, 64, False, out))
 
 
 def test_a_graph_writes_an_int4_product_where_it_is_told() -> None:
-    out = torch.empty(48, 70, dtype=torch.bfloat16)
+    out = torch.empty(16, 70, dtype=torch.bfloat16)
     compiled = torch.compile(int4_gemm, fullgraph=True, backend="aot_eager")
     assert compiled(INT4_X, INT4, out=out) is out
     assert torch.equal(out, int4_gemm(INT4_X, INT4))
@@ -159,21 +158,12 @@ class Multiprocessors:
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[int, ...]]]:
     """(current device, grid) of what is launched, on a machine that is said to have two GPUs."""
-    current, noted = [0], []
-
-    @contextmanager
-    def device(number: int) -> Iterator[None]:
-        before, current[0] = current[0], number
-        yield
-        current[0] = before
+    current, noted = two_gpus(monkeypatch), []
 
     def note(_self: Any, *_: Any, grid: Any, warmup: bool, **options: Any) -> None:
         del warmup, options
         noted.append((current[0], tuple(grid)))
 
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
-    monkeypatch.setattr(torch.cuda, "device", device)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Multiprocessors)
     monkeypatch.setattr(torch.version, "hip", "6.4")  # so that nothing asks for PTX
     monkeypatch.setattr(architecture, "_shared_memory_of_device", lambda _: 65536)
@@ -276,11 +266,11 @@ def test_persistent_kernels_leave_units_to_others(
 @pytest.mark.parametrize(
     ("function", "args"),
     [
-        (tensorwise.tensorwise, (X.repeat(4, 1),)),
-        (both_ways.tensorwise_both, (X,)),
-        (columns.rowwise_dim1, (X.repeat(90, 1)[:, :40],)),
-        (axiswise.gemm, (Q.repeat(6, 1), Q.repeat(6, 1), ONE, ONE)),
-        (blockwise.gemm, (Q.repeat(6, 1), Q.repeat(6, 1), *2 * [torch.ones(288, 3)])),
+        (tensorwise.tensorwise, (X.repeat(32, 1),)),
+        (both_ways.tensorwise_both, (X.repeat(32, 1),)),
+        (columns.rowwise_dim1, (X.repeat(129, 1)[:, :40],)),
+        (axiswise.gemm, (Q.repeat(18, 1), Q.repeat(18, 1), ONE, ONE)),
+        (blockwise.gemm, (Q.repeat(18, 1), Q.repeat(18, 1), *2 * [torch.ones(288, 2)])),
     ],
 )
 def test_fewer_units_change_no_bits(
@@ -311,7 +301,7 @@ def test_an_int4_product_is_chosen_anew_for_another_limit(monkeypatch: pytest.Mo
 
 def test_a_configuration_of_the_callers_ends_a_graph_and_changes_no_result() -> None:
     def product(x: torch.Tensor) -> torch.Tensor:
-        return int4_gemm(x + 1, INT4, config=int4_rule.plain(48))
+        return int4_gemm(x + 1, INT4, config=int4_rule.plain(16))
 
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match="a graph takes no config"):

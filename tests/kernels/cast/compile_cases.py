@@ -1,350 +1,139 @@
-"""The casts, compiled ahead of time: every config, on the GPUs that would use it."""
+"""The casts, compiled ahead of time: all that calls launch on the GPUs of every architecture."""
 
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from kernels.cast import blocks, both_ways, columns, fused, rows, rule, short_columns, tensorwise
-from kernels.cast.hopper import both_ways as hopper_both_ways
+import torch
+
+from kernels.cast import blocks, both_ways, columns, fused, rows, tensorwise
 from kernels.cast.hopper import columns as hopper_columns
-from kernels.cast.hopper import mx as hopper_mx
-from kernels.cast.hopper.tiles import TileConfig as HopperTileConfig
 from kernels.cast.rule import FEW_ROWS
-from kernels.cast.tiles import TileConfig
-from kernels.common.architecture import (
-    ARCHITECTURES,
-    SHARED_MEMORY_LIMIT,
-    WITHOUT_E4M3,
-    Architecture,
+from kernels.common.architecture import ARCHITECTURES, WITHOUT_E4M3, Architecture
+from tests.kernels.compile_case import Case, launches, on_gpu
+
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+BF16, FP32 = torch.bfloat16, torch.float32
+# (type of x, of q); what holds for bf16 holds for fp16, which is as wide
+PAIRS = ((BF16, E4M3), (FP32, E4M3), (BF16, E5M2))
+Sizes = tuple[tuple[int, int], ...]
+Cast = tuple[Callable[..., Any], dict[str, Any], Sizes]
+Calls = Iterator[tuple[str, tuple[int, int], Callable[[], object]]]
+
+ONE = on_gpu(FP32, 1)
+EVEN_OR_ODD: Sizes = ((8192, 8192), (8191, 8191))
+TILES: Sizes = ((8192, 8192), (8192, 8208), (8190, 8192))  # the second ragged on Hopper alone
+# maxima of 4, 8 and 16 parts of a column; of one where they are found beside rows
+COLUMNS: Sizes = (
+    *TILES,
+    *((8192, 4096), (8192, 4112), (8190, 4096)),
+    *((13568, 1024), (13568, 1040), (13566, 1024)),
 )
-from kernels.common.fp8_scales import BLOCK, LARGEST, MX_BLOCK
-from tests.kernels.compile_case import (
-    AMD_WITH_E4M3,
-    FP8,
-    FROM_HOPPER_ON,
-    NVIDIA_WITH_E4M3,
-    WITH_E4M3,
-    Case,
+SHORT_COLUMNS: Sizes = (
+    *((height, cols) for height in (1, 16, FEW_ROWS, 512) for cols in (8192, 8191)),
+    *((2048, 2048), (2048, 2047), (4095, 4096), (4095, 4095)),
 )
-
-WITH_ROOM = tuple(
-    arch for arch in NVIDIA_WITH_E4M3 if SHARED_MEMORY_LIMIT[arch] >= fused.ROOM_FOR_ROWS_AHEAD
+WITH_ROWS: Sizes = ((1, 8192), (16, 8192), (FEW_ROWS, 8192), (512, 4096), (2048, 1024), (4095, 512))
+# rows in registers, those held in two parts or read twice, of few rows and of many
+ROWS: Sizes = (
+    *((4096, 256), (4096, 4096), (4096, 16384)),
+    *((128, 24576), (128, 32768), (128, 49152), (128, 65536), (144, 65536)),
 )
-WITHOUT_ROOM = tuple(arch for arch in NVIDIA_WITH_E4M3 if arch not in WITH_ROOM)
-# (type of x, type of q); what holds for bf16 holds for fp16, which is as wide
-SIZES = ("COUNT", "ROWS", "COLS", "STRIDE", "STEPS", "PARTIALS")
-PAIRS = (("bf16", "e4m3"), ("fp32", "e4m3"), ("bf16", "e5m2"))
-
-
-@dataclass(frozen=True)
-class CastTypes:
-    """The types of a cast; builds cases with the arguments that its kernel has."""
-
-    source: str
-    target: str
-
-    def case(
-        self,
-        kernel: Any,
-        num_warps: int,
-        constants: dict[str, Any],
-        types: dict[str, str] | None = None,
-        **more: Any,
-    ) -> Case:
-        fp8, dtype = FP8[self.target]
-        arguments = {
-            **dict.fromkeys(SIZES, "i32"),
-            **dict.fromkeys(("partial", "largest"), "*i32"),
-            "x": f"*{self.source}",
-            **dict.fromkeys(("q", "q0", "q1"), f"*{fp8}"),
-            "scale": "*fp32",
-            **(types or {}),
-        }
-        constants = {"LARGEST": LARGEST[dtype], "POWER_OF_TWO": False} | constants
-        constants = {k: v for k, v in constants.items() if k in kernel.arg_names}
-        signature = {
-            name: arguments[name]
-            for name in kernel.arg_names
-            if name in arguments and name not in constants
-        }
-        usable = WITH_E4M3 if self.target == "e4m3" else ARCHITECTURES
-        return Case(
-            kernel=kernel,
-            signature=signature,
-            constants=constants,
-            num_warps=num_warps,
-            **{"architectures": usable, **more},
-        )
-
-    def hopper_case(
-        self, kernel: Any, config: HopperTileConfig, constants: dict[str, Any], **more: Any
-    ) -> Case:
-        block = [config.cols, config.rows]
-        types = more.pop("types", {})
-        types["target"] = f"tensordesc<{FP8[self.target][0]}{block},{config.transposed_layout!r}>"
-        constants = constants | {"CONFIG": config}
-        return self.case(
-            kernel,
-            config.num_warps,
-            constants,
-            types,
-            architectures=FROM_HOPPER_ON,
-            gluon=True,
-            **more,
-        )
+STRIPS: Sizes = (*EVEN_OR_ODD, (64, 4096), (64, 4095), (1 << 24, 1 << 14))
+MX_ROWS: Sizes = (*STRIPS[:-1], (1 << 22, 1 << 14))
+MX_COLUMNS: Sizes = (*TILES, (128, 512), (127, 512))
+CASTS: tuple[Cast, ...] = (
+    (tensorwise.tensorwise, {}, EVEN_OR_ODD),
+    (tensorwise.tensorwise, {"amax": ONE}, EVEN_OR_ODD),
+    (tensorwise.tensorwise, {"scale": ONE}, EVEN_OR_ODD),
+    (rows.rowwise_dim0, {}, ROWS),
+    (columns.rowwise_dim1, {}, (*COLUMNS, *SHORT_COLUMNS)),
+    (columns.rowwise_both, {}, (*TILES, *WITH_ROWS)),
+    (columns.rowwise_dim0_and_maxima, {}, ROWS[:3]),
+    *((blocks.mxfp8_dim0, {"rounding": rounding}, MX_ROWS) for rounding in ("floor", "ceil")),
+    *((blocks.mxfp8_dim1, {"rounding": rounding}, MX_COLUMNS) for rounding in ("floor", "ceil")),
+    *(
+        (blocks.mxfp8_both, {"rounding": rounding}, (*MX_COLUMNS, (FEW_ROWS, 512), (1, 512)))
+        for rounding in ("floor", "ceil")
+    ),
+    (blocks.blockwise_1x128, {}, STRIPS),
+    (blocks.blockwise_1x128_dim1, {}, EVEN_OR_ODD[:1]),
+    (blocks.blockwise_128x128, {}, EVEN_OR_ODD[:1]),
+    (both_ways.tensorwise_both, {}, TILES),
+    (both_ways.tensorwise_both, {"amax": ONE}, TILES[:1]),
+    (both_ways.blockwise_1x128_both, {}, TILES),
+    (both_ways.blockwise_128x128_both, {}, TILES),
+)
 
 
 def cast_cases() -> Iterator[tuple[str, Case]]:
+    """Each launch once, for the architectures on which a call makes it."""
+    found: dict[str, tuple[str, Case]] = {}
+    for architecture in ARCHITECTURES:
+        for name, size, call in _calls(architecture):
+            for case in launches(call, architecture):
+                key = repr(replace(case, architectures=()))
+                known = found.get(key)
+                if known is None:
+                    whole_name = f"{name} {case.kernel.__name__} {architecture}"
+                    found[key] = whole_name, _checked(case, size, architecture)
+                elif architecture not in known[1].architectures:
+                    on = (*known[1].architectures, architecture)
+                    found[key] = known[0], replace(known[1], architectures=on)
+    yield from found.values()
+
+
+def _checked(case: Case, size: tuple[int, int], architecture: Architecture) -> Case:
+    """The case, with what its code must have and must not have.
+
+    Accesses of 16 bytes where whole units lie in a row; those of Gluon are left to its layouts, but
+    where a thread stores runs along the rows.
+    """
+    is_flat = case.kernel is tensorwise._cast_kernel or case.kernel is tensorwise._amax_kernel
+    is_even = size[0] > FEW_ROWS and all(length % 16 == 0 for length in size)
+    wide = case.constants.get("BOTH", False) if case.gluon else is_even or is_flat
+    is_transpose = case.kernel is hopper_columns._transpose_kernel
+    without = ("shared.b8", "shfl.sync.bfly") if is_transpose else ()
+    return replace(case, architectures=(architecture,), wide=wide, without=without)
+
+
+def _calls(architecture: Architecture) -> Calls:
     for source, target in PAIRS:
-        types = CastTypes(source, target)
-        for cases in (_tensorwise, _rows, _columns, _short_columns, _blocks, _both_ways, _fused):
-            for name, case in cases(types):
-                yield f"{name}-{source}-{target}", case
+        if target == E4M3 and architecture in WITHOUT_E4M3:
+            continue
+        types = f"{_name(source)}-{_name(target)}"
+        for cast, how, sizes in CASTS:
+            # Blocks are cast to e5m2 only where there is no e4m3, and from fp32 with one rounding:
+            # they compile for minutes.
+            in_blocks = cast.__module__ == blocks.__name__
+            if in_blocks and target == E5M2 and architecture not in WITHOUT_E4M3:
+                continue
+            if in_blocks and source == FP32 and how.get("rounding") == "ceil":
+                continue
+            more = "".join(f" {name}{'' if value is ONE else value}" for name, value in how.items())
+            for size in sizes:
+                call = partial(cast, on_gpu(source, *size), target, **how)
+                yield f"{cast.__name__}{more} {size[0]}x{size[1]} {types}", size, call
+    if architecture not in WITHOUT_E4M3:
+        yield from _fused()
+        for largest in (448.0, 1.0):
+            spread = partial(columns.spread_largest, on_gpu(FP32, 4096, 1), largest, 4096)
+            yield f"spread_{largest}", (4096, 4096), spread
 
 
-def _tensorwise(types: CastTypes) -> Iterator[tuple[str, Case]]:
-    amax = tensorwise.AMAX
-    flat = {"STRIDED": False, "TAIL": True}
-    if types.target == "e5m2":  # reads only: the same for both types
-        constants = flat | {"BLOCK": amax.block}
-        yield "amax", types.case(tensorwise._amax_kernel, amax.num_warps, constants)
-    for name, config, given, partials in (
-        ("cast", tensorwise.CAST_WITH_MAXIMA, False, 2048),
-        ("cast_with_amax", tensorwise.CAST_WITH_MAXIMA, False, 1),
-        ("cast_given", tensorwise.CAST_WITH_SCALE, True, 2048),
-    ):
-        cut = {"BLOCK": config.block, "STEPS": config.steps, "MOST_PARTIALS": partials}
-        constants = flat | cut | {"GIVEN": given}
-        yield name, types.case(tensorwise._cast_kernel, config.num_warps, constants)
+def _fused() -> Calls:
+    """Alone at 4096 columns and the most; both ways so large that maxima are taken beside rows."""
+    for op, most in fused.MOST_COLUMNS.items():
+        kinds = [("rowwise", 4096), ("rowwise", most), ("mxfp8_floor", most)]
+        kinds += [("blockwise_1x128", most)] if op == "rms_norm" else []
+        ways = [(kind, cols, False) for kind, cols in kinds]
+        for kind, cols, both in (*ways, ("rowwise", fused.BOTH_MOST_COLUMNS, True)):
+            x, vector = on_gpu(BF16, 4096, cols), on_gpu(BF16, cols)
+            others = {"rms_norm": (vector,), "layer_norm": (vector, vector)}.get(op, (x,))
+            call = partial(getattr(fused, op), x, *others, kind=kind, both=both)
+            yield f"{op} {kind}{' both' if both else ''} {cols}", (4096, cols), call
 
 
-def _rows(types: CastTypes) -> Iterator[tuple[str, Case]]:
-    for cols in (256, 4096, rule.MOST_COLUMNS_OF_ROW):
-        tile = rows.rows_tile(cols, rows.ROWS)
-        constants: dict[str, Any] = {"BLOCK": tile.block, "R": tile.rows}
-        yield f"rows_{cols}", types.case(rows._rows_kernel, tile.num_warps, constants)
-        tile = rows.rows_tile(cols, columns.BOTH_ROWS)
-        load_bytes = tile.block * tile.rows * (4 if types.source == "fp32" else 2)
-        stages = columns.stages_ahead(load_bytes, columns.BOTH_PROGRAMS)
-        constants = {"BLOCK": tile.block, "R": tile.rows, "STAGES": stages}
-        both = types.case(columns._rows_and_columns_kernel, tile.num_warps, constants)
-        yield f"both_{cols}", both
-    for block in (rule.LONG_ROWS_BLOCK, rule.FEW_LONG_ROWS_BLOCK):
-        warps = block // rows.LONG_ROWS_ELEMENTS
-        yield f"long_rows_{block}", types.case(rows._long_rows_kernel, warps, {"BLOCK": block})
-    element_bytes = 4 if types.source == "fp32" else 2
-    widest = rule.MOST_BYTES_OF_LONG_ROW // element_bytes
-    without = tuple(arch for arch in WITHOUT_E4M3 if isinstance(arch, int))
-    gpus = NVIDIA_WITH_E4M3 if types.target == "e4m3" else without
-    for cols in sorted({min(2 * rule.MOST_COLUMNS_OF_ROW, widest), widest}):
-        held = rule.long_row_tile(1, cols, element_bytes)
-        assert held is not None
-        constants = {"HEAD": held.head, "TAIL": held.tail}
-        kernel, warps = rows._two_part_rows_kernel, rows.HELD_ROW_WARPS
-        case = types.case(kernel, warps, constants, architectures=gpus)
-        yield f"two_part_rows_{held.head}_{held.tail}", case
-
-
-def _columns(types: CastTypes) -> Iterator[tuple[str, Case]]:
-    maxima, tile = columns.COLUMN_MAXIMA, columns.TRANSPOSE
-    if types.target == "e5m2":
-        constants: dict[str, Any] = {"BLOCK_M": maxima.rows, "BLOCK_N": maxima.cols}
-        case = types.case(columns._columns_amax_kernel, maxima.num_warps, constants)
-        yield "columns_amax", case
-    elif types.source == "bf16":
-        for factor in (LARGEST[FP8[types.target][1]], 1.0):
-            constants = {"BLOCK": columns.SPREAD_BLOCK, "LARGEST": factor}
-            yield f"spread_{factor}", types.case(columns._spread_largest_kernel, 4, constants)
-    partials = maxima.wide_partials
-    while partials <= maxima.most_partials:
-        constants = {"BLOCK_M": tile.rows, "BLOCK_N": tile.cols, "PARTIALS": partials}
-        kernel = columns._transpose_kernel
-        yield f"transpose_{partials}", types.case(kernel, tile.num_warps, constants)
-        for even in (True, False):
-            case = types.hopper_case(
-                hopper_columns._transpose_kernel,
-                hopper_columns.TRANSPOSE,
-                {"PARTIALS": partials, "EVEN": even},
-                without=("shared.b8", "shfl.sync.bfly"),
-                wide=False,
-            )
-            yield f"hopper_transpose_{partials}{'' if even else '_ragged'}", case
-        partials *= 2
-
-
-def _short_columns(types: CastTypes) -> Iterator[tuple[str, Case]]:
-    """The fewest and the most rows; with the cast of rows, and where rows begin anywhere."""
-    most = rule.SHORT_COLUMNS
-    kernel = short_columns._short_columns_kernel
-    beside = {"q0": "*fp8e4nv", "scale0": "*fp32"}
-    alone = dict.fromkeys(beside)
-    for height in (1, 16, FEW_ROWS, 512, most.most_rows, most.most_ragged_rows):
-        config = rule.SHORT_COLUMNS_OF_FEW_ROWS if height <= FEW_ROWS else most
-        block_m, block_n, warps = map(int, rule.short_columns_tile(height, 8192, 132, config))
-        of_rows = rows.rows_tile(2048, rows.ROWS)
-        tile = {"ALIGN": 16, "BLOCK_M": block_m, "BLOCK_N": block_n}
-        tile |= {"R": of_rows.rows, "BLOCK": of_rows.block}
-        # AMD takes two passes, as others than Hopper do of so many rows
-        gpus: dict[str, Any] = {
-            "architectures": (90,) if height > config.most_rows else NVIDIA_WITH_E4M3,
-            "wide": height > FEW_ROWS,  # few elements per thread
-        }
-        yield f"short_columns_{height}", types.case(kernel, warps, tile | alone, beside, **gpus)
-        odd = gpus | {"odd": SIZES, "wide": False}
-        case = types.case(kernel, warps, tile | alone | {"ALIGN": 1}, beside, **odd)
-        yield f"short_columns_{height}_odd", case
-        case = types.case(kernel, max(warps, of_rows.num_warps), tile, beside, **gpus)
-        yield f"short_both_{height}", case
-
-
-def _blocks(types: CastTypes) -> Iterator[tuple[str, Case]]:
-    """e5m2 only where there is no e4m3, fp32 with one rounding: many cases compile for minutes."""
-    kinds = ((32, "floor"), (32, "ceil"), (128, "fp32"))
-    for size, scales in kinds if types.source == "bf16" else kinds[::2]:
-        pointer = "*fp32" if scales == "fp32" else "*u8"
-        how = {"SCALES": scales, "SIZE": size, "ALIGN": 16}
-        more: dict[str, Any] = {"types": dict.fromkeys(("scale", "scale0", "scale1"), pointer)}
-        if types.target == "e5m2":
-            more["architectures"] = tuple(WITHOUT_E4M3)
-        kernel = blocks._rows_of_blocks_kernel
-        for name, along in (("", blocks.ALONG_ROWS), ("_small", blocks.SMALL_ALONG_ROWS)):
-            constants: dict[str, Any] = how | {"COUNT": along.elements // size, "LONG": True}
-            constants["WIDE"] = False
-            yield f"blocks_{scales}{name}", types.case(kernel, along.num_warps, constants, **more)
-            odd = more | {"odd": SIZES, "wide": False}
-            case = types.case(kernel, along.num_warps, constants | {"ALIGN": 1}, **odd)
-            yield f"blocks_{scales}{name}_odd", case
-        wide = constants | {"WIDE": True}
-        yield f"blocks_{scales}_wide", types.case(kernel, along.num_warps, wide, **more)
-        tile = blocks.ALONG_COLUMNS
-        yield f"blocks_{scales}_dim1", _transposed(types, tile, how, more)
-        if size == MX_BLOCK:
-            yield (
-                f"blocks_{scales}_both",
-                _transposed(types, blocks.ALONG_BOTH, how, more, both=True),
-            )
-        if size == MX_BLOCK and types.target == "e4m3":
-            if types.source == "bf16":
-                yield from _hopper_mx(types, scales)
-            small, few = blocks.SMALL_TRANSPOSED, blocks.FEW_ROWS_TRANSPOSED
-            yield f"blocks_{scales}_small_dim1", _transposed(types, small, how, more)
-            yield f"blocks_{scales}_small_both", _transposed(types, small, how, more, both=True)
-            yield f"blocks_{scales}_few", _transposed(types, few, how, more, both=True)
-            one, narrow = replace(few, rows=1), more | {"wide": False}
-            yield f"blocks_{scales}_one", _transposed(types, one, how, narrow, both=True)
-    more = {"architectures": tuple(WITHOUT_E4M3)} if types.target == "e5m2" else {}
-    constants = {"SCALES": "fp32", "SIZE": BLOCK}
-    yield "squares", types.case(blocks._squares_kernel, blocks.SQUARES_WARPS, constants, **more)
-
-
-def _both_ways(types: CastTypes) -> Iterator[tuple[str, Case]]:
-    scales = dict.fromkeys(("scale0", "scale1"), "*fp32")
-    for kind in ("tensorwise", "strips", "squares"):
-        is_tensorwise = kind == "tensorwise"
-        constants: dict[str, Any] = {"KIND": kind, "MOST_PARTIALS": 2048 if is_tensorwise else 1}
-        constants |= {} if is_tensorwise else {"partial": None}
-        tile = both_ways.TENSORWISE if is_tensorwise else both_ways.BLOCKS
-        plain = constants | {"BLOCK_M": tile.rows, "BLOCK_N": tile.cols}
-        case = types.case(both_ways._both_ways_kernel, tile.num_warps, plain, scales)
-        yield f"both_ways_{kind}", case
-        config = hopper_both_ways.TENSORWISE if is_tensorwise else hopper_both_ways.BLOCKS
-        is_strips = kind == "strips"
-        hopper = hopper_both_ways
-        kernel = hopper._strips_kernel if is_strips else hopper._one_scale_kernel
-        absent = {} if is_tensorwise or is_strips else {"partial": None}
-        for even in (True, False):
-            even_constants = {"MOST_PARTIALS": 2048, "EVEN": even} | absent
-            case = types.hopper_case(kernel, config, even_constants, types=dict(scales), wide=False)
-            yield f"hopper_both_ways_{kind}{'' if even else '_ragged'}", case
-    known = {"MOST_PARTIALS": 1, "EVEN": True}
-    kernel, config = hopper_both_ways._one_scale_kernel, hopper_both_ways.TENSORWISE
-    case = types.hopper_case(kernel, config, known, types=dict(scales), wide=False)
-    yield "hopper_both_ways_tensorwise_with_amax", case
-
-
-def _transposed(
-    types: CastTypes,
-    tile: TileConfig,
-    how: dict[str, Any],
-    more: dict[str, Any],
-    *,
-    both: bool = False,
-) -> Case:
-    constants = how | {
-        "DOWN": min(how["SIZE"], tile.rows),
-        "DIM0": both,
-        "BLOCK_M": tile.rows,
-        "BLOCK_N": tile.cols,
-        **({} if both else dict.fromkeys(("q0", "scale0"))),
-    }
-    return types.case(blocks._blocks_kernel, tile.num_warps, constants, **more)
-
-
-def _hopper_mx(types: CastTypes, rounding: str) -> Iterator[tuple[str, Case]]:
-    for both, even in itertools.product((False, True), (True, False)):
-        name = f"tiles_mx_{rounding}{'_both' if both else ''}{'' if even else '_ragged'}"
-        constants = {
-            "CEIL": rounding == "ceil",
-            "BOTH": both,
-            "EVEN": even,
-            **({} if both else dict.fromkeys(("q0", "scale0"))),
-        }
-        config = hopper_mx.ALONG_BOTH if both else hopper_mx.ALONG_COLUMNS
-        source = f"tensordesc<bf16{[config.rows, config.cols]},{config.source_layout!r}>"
-        kinds = {"x": source, "scale0": "*u8", "scale1": "*u8"}
-        case = types.hopper_case(hopper_mx._tiles_kernel, config, constants, types=kinds, wide=both)
-        yield name, case
-
-
-def _fused(types: CastTypes) -> Iterator[tuple[str, Case]]:
-    if (types.source, types.target) != ("bf16", "e4m3"):
-        return
-    arguments = dict.fromkeys(("other", "weight", "bias", "y"), "*bf16")
-    arguments |= {"OTHER_STRIDE": "i32", "X_STRIDE": "i32", "eps": "fp32"}
-    operands = {
-        "rms_norm": {"weight"},
-        "layer_norm": {"weight", "bias"},
-        "silu_mul": {"other"},
-        "sigmoid_grad": {"other"},
-    }
-    kernel = fused._fused_kernel
-    for op, present in operands.items():
-        longest = fused.MOST_COLUMNS[op]
-        absent = dict.fromkeys({"other", "weight", "bias"} - present)
-        alone: list[tuple[str, int, tuple[Architecture, ...]]] = [
-            *(
-                ("rowwise", cols, gpus)
-                for cols in (4096, longest)
-                for gpus in (NVIDIA_WITH_E4M3, AMD_WITH_E4M3)
-            ),
-            ("mxfp8_floor", longest, NVIDIA_WITH_E4M3),
-            *([("blockwise_1x128", longest, NVIDIA_WITH_E4M3)] if op == "rms_norm" else []),
-        ]
-        for kind, cols, gpus in alone:
-            constants = absent | {"OP": op, "y": None, "largest": None}
-            tile = rows.rows_tile(cols, fused.ROWS_OF[op])
-            constants |= _fused_constants(kind, tile, fused.BOTH, gpus)
-            case = types.case(kernel, tile.num_warps, constants, arguments, architectures=gpus)
-            yield f"{op}_{kind}_{cols}_{gpus[0]}", case
-        for gpus in (WITH_ROOM, WITHOUT_ROOM, AMD_WITH_E4M3):
-            both = fused.BOTH_WITH_ROWS_AHEAD if gpus == WITH_ROOM else fused.BOTH
-            cols = fused.BOTH_MOST_COLUMNS
-            tile = rows.rows_tile(cols, both.rows)
-            constants = absent | {"OP": op} | _fused_constants("rowwise", tile, both, gpus)
-            case = types.case(kernel, tile.num_warps, constants, arguments, architectures=gpus)
-            yield f"{op}_both_{cols}_{gpus[0]}", case
-
-
-def _fused_constants(
-    kind: str, tile: rows.RowsTile, both: fused.BothConfig, gpus: tuple[Architecture, ...]
-) -> dict[str, Any]:
-    size, scales = fused.KINDS[kind]
-    return {
-        "SCALES": scales,
-        "SIZE": size or tile.block,
-        "PTX": gpus != AMD_WITH_E4M3,
-        "STAGES": columns.stages_ahead(2 * tile.block * tile.rows, both.programs),
-        "R": tile.rows,
-        "BLOCK": tile.block,
-    }
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.").removeprefix("float8_")

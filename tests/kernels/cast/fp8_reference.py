@@ -37,6 +37,11 @@ def cast(x: torch.Tensor, amax: torch.Tensor, dtype: torch.dtype) -> tuple[torch
     return stored(x, factor, dtype), scale_of(amax, dtype)
 
 
+def whole(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """(q, scale []) of the whole matrix."""
+    return cast(x, x.abs().amax(), dtype)
+
+
 def rowwise(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
     """(q, scale [rows, 1]) of each row."""
     if x.shape[1] == 0:

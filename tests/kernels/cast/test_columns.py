@@ -8,79 +8,8 @@ import pytest
 import torch
 
 from kernels.cast import columns, rule, short_columns
-from tests.kernels.cast.every_cast import Check, EveryCast, assert_refuses_other_inputs
-from tests.kernels.cast.fp8_reference import (
-    E4M3,
-    assert_all_equal,
-    normal_matrix,
-    rowwise,
-    transposed,
-)
-
-TILE = columns.TRANSPOSE
-SHAPES = [
-    (1, 1),
-    (1, 100),
-    (100, 1),
-    (33, 17),
-    (16, 64),
-    (TILE.rows + 1, TILE.cols + 3),
-    (2 * TILE.rows, 2 * TILE.cols),
-]
-
-
-def check_dim1(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    assert_all_equal(columns.rowwise_dim1(x, dtype), rowwise(transposed(x), dtype))
-
-
-def check_both(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    expected = (*rowwise(x, dtype), *rowwise(transposed(x), dtype))
-    assert_all_equal(columns.rowwise_both(x, dtype), expected)
-
-
-def forbid_short_columns(patch: pytest.MonkeyPatch) -> None:
-    config = replace(rule.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0)
-    patch.setattr(rule, "SHORT_COLUMNS", config)
-
-
-def check_two_passes(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    """By the kernels that columns of this length do not need."""
-    with pytest.MonkeyPatch.context() as patch:
-        forbid_short_columns(patch)
-        check_dim1(x, dtype)
-        check_both(x, dtype)
-
-
-def check_together(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    """By the one kernel that inputs of this size would not be worth."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rule, "BOTH_LEAST_ELEMENTS", 0)
-        check_two_passes(x, dtype)
-
-
-CHECKS = {
-    "dim1": check_dim1,
-    "both": check_both,
-    "two_passes": check_two_passes,
-    "together": check_together,
-}
-
-
-class TestEveryCast(EveryCast):
-    checks = CHECKS
-    ragged_shapes = SHAPES
-    shape = (32, 20)
-
-    def test_reads_rows_that_lie_apart(self, check: Check, device: torch.device) -> None:
-        check(normal_matrix(32, 70, device)[:, 3:40])
-
-    def test_casts_nothing(self, check: Check, device: torch.device) -> None:
-        for shape in [(0, 5), (5, 0), (0, 0)]:
-            check(torch.zeros(shape, device=device))
-
-    def test_refuses_other_inputs(self, check: Check, device: torch.device) -> None:
-        name = "rowwise_both" if check is check_both else "rowwise_dim1"
-        assert_refuses_other_inputs(getattr(columns, name), device)
+from tests.kernels.cast.fp8_reference import assert_all_equal, normal_matrix
+from tests.kernels.cast.test_every_cast import check
 
 
 @pytest.mark.parametrize("most_partials", [1, 4, 8])
@@ -88,24 +17,24 @@ def test_maxima_of_all_steps_and_programs_count(
     most_partials: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     config = replace(
-        columns.COLUMN_MAXIMA, rows=32, programs_per_unit=16, most_partials=most_partials
+        columns.COLUMN_MAXIMA, rows=8, programs_per_unit=16, most_partials=most_partials
     )
     monkeypatch.setattr(columns, "COLUMN_MAXIMA", config)
     monkeypatch.setattr(columns, "compute_units", lambda *_: 1)
     height = 9 * config.rows + 5
     x = normal_matrix(height, config.cols + 3, device)
-    for row in (0, config.rows, 4 * config.rows, height - 1):
-        x[row, 1::50] = 1000.0 + 1000.0 * row
-        check_two_passes(x)
+    for place, row in enumerate((0, config.rows, 4 * config.rows, height - 1)):
+        x[row, place::5] = 1000.0
+    check("columns in two passes", x)
 
 
-@pytest.mark.parametrize("shape", [(16, 72), (100, 8), (200, 130)])
+@pytest.mark.parametrize("name", ["columns", "rows and columns"])
+@pytest.mark.parametrize("shape", [(16, 72), (100, 8), (70, 130)])
 def test_several_programs_cast_short_columns(
-    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch, device: torch.device
+    name: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     monkeypatch.setattr(short_columns, "compute_units", lambda *_: 9)
-    check_dim1(normal_matrix(*shape, device))
-    check_both(normal_matrix(*shape, device))
+    check(name, normal_matrix(*shape, device))
 
 
 @pytest.mark.parametrize(
@@ -127,27 +56,13 @@ def test_short_columns_make_programs_for_all_units(
     assert rule.short_columns_tile(*shape, 132, config) == expected
 
 
-GRIDS = {  # most partial maxima of a column -> shape of the matrix -> grid
-    32: {
-        (8192, 8192): (4, 16),
-        (16384, 16384): (4, 32),
-        (100, 16384): (1, 1),
-        (300, 100): (4, 1),
-        (8192, 4096): (8, 8),
-        (4096, 3072): (8, 4),
-        (8192, 2048): (16, 4),
-        (13440, 1024): (32, 4),
-        (28672, 512): (32, 7),
-    },
-    4: {(13440, 1024): (4, 27)},
-    64: {(8192, 128): (64, 1)},
-    1: {(8192, 128): (1, 64)},
-}
-
-
 @pytest.mark.parametrize(
     ("shape", "most_partials", "expected"),
-    [(shape, most, grid) for most, grids in GRIDS.items() for shape, grid in grids.items()],
+    [
+        *(((8192, 8192), 32, (4, 16)), ((100, 16384), 32, (1, 1)), ((300, 100), 32, (4, 1))),
+        *(((8192, 4096), 32, (8, 8)), ((13440, 1024), 32, (32, 4)), ((13440, 1024), 4, (4, 27))),
+        *(((8192, 128), 64, (64, 1)), ((8192, 128), 1, (1, 64))),
+    ],
 )
 def test_few_programs_share_a_column_and_more_where_the_matrix_is_narrow(
     shape: tuple[int, int], most_partials: int, expected: tuple[int, int]
@@ -171,7 +86,7 @@ def test_each_program_of_both_casts_several_rows(
     monkeypatch.setattr(columns, "BOTH_PROGRAMS", one_warp)
     few_elements = replace(columns.BOTH_ROWS, least_elements=64)
     monkeypatch.setattr(columns, "BOTH_ROWS", few_elements)
-    check_together(normal_matrix(21, 40, device))
+    check("rows and maxima", normal_matrix(21, 40, device))
 
 
 @pytest.mark.parametrize("most_bytes", [0, 1 << 20])
@@ -181,7 +96,7 @@ def test_both_of_rows_read_twice_or_held_in_two_parts(
     monkeypatch.setattr(rule, "MOST_COLUMNS_OF_ROW", 32)
     monkeypatch.setattr(rule, "FEW_LONG_ROWS_BLOCK", 32)
     monkeypatch.setattr(rule, "MOST_BYTES_OF_LONG_ROW", most_bytes)
-    check_together(normal_matrix(16, 70, device))
+    check("rows and maxima", normal_matrix(16, 70, device))
 
 
 @pytest.mark.parametrize(("least", "launches"), [(16 * 20, 1), (16 * 20 + 1, 0)])
@@ -198,8 +113,7 @@ def test_small_inputs_are_cast_one_way_after_the_other(
 
     monkeypatch.setattr(rule, "BOTH_LEAST_ELEMENTS", least)
     monkeypatch.setattr(columns, "_rows_and_columns_kernel", Counted())
-    forbid_short_columns(monkeypatch)
-    check_both(normal_matrix(16, 20, device))
+    check("rows and columns in two passes", normal_matrix(16, 20, device))
     assert len(launches_seen) == launches
 
 
@@ -223,9 +137,10 @@ def test_columns_are_short_up_to_more_rows_on_hopper_where_they_are_ragged(
         assert short_columns.has_short_columns(torch.empty(shape, device="meta")) == expected, shape
 
 
-@pytest.mark.parametrize("shape", [(), (1, 1), (700, 1), (3, 1500)])
-@pytest.mark.parametrize("cols", [1, 1500])
-@pytest.mark.parametrize("odd", [None, math.inf, math.nan])
+@pytest.mark.parametrize(
+    ("shape", "cols", "odd"),
+    [((), 1, None), ((1, 1), 1500, math.nan), ((700, 1), 1, None), ((3, 1500), 1500, math.inf)],
+)
 def test_every_column_has_the_largest_of_all_scales(
     shape: tuple[int, ...], cols: int, odd: float | None, device: torch.device
 ) -> None:

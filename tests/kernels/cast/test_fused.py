@@ -80,10 +80,10 @@ def test_what_is_cast_is_that_of_float64(
     assert bool((error <= 2.0**-8 * expected.abs() * 1.01 + 1e-6).all())
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("kind", CASTS)
-@pytest.mark.parametrize(("rows", "cols"), SHAPES)
+@pytest.mark.parametrize(("rows", "cols"), [*SHAPES, (0, 5), (5, 0)])
 def test_it_is_cast_as_if_it_had_been_written(
     op: str, kind: str, rows: int, cols: int, device: torch.device
 ) -> None:
@@ -148,13 +148,6 @@ def test_scales_that_are_powers_of_two(
     assert_all_equal(cast_by(op, x, **more), tuple(casts[:2]))
 
 
-@pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("kind", ["mxfp8_floor", "mxfp8_ceil"])
-def test_powers_of_two_are_not_asked_of_e8m0(op: str, kind: str, device: torch.device) -> None:
-    with pytest.raises(ValueError, match=f"power_of_two: wanted False for {kind} .*, got True"):
-        cast_by(op, normal_matrix(4, 8, device), kind=kind, power_of_two=True)
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: PTX")
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
@@ -171,29 +164,21 @@ def test_ptx_makes_the_same(op: str, odd: float, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("source", [torch.float16, torch.float32])
+@pytest.mark.parametrize("source", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("dtype", [E4M3, E5M2])
-def test_every_type(op: str, source: torch.dtype, dtype: torch.dtype, device: torch.device) -> None:
-    x = normal_matrix(5, 48, device).to(source)
+def test_every_type_with_zeros_and_a_nan(
+    op: str, source: torch.dtype, dtype: torch.dtype, device: torch.device
+) -> None:
+    x = normal_matrix(6, 48, device).to(source)
+    x[2] = 0
+    x[3, 7] = float("nan")
     q, scale, y = cast_by(op, x, dtype=dtype, keep=True)
     assert_all_equal((q, scale), rowwise_dim0(y, dtype))
     assert y.dtype == source
+    assert y[3, 7].isnan()
     without = cast_by(op, x, dtype=dtype)
     assert len(without) == 2
     assert_equal(without[0], q)
-
-
-@pytest.mark.parametrize("op", OPS)
-def test_zeros_nan_and_nothing(op: str, device: torch.device) -> None:
-    x = normal_matrix(6, 40, device)
-    x[2] = 0
-    x[3, 7] = float("nan")
-    q, scale, y = cast_by(op, x, keep=True)
-    assert_all_equal((q, scale), rowwise_dim0(y))
-    assert y[3, 7].isnan()
-    for rows, cols in [(0, 5), (5, 0)]:
-        x = torch.zeros(rows, cols, device=device)
-        assert_all_equal(cast_by(op, x), rowwise_dim0(x))
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -203,6 +188,9 @@ def test_refusals_name_the_argument(op: str, device: torch.device) -> None:
         cast_by(op, x, kind="tensorwise")
     with pytest.raises(ValueError, match=r"^dtype: wanted .*, got int8"):
         cast_by(op, x, dtype=torch.int8)
+    for kind in ("mxfp8_floor", "mxfp8_ceil"):
+        with pytest.raises(ValueError, match=f"power_of_two: wanted False for {kind} .*, got True"):
+            cast_by(op, x, kind=kind, power_of_two=True)
     most = fused.MOST_COLUMNS[op]
     with pytest.raises(ValueError, match=f"x: wanted at most {most} columns for {op}, got "):
         cast_by(op, torch.zeros(1, most + 1, device=device))

@@ -1,4 +1,4 @@
-"""Recordings on a machine without a GPU: kernels are compiled for Hopper, launches are noted.
+"""Recordings on a machine without a GPU: launches are noted, and nothing is compiled.
 
     python -m tests.kernels.common.replay_without_gpu
 
@@ -9,7 +9,7 @@ same kernels, grids, sizes and descriptors, with pointers to this call's inputs 
 
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -24,27 +24,26 @@ from kernels.gemm import axiswise, blockwise
 from kernels.int4 import gemm as int4
 from kernels.int4.packing import Int4Weights
 from kernels.linear import ops as linear_ops
-from tests.kernels.int4.int4_cases import weights
 
 launched: list[tuple[str, tuple[int, ...], tuple[Any, ...]]] = []
 
 
-class Launcher:
-    """Notes what it is asked to launch."""
+class Compiled:
+    """Stands for a compiled kernel, and notes what it is asked to launch."""
 
-    def __init__(self, source: Any, _metadata: Any) -> None:
+    function = packed_metadata = None
+
+    def __init__(self, source: Any, **_: Any) -> None:
         self.name: str = source.fn.__name__
 
-    def __call__(self, *arguments: Any) -> None:
+    def launch_metadata(self, *_: Any) -> None:
+        """None: nobody asks for it."""
+
+    def run(self, *arguments: Any) -> None:
         launched.append((self.name, arguments[:3], arguments[9:]))
 
 
 DRIVER = SimpleNamespace(
-    launcher_cls=Launcher,
-    utils=SimpleNamespace(
-        load_binary=lambda *_: (1, 2, 64, 0, 1024),
-        get_device_properties=lambda _: {"max_shared_mem": 232448},
-    ),
     get_current_target=lambda: GPUTarget("cuda", 90, 32),
     get_current_device=lambda: 0,
     get_current_stream=lambda _: 0,
@@ -109,82 +108,77 @@ def launches_of(
     ]
 
 
-def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]]]]:
+Inputs = tuple[torch.Tensor, ...]
+
+
+def bf16(m: int, n: int, *others: torch.Tensor) -> Callable[[], Inputs]:
+    return lambda: (torch.zeros(m, n, dtype=torch.bfloat16), *others)
+
+
+def operands(of_blocks: bool) -> Inputs:
+    a, b = (torch.zeros(rows, 512).to(torch.float8_e4m3fn) for rows in (256, 384))
+    if of_blocks:
+        return a, b, fp8_scales.new_block_scales(256, 4, a.device).fill_(1), torch.ones(3, 4)
+    return a, b, torch.ones(256, 1), torch.ones(384, 1)
+
+
+def int4_operands(tokens: int) -> Inputs:
+    """Views of one memory, as of a checkpoint that is read at once."""
+    memory = torch.zeros(3072 * (4096 // 2 + 4 * 4096 // 128), dtype=torch.uint8)
+    packed, *others = memory.split((3072 * 2048, 3072 * 64, 3072 * 64))
+    scales, zeros = (part.view(torch.bfloat16).view(192, 32, 16) for part in others)
+    return (
+        torch.zeros(tokens, 4096, dtype=torch.bfloat16),
+        packed.view(192, 32, 1024),
+        scales,
+        zeros,
+    )
+
+
+def int4_product(x: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
+    packed, scales, zeros = tensors
+    w = Int4Weights(packed=packed, scales=scales, zeros=zeros, rows=3072, k=4096, group=128)
+    return int4.int4_gemm(x, w, chained=True)
+
+
+def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], Inputs]]]:
     """name -> (function, what draws inputs)."""
-
-    def bf16(m: int, n: int) -> Callable[[], tuple[torch.Tensor, ...]]:
-        return lambda: (torch.zeros(m, n, dtype=torch.bfloat16),)
-
-    def fp8(m: int, k: int, *scale: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.zeros(m, k).to(torch.float8_e4m3fn), torch.ones(*scale)
-
-    def axiswise_operands() -> tuple[torch.Tensor, ...]:
-        (a, scale_a), (b, scale_b) = fp8(256, 512, 256, 1), fp8(384, 512, 384, 1)
-        return a, b, scale_a, scale_b
-
-    def blockwise_operands() -> tuple[torch.Tensor, ...]:
-        (a, _), (b, scale_b) = fp8(256, 512, 1), fp8(384, 512, 3, 4)
-        return a, b, fp8_scales.new_block_scales(256, 4, a.device).fill_(1), scale_b
-
-    def int4_product(x: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
-        packed, scales, zeros = tensors
-        w = Int4Weights(packed=packed, scales=scales, zeros=zeros, rows=3072, k=4096, group=128)
-        return int4.int4_gemm(x, w, chained=True)
-
-    def int4_operands(tokens: int) -> Callable[[], tuple[torch.Tensor, ...]]:
-        def drawn() -> tuple[torch.Tensor, ...]:
-            w = weights(3072, 4096, 128, torch.device("cpu"), zeros=True)
-            assert w.zeros is not None
-            whole = torch.cat(
-                [t.view(torch.uint8).flatten() for t in (w.packed, w.scales, w.zeros)]
-            )
-            ends = (0, w.packed.nbytes, w.packed.nbytes + w.scales.nbytes, len(whole))
-            parts = [whole[a:b] for a, b in pairwise(ends)]  # as a checkpoint that is read at once
-            packed, scales, zeros = (
-                part.view(t.dtype).view(t.shape)
-                for part, t in zip(parts, (w.packed, w.scales, w.zeros), strict=True)
-            )
-            return torch.zeros(tokens, 4096, dtype=torch.bfloat16), packed, scales, zeros
-
-        return drawn
-
     later = replay.replayed(linear_ops.columns_later_by_kernels)
     both = replay.replayed(linear_ops.cast_by_kernels)
     with_amax = replay.replayed(linear_ops.cast_with_amax_by_kernels)
-
-    def columns_later(x: torch.Tensor, scale: torch.Tensor) -> list[torch.Tensor]:
-        return later(x, scale, torch.ones(1), "tensorwise", "tensorwise")
-
-    def one_and_the_other(x: torch.Tensor) -> list[torch.Tensor]:
-        return both(x, "axiswise", "tensorwise")
-
+    one = torch.ones(())
     return {
-        "int4 product of one token": (int4_product, int4_operands(1)),
-        "int4 product of 16 tokens": (int4_product, int4_operands(16)),
-        "int4 product of 128 tokens": (int4_product, int4_operands(128)),
+        **{
+            f"int4 product of {tokens} tokens": (int4_product, partial(int4_operands, tokens))
+            for tokens in (1, 16, 128)
+        },
         "tensorwise columns cast later": (
-            columns_later,
-            lambda: (*bf16(512, 256)(), torch.ones(())),
+            lambda x, scale: later(x, scale, torch.ones(1), "tensorwise", "tensorwise"),
+            bf16(512, 256, one),
         ),
-        "tensorwise columns of rows cast axiswise": (one_and_the_other, bf16(512, 256)),
+        "tensorwise columns of rows cast axiswise": (
+            lambda x: both(x, "axiswise", "tensorwise"),
+            bf16(512, 256),
+        ),
         "rowwise_dim0": (rows.rowwise_dim0, bf16(64, 1024)),
         "rowwise_both": (columns.rowwise_both, bf16(256, 1024)),
         "rowwise_both of many": (columns.rowwise_both, bf16(8192, 4096)),
         "tensorwise_both": (both_ways.tensorwise_both, bf16(256, 1024)),
         "tensorwise casts with an amax": (
             lambda x, amax: with_amax(x, amax, True),
-            lambda: (*bf16(256, 1024)(), torch.ones(())),
+            bf16(256, 1024, one),
         ),
         "blockwise_1x128_both": (both_ways.blockwise_1x128_both, bf16(250, 1024)),
         "mxfp8_both": (blocks.mxfp8_both, bf16(256, 1024)),
-        "axiswise product": (axiswise.gemm, axiswise_operands),
-        "blockwise product": (blockwise.gemm, blockwise_operands),
+        "axiswise product": (axiswise.gemm, partial(operands, of_blocks=False)),
+        "blockwise product": (blockwise.gemm, partial(operands, of_blocks=True)),
     }
 
 
 def main() -> None:
     """Compare calls with their replays."""
     pretend()
+    mock.patch.object(triton.compiler, "compile", Compiled).start()
     for name, (function, draw) in calls().items():
         first, again = launches_of(function, draw()), launches_of(function, draw())
         is_recorded = list(replay._recordings.values())[-1] is not None

@@ -21,35 +21,27 @@ QUESTIONS = ("has_ptx", "is_hopper", "has_tensor_memory_unit", "lacks_e4m3")
 
 
 @pytest.mark.parametrize(
-    ("capability", "answers"),
+    ("capability", "shared_bytes", "answers", "large"),
     [
-        ((8, 0), (True, False, False, True)),
-        ((8, 9), (True, False, False, False)),
-        ((9, 0), (True, True, True, False)),
-        ((10, 0), (True, False, True, False)),
-        ((12, 0), (True, False, True, False)),
+        ((8, 0), 232448, (True, False, False, True), False),
+        ((8, 9), 101376, (True, False, False, False), False),
+        ((9, 0), 232448, (True, True, True, False), True),
+        ((10, 0), 232448, (True, False, True, False), True),
+        ((12, 0), 101376, (True, False, True, False), False),
     ],
 )
-def test_a_compute_capability_says_what_a_gpu_has(
-    capability: tuple[int, int], answers: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
-    monkeypatch.setattr(torch.version, "hip", None)
-    x: Any = OnGpu()
-    assert tuple(getattr(architecture, question)(x) for question in QUESTIONS) == answers
-
-
-@pytest.mark.parametrize(
-    ("capability", "shared_bytes", "large"),
-    [((8, 0), 232448, False), ((9, 0), 232448, True), ((12, 0), 101376, False)],
-)
-def test_large_tiles_need_a_tensor_memory_unit_and_shared_memory(
-    capability: tuple[int, int], shared_bytes: int, large: bool, monkeypatch: pytest.MonkeyPatch
+def test_compute_capability_and_shared_memory_say_what_a_gpu_has(
+    capability: tuple[int, int],
+    shared_bytes: int,
+    answers: tuple[bool, ...],
+    large: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     monkeypatch.setattr(torch.version, "hip", None)
     monkeypatch.setattr(architecture, "shared_memory_bytes", lambda _: shared_bytes)
     x: Any = OnGpu()
+    assert tuple(getattr(architecture, question)(x) for question in QUESTIONS) == answers
     assert architecture.has_large_tiles(x) == large
     assert architecture.has_large_tiles(torch.zeros(1))
 

@@ -4,9 +4,9 @@ import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -17,13 +17,12 @@ from kernels.common import architecture, replay
 from kernels.common.counters import zeroed_counters
 from kernels.common.operators import traced_as
 from kernels.gemm import axiswise
-from tests.kernels.on_gpus import TensorOnGpu1
+from tests.kernels.on_gpus import TensorOnGpu1, two_gpus
 from tests.paths import ROOT
 
 
-@pytest.mark.slow
 def test_a_replay_launches_what_the_call_launched() -> None:
-    """Compiled for Hopper; see replay_without_gpu."""
+    """As if for Hopper; see replay_without_gpu."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("TRITON_INTERPRET", None)
     command = [sys.executable, "-m", "tests.kernels.common.replay_without_gpu"]
@@ -80,64 +79,44 @@ def test_replayed_products_are_captured_in_graphs(rows_of_a: int) -> None:
         assert torch.equal(c, product())
 
 
-def test_what_cannot_be_repeated_is_called_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that computes with torch, one that returns its input, and one within another."""
+@pytest.fixture
+def recordings(monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
+    """What is recorded, on a CPU too; streams are number 0."""
+    driver = SimpleNamespace(active=SimpleNamespace(get_current_stream=lambda _: 0))
+    monkeypatch.setattr(triton.runtime, "driver", driver)
     monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
+    made: dict[Any, Any] = {}
+    monkeypatch.setattr(replay, "_recordings", made)
+    return made
 
-    @replay.replayed
-    def doubled(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
 
-    @replay.replayed
-    def unchanged(x: torch.Tensor) -> torch.Tensor:
-        return x.view(x.shape)
-
-    for number in (1.0, 2.0, 3.0):
-        x = torch.full((3,), number)
+def test_what_cannot_be_repeated_is_called_as_it_is(recordings: dict[Any, Any]) -> None:
+    """A function that computes with torch, one that returns its input, one that returns a view of
+    memory that it did not allocate, and those that count in memory of their stream."""
+    counters = torch.zeros(64, dtype=torch.int32)
+    doubled = replay.replayed(lambda x: x * 2)
+    unchanged = replay.replayed(lambda x: x.view(x.shape))
+    lent = replay.replayed(lambda x: counters[: x.numel()])
+    for count in (3, 3, 5, 5):
+        x = torch.full((count,), float(count))
         assert torch.equal(doubled(x), x + x)
         assert unchanged(x).data_ptr() == x.data_ptr()
-
-
-def test_memory_that_was_there_before_is_no_memory_of_the_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Counters of a stream: a slice of them is a view of memory that nothing here allocates."""
-    monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    counters = torch.zeros(64, dtype=torch.int32)
+        assert lent(x).data_ptr() == counters.data_ptr()
 
     @replay.replayed
-    def lent(x: torch.Tensor) -> torch.Tensor:
-        return counters[: x.numel()]
-
-    for count in (3, 3, 5, 5):
-        assert lent(torch.ones(count)).data_ptr() == counters.data_ptr()
-
-
-def test_a_call_that_counts_in_memory_of_its_stream_is_not_recorded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Neither the first one, which allocates the counters, nor those of later shapes."""
-    monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    monkeypatch.setattr(replay, "_recordings", {})
-
-    @replay.replayed
-    def product(x: torch.Tensor) -> torch.Tensor:
-        zeroed_counters(4, x.device)
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        zeroed_counters(4, x.device)  # the first call allocates them
         return torch.empty(x.shape)
 
     for size in (3, 3, 5):
-        product(torch.ones(size))
-
-    assert list(replay._recordings.values()) == [None, None]
+        counted(torch.ones(size))
+    assert not any(recordings.values())
 
 
 @pytest.mark.parametrize("changed", ["input", "part"])
 def test_zeroing_other_memory_than_new_whole_one_is_not_recorded(
-    monkeypatch: pytest.MonkeyPatch, changed: str
+    changed: str, recordings: dict[Any, Any]
 ) -> None:
-    monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    monkeypatch.setattr(replay, "_recordings", {})
-
     @replay.replayed
     def clearing(x: torch.Tensor) -> torch.Tensor:
         new = torch.empty(x.shape)
@@ -148,15 +127,10 @@ def test_zeroing_other_memory_than_new_whole_one_is_not_recorded(
         x = torch.ones(3)
         made = clearing(x)
         assert not (x if changed == "input" else made[:1]).any()
+    assert list(recordings.values()) == [None]
 
-    assert list(replay._recordings.values()) == [None]
 
-
-def test_memory_that_was_zeroed_is_zeroed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    driver = SimpleNamespace(active=SimpleNamespace(get_current_stream=lambda _: 0))
-    monkeypatch.setattr(triton.runtime, "driver", driver)
-
+def test_memory_that_was_zeroed_is_zeroed_again(recordings: dict[Any, Any]) -> None:
     @replay.replayed
     def zeros_like(x: torch.Tensor) -> list[torch.Tensor]:
         return [torch.zeros(x.shape), x.new_empty(x.shape).zero_()]
@@ -166,32 +140,20 @@ def test_memory_that_was_zeroed_is_zeroed_again(monkeypatch: pytest.MonkeyPatch)
         assert not any(x.any() for x in made)
         for x in made:
             x.fill_(7)  # what the next call may get
+    assert all(recordings.values())
 
 
 def test_a_replay_runs_on_the_gpu_of_its_input_and_another_limit_is_recorded_anew(
-    monkeypatch: pytest.MonkeyPatch,
+    recordings: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A replay asks for the stream of the device of its input; here the question is noted."""
-    current, asked = [0], []
-
-    @contextmanager
-    def device(number: int) -> Iterator[None]:
-        before, current[0] = current[0], number
-        yield
-        current[0] = before
+    current, asked, calls = two_gpus(monkeypatch), [], []
 
     def stream(_: int | None) -> int:
         asked.append(current[0])
         return 0
 
-    driver = SimpleNamespace(active=SimpleNamespace(get_current_stream=stream))
-    monkeypatch.setattr(triton.runtime, "driver", driver)
-    monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    monkeypatch.setattr(replay, "_recordings", {})
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
-    monkeypatch.setattr(torch.cuda, "device", device)
-    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
-    calls = []
+    monkeypatch.setattr(triton.runtime.driver.active, "get_current_stream", stream)
 
     def new(x: torch.Tensor) -> torch.Tensor:
         calls.append(current[0])

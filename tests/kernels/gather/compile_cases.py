@@ -52,6 +52,5 @@ def _products(
             *(plans.chunks_of(SHARD, config.m, 1), config),
             rank=0,
         )
-        capability = (8, 0) if set(gpus) & set(PORTABLE) else (9, 0)
-        case = product_case(launch, gpus, capability=capability)
+        case = product_case(launch, gpus)
         yield f"gathered_{kind}_{config.m}x{config.n}x{config.k}_{gpus[0]}", case

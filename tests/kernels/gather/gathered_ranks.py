@@ -22,6 +22,8 @@ from tests.kernels import faithful
 from tests.kernels.gemm.gemm_reference import assert_close, product
 
 TILE = GemmConfig(m=16, n=32, k=32, num_warps=4, num_stages=2, rate=1.0, group=2)
+Inputs = tuple[torch.Tensor, torch.Tensor]
+_allocate = symmetric_memory.allocate  # which main replaces
 Kind = tuple[int, int, int, torch.dtype, int]  # rows of a shard, k, n, type, chunks
 KINDS: tuple[Kind, ...] = (
     (32, 64, 40, torch.bfloat16, 2),
@@ -51,57 +53,68 @@ class SharedFiles:
         return SymmetricMemory(views=views, owner=None)
 
 
-def inputs(kind: Kind, seed: int, world: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Everybody's rows and their scales, the same in every rank."""
-    shard, k, _, dtype, _ = kind
-    drawn = torch.Generator().manual_seed(seed)
-    rows = torch.randn(world * shard, k, generator=drawn).to(dtype)
-    return rows, torch.rand(world * shard, 1, generator=drawn) + 0.1
+class Case:
+    """The collective of a kind, with inputs that every rank can draw."""
+
+    def __init__(
+        self, kind: Kind, device: str = "cpu", *, tile: GemmConfig | None = TILE, **how: Any
+    ) -> None:
+        self.shard, self.k, self.n, self.dtype, chunks = kind
+        self.scaled = self.dtype.itemsize == 1
+        group = distributed.group.WORLD
+        assert group is not None
+        self.rank, self.world, self.device = group.rank(), group.size(), device
+        self.op = AllGatherMatmul(
+            *(group, self.shard, self.k, self.n, self.dtype),
+            scaled=self.scaled,
+            tuning=Tuning(tile=tile, chunks=chunks),
+            **how,
+        )
+        self.way: Any = self.op._way
+        self.w = torch.randn(self.n, self.k, device=device).to(self.dtype)
+        self.w_scales = torch.rand(1, self.n, device=device) + 0.1
+
+    def inputs(self, seed: int) -> Inputs:
+        """Everybody's rows and their scales."""
+        drawn, rows = torch.Generator(self.device).manual_seed(seed), self.world * self.shard
+        a = torch.randn(rows, self.k, device=self.device, generator=drawn)
+        scales = torch.rand(rows, 1, device=self.device, generator=drawn) + 0.1
+        return a.to(self.dtype), scales
+
+    def own(self) -> slice:
+        return slice(self.rank * self.shard, (self.rank + 1) * self.shard)
+
+    def call(self, rows: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+        """Write the own shard of these, and call."""
+        self.op.own_shard().copy_(rows[self.own()])
+        place = self.op.own_scales()
+        if place is None:
+            return self.op(self.w)
+        place.copy_(scales[self.own()])
+        return self.op(self.w, self.w_scales)
+
+    def check(self, c: torch.Tensor, rows: torch.Tensor, scales: torch.Tensor) -> None:
+        one = torch.ones((), device=self.device)
+        by = (scales, self.w_scales) if self.scaled else (one, one)
+        assert_close(c, product(rows, self.w, *by), fast_k=self.k if self.scaled else 128)
+
+    def turn(self, seed: int) -> None:
+        """Call with new rows, and compare."""
+        fed = self.inputs(seed)
+        self.check(self.call(*fed), *fed)
 
 
-def turn(op: AllGatherMatmul, kind: Kind, seed: int) -> None:
-    """Write the own shard, call, compare."""
-    world, rank = distributed.get_world_size(), distributed.get_rank()
-    rows, scales = inputs(kind, seed, world)
-    shard, k, n, dtype, _ = kind
-    w, w_scales = torch.randn(n, k).to(dtype), torch.rand(1, n) + 0.1
-    own = slice(rank * shard, (rank + 1) * shard)
-    op.own_shard().copy_(rows[own])
-    place = op.own_scales()
-    if place is not None:
-        place.copy_(scales[own])
-    c = op(w, None if place is None else w_scales)
-    one = torch.ones(())
-    by = (one, one) if place is None else (scales, w_scales)
-    assert_close(c, product(rows, w, *by))
-
-
-def made(kind: Kind, **how: Any) -> AllGatherMatmul:
-    """The collective of a kind, with tiles that are small enough for the interpreter."""
-    shard, k, n, dtype, chunks = kind
-    group = distributed.group.WORLD
-    assert group is not None
-    return AllGatherMatmul(
-        *(group, shard, k, n, dtype),
-        scaled=dtype.itemsize == 1,
-        tuning=Tuning(tile=TILE, chunks=chunks),
-        **how,
-    )
-
-
-def soak(seed: int, turns: int = 10) -> None:
+def soak(seed: int, turns: int = 6) -> None:
     """Objects in turns, each rank with delays of its own; at times one buffer twice running."""
     same, own = random.Random(seed), random.Random(seed + distributed.get_rank())
-    ops = [made(kind, fused=True) for kind in KINDS]
-    ops.append(made(KINDS[0], fused=True, buffers=3))
-    kinds = (*KINDS, KINDS[0])
+    cases = [Case(kind, fused=True) for kind in KINDS]
+    cases.append(Case(KINDS[0], fused=True, buffers=3))
     for i in range(turns):
-        which = same.randrange(len(ops))
+        case = same.choice(cases)
         if same.random() < 0.3:  # what replaying a graph of one turn does
-            way: Any = ops[which]._way
-            way._next = (way._next - 1) % way._buffers
+            case.way._next = (case.way._next - 1) % case.way._buffers
         time.sleep(own.choice((0.0, 0.0, 0.02)))
-        turn(ops[which], kinds[which], 100 * seed + i)
+        case.turn(100 * seed + i)
 
 
 def long_soak(seed: int) -> None:
@@ -114,17 +127,15 @@ def mixed(seed: int) -> None:
     same, own = random.Random(seed), random.Random(seed + distributed.get_rank())
     in_graph = False
     all_gather_matmul.is_captured = lambda x: in_graph  # noqa: ARG005 (its name)
-    ops = [made(kind, fused=True) for kind in KINDS[:2]]
-    for op in ops:
-        way: Any = op._way
-        way._eager = False
-    for i in range(16):
-        which, in_graph = same.randrange(len(ops)), same.random() < 0.5
-        way = ops[which]._way
+    cases = [Case(kind, fused=True) for kind in KINDS[:2]]
+    for case in cases:
+        case.way._eager = False
+    for i in range(10):
+        case, in_graph = same.choice(cases), same.random() < 0.5
         if in_graph and same.random() < 0.5:
-            way._next = (way._next - 1) % way._buffers
+            case.way._next = (case.way._next - 1) % case.way._buffers
         time.sleep(own.choice((0.0, 0.0, 0.02)))
-        turn(ops[which], KINDS[which], 100 * seed + i)
+        case.turn(100 * seed + i)
 
 
 def loaded(seed: int) -> None:
@@ -138,31 +149,38 @@ def loaded(seed: int) -> None:
 
     gathered_matmul.launch = noted  # type: ignore[assignment, unused-ignore]
     for number, kind in enumerate(KINDS, start=1):
-        op = made(kind, fused=True)
+        case = Case(kind, fused=True)
         assert len(launched) == number
-        way: Any = op._way
+        way = case.way
         assert way._state.tolist() == arrival_flags.new_state(way._state.device).tolist()
         assert not way._ranks[way._rank].flags.any()
         assert not way._ranks[way._rank].finished.any()
     distributed.barrier()
-    turn(op, KINDS[-1], seed)
+    case.turn(seed)
 
 
 def sequence(seed: int) -> None:
     """The way without symmetric memory."""
     for kind in KINDS:
-        op = made(kind, fused=False)
-        assert not op.fused
+        case = Case(kind, fused=False)
+        assert not case.op.fused
         for i in range(2):
-            turn(op, kind, seed + i)
+            case.turn(seed + i)
 
 
-def refused(seed: int) -> None:
+def loaded_then_in_sequence_then_refused(seed: int) -> None:
+    """What these three functions say, in ranks that are started once."""
+    loaded(seed)
+    sequence(seed)
+    refused()
+
+
+def refused() -> None:
     """Without a GPU there is no symmetric memory, and every rank says so."""
     group = distributed.group.WORLD
     assert group is not None
     try:
-        symmetric_memory.allocate(1024, group)
+        _allocate(1024, group)
     except symmetric_memory.NoPeerAccess as error:
         assert "rank 0 has no GPU that torch can use" in str(error)
     else:
@@ -185,9 +203,7 @@ def main(rank: int, world: int, folder: str, what: str, seed: int) -> None:
     torch.set_num_threads(1)
     store = f"file://{folder}/store"
     distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=world)
-    files = SharedFiles(Path(folder))
-    if what != "refused":
-        symmetric_memory.allocate = files.allocate
+    symmetric_memory.allocate = SharedFiles(Path(folder)).allocate
     torch.manual_seed(1_000_000 + seed + rank)
     globals()[what](seed)
     leave_together(Path(folder), rank, world)

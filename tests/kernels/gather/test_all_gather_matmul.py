@@ -15,6 +15,7 @@ from kernels.gather.all_gather_matmul import (
     check_weights,
 )
 from kernels.gather.plans import Gathered
+from tests.exhaustive import mostly
 from tests.kernels.gather import gathered_gpu_ranks
 from tests.kernels.gather.gathered_ranks import TILE, main
 from tests.kernels.gemm.gemm_reference import assert_close, normal_fp8, product, random_scales
@@ -129,33 +130,19 @@ def test_one_rank_multiplies_what_it_has(tmp_path: Path) -> None:
 
 @on_the_cpu
 @pytest.mark.slow
-@pytest.mark.parametrize("world", [2, 3])
-@pytest.mark.parametrize("soak", ["soak", pytest.param("long_soak", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("what", mostly(("soak", "long_soak"), "soak"))
+@pytest.mark.parametrize("world", mostly((2, 3), 3))
 def test_ranks_follow_each_other_through_turns_and_sizes(
-    world: int, soak: str, tmp_path: Path
+    world: int, what: str, tmp_path: Path
 ) -> None:
-    run_ranks(main, world, soak, tmp_path, limit_s=600)
+    run_ranks(main, world, what, tmp_path, limit_s=600)
 
 
 @on_the_cpu
 @pytest.mark.slow
-def test_turns_in_sequence_mix_with_fused_ones(tmp_path: Path) -> None:
-    run_ranks(main, 2, "mixed", tmp_path)
-
-
-@on_the_cpu
-def test_kernels_are_loaded_before_a_graph_can_be_captured(tmp_path: Path) -> None:
-    run_ranks(main, 2, "loaded", tmp_path)
-
-
-@on_the_cpu
-def test_in_sequence_it_gathers_and_multiplies(tmp_path: Path) -> None:
-    run_ranks(main, 2, "sequence", tmp_path)
-
-
-@on_the_cpu
-def test_without_a_gpu_every_rank_says_that_there_is_no_symmetric_memory(tmp_path: Path) -> None:
-    run_ranks(main, 2, "refused", tmp_path)
+@pytest.mark.parametrize("what", ["mixed", "loaded_then_in_sequence_then_refused"])
+def test_two_ranks_do_what_their_functions_say(what: str, tmp_path: Path) -> None:
+    run_ranks(main, 2, what, tmp_path)
 
 
 @pytest.mark.gpu

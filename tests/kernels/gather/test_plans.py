@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from kernels.gather.plans import (
     WIDE,
     Gathered,
     LinkTimes,
+    Plan,
     ProductTimes,
     arrivals_s,
     choose,
@@ -66,18 +68,6 @@ def test_fewer_rows_than_a_tile_are_refused() -> None:
         chunks_of(63, 64, 1)
 
 
-def test_a_sequence_is_the_sum_of_its_parts() -> None:
-    gather = 1e-5 + 3 * 256 * 512 * 2 / 1e11
-    expected = gather + 1e-6 + 2 * 1024 * 512 * 128 / 1e14
-    assert sequence_s(WHAT, LINK, PRODUCT) == pytest.approx(expected)
-
-
-def test_scales_travel_with_fp8_rows() -> None:
-    narrow = replace(WHAT, dtype=torch.float8_e4m3fn)
-    assert narrow.shard_bytes == 256 * (512 + 4)
-    assert WHAT.shard_bytes == 256 * 512 * 2
-
-
 def test_chunks_arrive_one_after_another_and_the_last_with_all_bytes() -> None:
     cut = chunks_of(256, 64, 2)
     found = arrivals_s(WHAT, cut, LINK)
@@ -94,22 +84,16 @@ def test_scales_cost_a_copy_more_for_each_peer_and_not_for_each_chunk() -> None:
         assert found[-1] == pytest.approx(7 * (chunks + 0.5) * 2e-6, rel=0.1)
 
 
-def test_a_fast_link_leaves_waves_of_tiles() -> None:
-    link = replace(LINK, copy_latency_s=0.0, copy_bytes_per_s=1e20)
+def test_a_fast_link_leaves_waves_of_tiles_and_a_slow_one_the_last_arrival_and_a_tile() -> None:
+    fast = replace(LINK, copy_latency_s=0.0, copy_bytes_per_s=1e20)
+    slow = replace(LINK, copy_bytes_per_s=1e7)
+    cut, tiles = chunks_of(256, 64, 1), 4 * 4 * 2
     tile_s = 2 * 64 * 64 * 512 / (1e14 / 10)
-    tiles = 4 * 4 * 2
-    expected = 3e-6 + 1e-6 + -(-tiles // 10) * tile_s
-    found = fused_s(WHAT, TILE, chunks_of(256, 64, 1), link, PRODUCT, units=10)
-    assert found == pytest.approx(expected)
-
-
-def test_a_slow_link_leaves_the_last_arrival_and_a_tile() -> None:
-    link = replace(LINK, copy_bytes_per_s=1e7)
-    cut = chunks_of(256, 64, 1)
-    tile_s = 2 * 64 * 64 * 512 / (1e14 / 10)
-    expected = 3e-6 + arrivals_s(WHAT, cut, link)[-1] + tile_s
-    found = fused_s(WHAT, TILE, cut, link, PRODUCT, units=10)
-    assert found == pytest.approx(expected)
+    for link, expected in (
+        (fast, 3e-6 + 1e-6 + -(-tiles // 10) * tile_s),
+        (slow, 3e-6 + arrivals_s(WHAT, cut, slow)[-1] + tile_s),
+    ):
+        assert fused_s(WHAT, TILE, cut, link, PRODUCT, units=10) == pytest.approx(expected)
 
 
 def test_defaults_of_a_world_size_are_those_of_the_next_smaller_one() -> None:
@@ -150,29 +134,26 @@ def test_it_comes_near_what_was_measured(
     assert found == pytest.approx(fused, rel=0.15)
 
 
+def chosen(what: Gathered, **how: Any) -> Plan:
+    plan = choose(what, WIDE, units=132, **how)
+    assert plan is not None
+    return plan
+
+
 def test_large_shards_are_fused_and_what_is_slower_is_not() -> None:
-    large = choose(LAYER, WIDE, units=132)
-    assert large is not None
-    assert large.is_faster
+    assert chosen(LAYER).is_faster
     slow = ProductTimes(library_flops_per_s=775e12, own_flops_per_s=100e12)
-    poor = choose(LAYER, WIDE, units=132, product=slow)
-    assert poor is not None
-    assert not poor.is_faster
+    assert not chosen(LAYER, product=slow).is_faster
 
 
 def test_no_tile_fits_into_fewer_rows_than_it_has() -> None:
-    few = replace(LAYER, shard_rows=63)
-    assert choose(few, WIDE, units=132) is None
-    some = choose(replace(LAYER, shard_rows=64), WIDE, units=132)
-    assert some is not None
-    assert some.tile.m == 64
+    assert choose(replace(LAYER, shard_rows=63), WIDE, units=132) is None
+    assert chosen(replace(LAYER, shard_rows=64)).tile.m == 64
 
 
 @pytest.mark.parametrize("shard_rows", [64, 100, 512, 4096])
 def test_the_cut_fits_the_tile_and_what_was_asked_for(shard_rows: int) -> None:
-    what = replace(LAYER, shard_rows=shard_rows)
-    plan = choose(what, WIDE, units=132, chunks=(4,))
-    assert plan is not None
+    plan = chosen(replace(LAYER, shard_rows=shard_rows), chunks=(4,))
     assert plan.cut.tile_rows == plan.tile.m <= shard_rows
     assert plan.cut.shard_rows == shard_rows
     assert plan.cut.count <= 4
@@ -183,17 +164,12 @@ def test_a_slow_link_is_worth_chunks_and_a_fast_one_is_not() -> None:
         nccl_latency_s=3e-5, nccl_bytes_per_s=2e10, copy_bytes_per_s=2e10, copy_latency_s=1e-6
     )
     fast = replace(slow, copy_bytes_per_s=1e15, copy_latency_s=0.0)
-    chosen = [choose(LAYER, WIDE, units=132, link=link) for link in (slow, fast)]
-    assert chosen[0] is not None
-    assert chosen[1] is not None
-    assert chosen[0].cut.count > 1
-    assert chosen[1].cut.count == 1
+    assert chosen(LAYER, link=slow).cut.count > 1
+    assert chosen(LAYER, link=fast).cut.count == 1
 
 
 def test_eager_calls_cost_the_host_more_than_small_products_take() -> None:
-    small = choose(replace(LAYER, k=4096, n=1792, world=2), WIDE, units=132)
-    large = choose(replace(LAYER, k=16384, n=6656), WIDE, units=132)
-    assert small is not None
-    assert large is not None
+    small = chosen(replace(LAYER, k=4096, n=1792, world=2))
+    large = chosen(replace(LAYER, k=16384, n=6656))
     assert (small.is_faster, small.is_faster_eagerly) == (True, False)
     assert (large.is_faster, large.is_faster_eagerly) == (True, True)

@@ -1,6 +1,8 @@
 """Which ranks can address each other's memory, as far as that can be told before torch is asked."""
 
 import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -36,11 +38,30 @@ def test_gpus_without_access_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert symmetric_memory._obstacle(places[:2]) is None
 
 
-def one_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group of this rank alone, and a GPU for it."""
-    monkeypatch.setattr(symmetric_memory, "_gathered", lambda value, _: [value])
+class Group:
+    """What allocate asks of a group."""
+
+    def rank(self) -> int:
+        return 0
+
+
+def allocate(
+    monkeypatch: pytest.MonkeyPatch, empty: Callable[[int], Any], of_others: Sequence[object] = ()
+) -> None:
+    """Allocate where `empty` makes the memory of this rank, and the others say this of theirs."""
+
+    def rendezvous(*_: object) -> None:
+        raise AssertionError("it waits for a rank that will not come")
+
+    monkeypatch.setattr(symmetric_memory, "_gathered", lambda value, _: [value, *of_others])
     monkeypatch.setattr(symmetric_memory, "_check_peers", lambda _: None)
+    if of_others:
+        monkeypatch.setattr(symmetric_memory, "_agree", lambda *_: None)
+    monkeypatch.setattr(symmetric_memory, "_empty", empty)
+    monkeypatch.setattr(symmetric_memory, "_mapped", rendezvous)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    group: Any = Group()
+    symmetric_memory.allocate(1, group)
 
 
 def test_multicast_is_switched_off_before_memory_is_mapped(
@@ -53,19 +74,9 @@ def test_multicast_is_switched_off_before_memory_is_mapped(
         raise RuntimeError("no such device")
 
     monkeypatch.setenv("TORCH_SYMM_MEM_DISABLE_MULTICAST", "0")
-    one_rank(monkeypatch)
-    monkeypatch.setattr(symmetric_memory, "_empty", empty)
-    group: object = None
     with pytest.raises(NoPeerAccess, match=r"maps no memory of peers: no such device; use NCCL"):
-        symmetric_memory.allocate(1, group)  # type: ignore[arg-type]
+        allocate(monkeypatch, empty)
     assert seen == ["1"]
-
-
-class Group:
-    """What allocate asks of a group."""
-
-    def rank(self) -> int:
-        return 0
 
 
 def test_a_rank_without_memory_is_not_taken_for_one_without_access(
@@ -74,27 +85,13 @@ def test_a_rank_without_memory_is_not_taken_for_one_without_access(
     def empty(size_bytes: int) -> None:
         raise RuntimeError("CUDA driver error: out of memory")
 
-    one_rank(monkeypatch)
-    monkeypatch.setattr(symmetric_memory, "_empty", empty)
     with pytest.raises(torch.OutOfMemoryError, match="rank 0: CUDA driver error"):
-        symmetric_memory.allocate(1, Group())  # type: ignore[arg-type]
+        allocate(monkeypatch, empty)
 
 
 def test_no_rank_waits_in_a_rendezvous_for_one_without_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """This rank has its memory, rank 1 says that it has none."""
-
-    def told(value: object, _: object) -> list[object]:
-        return [value, "rank 1: CUDA driver error: out of memory"]
-
-    def rendezvous(*_: object) -> None:
-        raise AssertionError("it waits for a rank that will not come")
-
-    monkeypatch.setattr(symmetric_memory, "_check_peers", lambda _: None)
-    monkeypatch.setattr(symmetric_memory, "_agree", lambda *_: None)
-    monkeypatch.setattr(symmetric_memory, "_gathered", told)
-    monkeypatch.setattr(symmetric_memory, "_empty", torch.empty)
-    monkeypatch.setattr(symmetric_memory, "_mapped", rendezvous)
+    said = "rank 1: CUDA driver error: out of memory"
     with pytest.raises(torch.OutOfMemoryError, match="rank 1: CUDA driver error"):
-        symmetric_memory.allocate(1, Group())  # type: ignore[arg-type]
+        allocate(monkeypatch, torch.empty, [said])

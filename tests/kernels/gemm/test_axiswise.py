@@ -1,12 +1,13 @@
 """Products with a scale per tensor or per row, in the interpreter or on the GPU."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 
-from kernels.gemm import axiswise, operands, rule
+from kernels.gemm import axiswise, blockwise, operands, rule
 from kernels.gemm.axiswise import Accumulation
 from kernels.gemm.rule import GemmConfig
 from tests.kernels.gemm.gemm_reference import (
@@ -60,7 +61,7 @@ def test_programs_share_the_tiles(
     monkeypatch.setattr(operands, "compute_units", lambda *_: units)
     config = replace(rule.FAST[-1], group=2)
     monkeypatch.setattr(axiswise, "FAST", (config,))
-    a, b = normal_fp8(290, 64, device), normal_fp8(390, 64, device)
+    a, b = normal_fp8(200, 32, device), normal_fp8(290, 32, device)
     one = torch.ones((), device=device)
     assert_close(axiswise.gemm(a, b, one, one), product(a, b, one, one), fast_k=a.shape[1])
 
@@ -93,10 +94,16 @@ def test_zeros_give_zeros_and_a_nan_stays_in_its_row(device: torch.device) -> No
     assert int(c.isnan().any(dim=1).sum()) == 1
 
 
+@pytest.mark.parametrize("gemm", [axiswise.gemm, blockwise.gemm])
 @pytest.mark.parametrize(("m", "n", "k"), [(0, 8, 16), (8, 0, 16), (70, 5, 0), (3, 5, 0)])
-def test_products_of_nothing(m: int, n: int, k: int, device: torch.device) -> None:
+def test_products_of_nothing(
+    gemm: Callable[..., torch.Tensor], m: int, n: int, k: int, device: torch.device
+) -> None:
+    steps = -(-k // 128)
+    scales = torch.ones(m, steps, device=device), torch.ones(-(-n // 128), steps, device=device)
     one = torch.ones((), device=device)
-    c = axiswise.gemm(normal_fp8(m, k, device), normal_fp8(n, k, device), one, one)
+    by = (one, one) if gemm is axiswise.gemm else scales
+    c = gemm(normal_fp8(m, k, device), normal_fp8(n, k, device), *by)
     assert c.shape == (m, n)
     assert bool((c == 0).all())
 

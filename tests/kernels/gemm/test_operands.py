@@ -87,6 +87,11 @@ def test_values_of_scales(gemm: Gemm, wrong: float, name: str, device: torch.dev
     if device.type == "cpu":
         with pytest.raises(ValueError, match=said):
             gemm(x, x, *pair)
+
+
+@BOTH
+def test_good_values_of_scales(gemm: Gemm, device: torch.device) -> None:
+    x, good = normal_fp8(8, 32, device), torch.ones(8, 1, device=device)
     gemm(x, x, good, good, check_values=True)
 
 

@@ -24,6 +24,7 @@ def one_or_eight_units(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     monkeypatch.setattr(operands, "compute_units", lambda *_: request.param)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("one_or_eight_units")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rowwise", [False, True])

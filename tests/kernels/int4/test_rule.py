@@ -1,5 +1,6 @@
 """What the rules choose, that everything they choose fits, and that they are complete."""
 
+import itertools
 import math
 from dataclasses import fields, replace
 
@@ -11,7 +12,6 @@ from kernels.int4 import rule
 from kernels.int4.packing import Int4Weights
 from kernels.int4.rule import (
     CHAINED_LAUNCHES,
-    INT4_PLAIN,
     PLAIN_LAUNCHES,
     RULES,
     SPECIALISED,
@@ -29,7 +29,6 @@ from kernels.int4.rule import (
     sizes_of,
 )
 from tests.kernels.int4.int4_cases import (
-    direct_config,
     staged_config,
     weights_without_memory,
 )
@@ -46,112 +45,43 @@ STAGED = [
 SPECIALISED_CONFIGS = dict.fromkeys(config for row in RULES[SPECIALISED] for config in row.configs)
 
 
-def test_no_row_of_the_int4_table_prefers_the_same_twice() -> None:
-    for row in ROWS:
+def covers(above: Row, row: Row) -> bool:
+    wider = above.least_group <= row.least_group and above.most_weights >= row.most_weights
+    wider = wider and above.most_rows >= row.most_rows
+    return wider and above.most_tokens >= row.most_tokens
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rows_cover_all_weights_and_none_is_hidden_by_one_above(name: str) -> None:
+    rows = RULES[name]
+    for i, row in enumerate(rows):
+        assert not any(covers(above, row) for above in rows[:i])
         configs = row.configs + row.otherwise
         assert row.configs
         assert len(set(configs)) == len(configs)
+        if name != SPECIALISED:
+            assert all(config.token_tile >= min(row.most_tokens, 64) for config in configs)
+    if name != SPECIALISED:
+        last = rows[-1]
+        assert (last.most_tokens, last.least_group, last.most_weights) == (1 << 62, 0, 1 << 62)
 
 
-@pytest.mark.parametrize("name", [PLAIN_LAUNCHES, CHAINED_LAUNCHES])
-def test_the_int4_table_covers_any_number_of_tokens_of_any_weights(name: str) -> None:
-    last = RULES[name][-1]
-    assert (last.most_tokens, last.least_group, last.most_weights) == (1 << 62, 0, 1 << 62)
-
-
-def test_no_row_of_the_int4_table_is_hidden_by_one_above() -> None:
-    def covers(above: Row, row: Row) -> bool:
-        wider = above.least_group <= row.least_group and above.most_weights >= row.most_weights
-        wider = wider and above.most_rows >= row.most_rows
-        return wider and above.most_tokens >= row.most_tokens
-
-    for rows in RULES.values():
-        for i, row in enumerate(rows):
-            assert not any(covers(above, row) for above in rows[:i])
-
-
-def test_a_block_has_room_for_the_tokens_that_lead_to_it() -> None:
-    for row in ROWS:
-        for config in row.configs + row.otherwise:
-            assert config.token_tile >= min(row.most_tokens, 64)
-
-
-def test_plain_configurations_are_ordered_by_tokens() -> None:
-    tiles = [config.token_tile for config in INT4_PLAIN]
-    assert tiles == sorted(tiles)
-
-
-@pytest.mark.parametrize("tokens", [1, 8, 9, 16, 17, 32, 33, 64, 65, 256])
-@pytest.mark.parametrize(("rows", "k"), LAYERS)
-@pytest.mark.parametrize(("group", "zeros"), [(128, False), (64, False), (32, True)])
 @pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize(("group", "zeros"), [(128, False), (64, False), (32, True)])
 def test_layers_of_language_models_never_fall_back_to_plain_triton(
-    rows: int, k: int, group: int, zeros: bool, tokens: int, chained: bool
+    group: int, zeros: bool, chained: bool
 ) -> None:
-    w = weights_without_memory(rows, k, group, zeros=zeros)
-    config = choose(w, tokens, chained=chained)
-    assert not isinstance(config, Int4PlainConfig)
-    assert config.fits(w)
+    for (rows, k), tokens in itertools.product(LAYERS, (1, 8, 9, 16, 17, 32, 33, 64, 65, 256)):
+        w = weights_without_memory(rows, k, group, zeros=zeros)
+        config = choose(w, tokens, chained=chained)
+        assert not isinstance(config, Int4PlainConfig), (rows, k, tokens)
+        assert config.fits(w), (rows, k, tokens)
 
 
 def test_odd_sizes_fall_back_to_plain_triton() -> None:
     assert isinstance(
         choose(weights_without_memory(64, 128 * 257, 32, zeros=True), 300), Int4PlainConfig
     )
-
-
-R1 = direct_config(1, 1, 8, 1, 8)
-
-
-def rows_64(split: int, tile: int) -> Int4StagedConfig:
-    return staged_config(64, split, (4, 2), tile, "sync" if tile == 8 else "group")
-
-
-def rows_128(split: int, tile: int) -> Int4StagedConfig:
-    return staged_config(128, split, (3, 2), tile, "sync")
-
-
-def long(split: int, tile: int) -> Int4StagedConfig:
-    return staged_config(64, split, (2, 4), tile, "overlapped")
-
-
-def short(split: int, tile: int) -> Int4StagedConfig:
-    return staged_config(64, split, (2, 2), tile, "overlapped")
-
-
-# (rows, k, tokens): of a plain launch and a chained one with groups of 128. On an H200 each was the
-# fastest measured or took at most 9 % longer.
-CHOICES: dict[tuple[int, int, int], tuple[Int4Config, Int4Config]] = {
-    (3584, 8192, 32): (long(4, 32), long(4, 32)),
-    (3584, 8192, 64): (long(2, 64), long(2, 64)),
-    (28672, 8192, 1): (rows_128(1, 8), rows_128(1, 8)),
-    (28672, 8192, 8): (rows_128(1, 8), rows_128(1, 8)),
-    (28672, 8192, 16): (rows_128(1, 16), rows_128(1, 16)),
-    (28672, 8192, 32): (short(2, 32), long(1, 32)),
-    (28672, 8192, 64): (short(1, 64), short(1, 64)),
-    (8192, 28672, 1): (rows_128(4, 8), rows_128(4, 8)),
-    (8192, 28672, 16): (rows_128(4, 16), rows_128(4, 16)),
-    (8192, 28672, 32): (long(2, 32), long(2, 32)),
-    (8192, 28672, 64): (short(2, 64), short(2, 64)),
-    (10240, 8192, 16): (rows_64(2, 16), rows_64(2, 16)),
-    (10240, 8192, 32): (short(2, 32), long(1, 32)),
-    (10240, 8192, 64): (short(1, 64), short(1, 64)),
-    (8192, 3584, 16): (rows_64(2, 16), rows_64(2, 16)),
-    (8192, 3584, 64): (long(1, 64), long(1, 64)),
-    (5120, 8192, 16): (rows_64(4, 16), rows_64(4, 16)),
-    (5120, 8192, 32): (long(2, 32), long(2, 32)),
-    (5120, 8192, 64): (short(2, 64), short(2, 64)),
-    (4096, 14336, 16): (rows_64(4, 16), rows_64(4, 16)),
-    (4096, 14336, 32): (long(4, 32), long(4, 32)),
-    (4096, 14336, 64): (short(4, 64), short(4, 64)),
-}
-
-
-@pytest.mark.parametrize(("rows", "k", "tokens"), CHOICES)
-def test_what_was_measured_runs_nearly_as_it_was_fastest(rows: int, k: int, tokens: int) -> None:
-    w = weights_without_memory(rows, k, 128)
-    chosen = tuple(direct_or_staged(w, tokens, chained=chained) for chained in (False, True))
-    assert chosen == CHOICES[rows, k, tokens]
 
 
 def in_table(config: Int4Config) -> dict[str, str | int]:
@@ -229,7 +159,8 @@ def estimate(config: Int4Config, w: Int4Weights, tokens: int, units: int = 132) 
 
 
 def test_the_estimate_counts_turns_columns_and_halvings_of_k() -> None:
-    config = next(c for c in STAGED if c == long(1, 64))
+    config = staged_config(64, 1, (2, 4), 64, "overlapped")
+    assert config in STAGED
     start, unit, _ = config.cost
     w = weights_without_memory(64 * 132, 8192)  # a block for each of 132 units
     once = start + 64 * unit
@@ -239,25 +170,10 @@ def test_the_estimate_counts_turns_columns_and_halvings_of_k() -> None:
     halves = 2 * (start + 32 * unit) + rule._HALVING_US
     assert estimate(replace(config, split=2), w, 64) == pytest.approx(halves)
     # blocks of half as many stages and units run two at a time
-    small = next(c for c in STAGED if c == short(1, 64))
+    small = staged_config(64, 1, (2, 2), 64, "overlapped")
+    assert small in STAGED
     wanted = small.cost.start_us + 64 * small.cost.unit_us
     assert estimate(small, w, 65) == pytest.approx(wanted)
-
-
-def test_halvings_are_logarithms() -> None:
-    parts = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
-    assert halvings(parts).tolist() == pytest.approx(np.log2(parts).tolist(), rel=1e-15)
-
-
-def test_a_row_is_for_weights_of_its_size_and_group() -> None:
-    row = Row(
-        most_tokens=8, least_group=64, most_weights=1024 * 2048, most_rows=1024, configs=(R1,)
-    )
-    assert row.covers(sizes_of(weights_without_memory(1024, 2048, 64), 8)).all()
-    assert not row.covers(sizes_of(weights_without_memory(1024, 2048, 64), 9)).any()
-    assert not row.covers(sizes_of(weights_without_memory(1024, 2048, 32), 8)).any()
-    assert not row.covers(sizes_of(weights_without_memory(1024, 2176, 64), 8)).any()
-    assert not row.covers(sizes_of(weights_without_memory(1088, 128, 64), 8)).any()
 
 
 def test_many_products_are_asked_for_in_parts_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,43 +189,36 @@ def test_many_products_are_asked_for_in_parts_of_them(monkeypatch: pytest.Monkey
     assert whole.resident.max() > 1
 
 
+def test_halvings_are_logarithms() -> None:
+    parts = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    assert halvings(parts).tolist() == pytest.approx(np.log2(parts).tolist(), rel=1e-15)
+
+
 @pytest.mark.parametrize(("tokens", "tile"), [(1, 16), (16, 16), (17, 32), (64, 64), (1000, 64)])
 def test_the_plain_kernel_takes_the_smallest_tile_that_suffices(tokens: int, tile: int) -> None:
     assert plain(tokens).token_tile == tile
 
 
-def test_costs_of_staged_blocks_are_microseconds() -> None:
-    for config in STAGED:
-        assert 1 < config.cost.start_us < 10
-        assert 0.1 < config.cost.unit_us < 1
-
-
-def test_a_block_of_more_rows_takes_longer_per_column_but_not_in_proportion() -> None:
-    for tile in (8, 16):
-        one, two = (
-            min(c.cost.unit_us for c in STAGED if (c.rows, c.token_tile) == (rows, tile))
-            for rows in (64, 128)
-        )
-        assert one < two < 2 * one
-
-
-@pytest.mark.parametrize("tokens", [17, 32, 33, 64, 65, 128, 129, 256, 1000])
-@pytest.mark.parametrize(("rows", "k"), [*LAYERS, (10240, 8192), (64, 128), (1, 256)])
 @pytest.mark.parametrize("group", [64, 128])
+@pytest.mark.parametrize("tokens", [17, 32, 33, 64, 65, 128, 129, 256, 1000])
 def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
-    rows: int, k: int, tokens: int, group: int
+    tokens: int, group: int
 ) -> None:
-    weights = weights_without_memory(rows, k, group)
-    config = for_many_tokens(weights, tokens)
-    assert config is not None
-    assert config in SPECIALISED_CONFIGS
-    assert config.fits(weights)
-    if tokens <= 64:
-        assert config.token_tile == (32 if tokens <= 32 else 64)
-    else:
-        assert config.token_tile in ((64, 128) if 128 < tokens <= 192 else (128,))
-    if tokens > 64 and k >= 4096:
-        assert choose(weights, tokens) == config
+    tiles = (32,) if tokens <= 32 else (64,) if tokens <= 64 else (128,)
+    for rows, k in [*LAYERS, (10240, 8192), (64, 128), (1, 256)]:
+        weights = weights_without_memory(rows, k, group)
+        config = for_many_tokens(weights, tokens)
+        assert config is not None
+        assert config in SPECIALISED_CONFIGS
+        assert config.fits(weights)
+        assert config.token_tile in ((64, 128) if 128 < tokens <= 192 else tiles)
+        if tokens > 64 and k >= 4096:
+            assert choose(weights, tokens) == config
+
+
+def test_no_specialised_configuration_is_for_few_tokens_or_groups_of_32() -> None:
+    assert for_many_tokens(weights_without_memory(3584, 8192), 16) is None
+    assert for_many_tokens(weights_without_memory(3584, 8192, 32), 256) is None
 
 
 # (rows, k, tokens, chained) -> whether many tokens are for kernels.int4.specialised
@@ -336,13 +245,6 @@ def test_where_the_specialised_kernel_begins(
         assert config == direct_or_staged(weights, tokens, chained=chained)
 
 
-def test_no_specialised_configuration_is_for_few_tokens_or_groups_of_32() -> None:
-    assert for_many_tokens(weights_without_memory(3584, 8192), 16) is None
-    narrow = weights_without_memory(3584, 8192, 32)
-    assert for_many_tokens(narrow, 256) is None
-    assert choose(narrow, 256) == direct_or_staged(narrow, 256)
-
-
 @pytest.mark.parametrize(("rows", "k"), [(4096, 14336), (5120, 8192), (3584, 8192)])
 @pytest.mark.parametrize("units", [32, 132])
 def test_a_specialised_product_is_cut_where_that_fills_the_multiprocessors(
@@ -355,13 +257,6 @@ def test_a_specialised_product_is_cut_where_that_fills_the_multiprocessors(
         assert config.split > 1
     blocks = math.prod(config.grid(weights, 128))
     assert blocks / (units * math.ceil(blocks / units)) > 0.75
-
-
-def test_a_specialised_configuration_has_a_unit_for_each_part_of_k() -> None:
-    w = weights_without_memory(4096, 640)  # five units
-    assert {c.split for c in SPECIALISED_CONFIGS if c.fits(w)} == {1, 2, 3, 5}
-    narrow = weights_without_memory(4096, 4096, 32)
-    assert not any(config.fits(narrow) for config in SPECIALISED_CONFIGS)
 
 
 def test_a_specialised_block_fills_a_multiprocessor() -> None:

@@ -47,15 +47,14 @@ def poisoned_memory() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
 
 
-@pytest.mark.parametrize("rows", [64, 130])
 def test_parts_of_k_leave_their_counters_clean(
-    rows: int, device: torch.device, poisoned_memory: None, monkeypatch: pytest.MonkeyPatch
+    device: torch.device, poisoned_memory: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lent = torch.zeros(64, dtype=torch.int32, device=device)
     monkeypatch.setattr(int4, "zeroed_counters", lambda count, _: lent[:count])
     split = Int4PlainConfig(row_tiles=2, token_tile=16, split=3, num_warps=4)
-    w = weights(rows, 512, 64, device, zeros=True)
-    x = activations(20, 512, device)
+    w = weights(70, 384, 128, device, zeros=True)
+    x = activations(20, 384, device)
     first = int4_gemm(x, w, config=split)
     assert error(first, x, w) < 8e-3
     assert not lent.any()

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from kernels.linear.layer import convert_linears
 from tests.kernels.gather.gathered_ranks import leave_together
 
-RECIPES = ("axiswise", "tensorwise", "blockwise")
+RECIPES = ("tensorwise", "blockwise")
 ROWS = 32  # of each process
 
 

@@ -11,6 +11,7 @@ from kernels.linear.norm_linear_sigmoid import (
     norm_linear_sigmoid,
 )
 from kernels.linear.recipes import NAMED
+from tests.exhaustive import mostly
 from tests.kernels.linear.test_layer import (
     MIXED,
     OURS,
@@ -68,7 +69,7 @@ def test_in_high_precision_it_is_autograd() -> None:
     assert torch.autograd.gradgradcheck(call, (x, w, a, b, c))
 
 
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "high_precision"])
+@pytest.mark.parametrize("recipe", mostly([*OURS[1:], "mxfp8"], "axiswise"))
 def test_a_second_derivative_is_refused_with_the_way_out(recipe: str) -> None:
     module = block(recipe, full=True)
     assert_has_no_second_derivative(module, drawn(32, 64), module.linear.weight)
@@ -98,7 +99,7 @@ def test_what_is_frozen_gets_no_gradient_and_changes_no_other(recipe: str, froze
     assert torch.equal(torch.autograd.grad(module(x).sum(), left)[0], every[name])
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", mostly(RECIPES, "blockwise", MIXED))
 def test_torch_compile_sees_one_graph_of_the_same_values(recipe: str) -> None:
     torch.compiler.reset()
     module = block(recipe, full=True)
