@@ -8,7 +8,6 @@ import pytest
 from roofcal.core.jsonl import write_records
 from roofcal.study.cluster import (
     ClusterError,
-    Node,
     cluster_nodes,
     fleet_nodes,
     parse_nodes,
@@ -43,25 +42,16 @@ def problems(folder: Path, profile: str, of: Study) -> list[str]:
     return [line for line, is_problem in lines if is_problem and not line.startswith("plugin")]
 
 
-def test_nodes_are_those_of_sinfo() -> None:
-    assert parse_nodes(SINFO) == [
-        Node("gpu", "n1", 8, 64e9, 8, True),
-        Node("gpu", "n2", 8, 64e9, 8, False),
-        Node("cpu*", "c1", 2, 40e9, 0, True),
-    ]
-
-
-def test_a_partition_that_is_not_there_is_named_with_those_that_are(here: Path) -> None:
-    (problem,) = problems(here, "default-resources: {slurm_partition: gqu}", study())
-    assert "partition gqu: not there; partitions are cpu, gpu" in problem
-
-
 @pytest.mark.parametrize(
     ("profile", "says"),
     [
         ("set-threads: {measure: 8}", "asks for 8 cores, no node of the partition has more than 2"),
         ("set-resources: {measure: {mem_mb: 50000}}", "of memory, no node"),
         ("executor: slurm", "devices is auto"),
+        (
+            "default-resources: {slurm_partition: gqu}",
+            "partition gqu: not there; partitions are cpu, gpu",
+        ),
     ],
 )
 def test_what_no_node_has_is_a_problem(here: Path, profile: str, says: str) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofcal.core.visits import differences
@@ -11,6 +11,7 @@ from roofcal.core.visits.intervals import moderated
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
 
 
+@settings(max_examples=30)
 @given(PROBABILITIES)
 def test_adjusted_p_values_never_fall_below_the_raw_and_keep_their_order(
     p: differences.Array,
@@ -104,6 +105,7 @@ def test_verdicts_are_by_evidence_and_by_size() -> None:
     assert verdicts == ["SLOWER", "FASTER", "AMBIGUOUS", "SAME", "AMBIGUOUS", "AMBIGUOUS"]
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=20), st.floats(0.001, 0.5))
 def test_a_change_and_its_opposite_have_opposite_verdicts(
     values: list[float], threshold: float

@@ -102,9 +102,8 @@ def test_what_two_sessions_differ_by_at_every_point_is_known_from_two_values_alo
 
 def test_few_points_do_not_moderate_one_another() -> None:
     interval = interval_of([[visit(1.0), visit(1.01)]])
-    assert math.log(interval.ci95_high / interval.median) == pytest.approx(
-        12.706 * math.log(1.01) / 2, rel=1e-3
-    )
+    half = math.log(interval.ci95_high / interval.median)
+    assert half == pytest.approx(12.706 * math.log(1.01) / 2, rel=1e-3)
 
 
 def test_visits_that_agree_by_luck_are_no_surer_than_their_samples() -> None:
@@ -129,7 +128,7 @@ def drawn_scatters(draw: np.random.Generator, points: int, degrees: float) -> np
     return 0.01 * np.sqrt(degrees / draw.chisquare(degrees, points))
 
 
-@pytest.mark.parametrize("degrees", [2.0, 4.0, 30.0])
+@pytest.mark.parametrize("degrees", [2.0, 30.0])
 def test_two_visits_cover_the_truth_in_93_to_98_percent_of_points(degrees: float) -> None:
     draw = np.random.default_rng(1)
     held = []
@@ -146,12 +145,11 @@ def differ_by_nothing(
     return [bool(low <= 1 <= high) for _, low, high in ratios]
 
 
-@pytest.mark.parametrize("degrees", [2.0, 30.0])
-def test_the_difference_of_two_runs_covers_none_as_often(degrees: float) -> None:
+def test_the_difference_of_two_runs_covers_none_as_often() -> None:
     draw = np.random.default_rng(2)
     held = []
     for _ in range(30):
-        scatters = drawn_scatters(draw, 80, degrees)
+        scatters = drawn_scatters(draw, 80, degrees=2.0)
         held += differ_by_nothing(*(point_intervals(planned(draw, scatters)) for _ in range(2)))
     assert 0.93 <= np.mean(held) <= 0.98
 
@@ -175,8 +173,7 @@ def measured(
     return [interval for interval in point_intervals(points) if interval is not None]
 
 
-@pytest.mark.parametrize("common", [0.0, 0.003, 0.01, 0.03])
-@pytest.mark.parametrize("sessions", [2, 3])
+@pytest.mark.parametrize(("sessions", "common"), [(2, 0.0), (3, 0.003), (2, 0.03)])
 def test_intervals_of_sessions_hold_the_truth_where_sessions_share_a_shift(
     sessions: int, common: float
 ) -> None:
@@ -198,8 +195,7 @@ def points_of_sessions(
     ]
 
 
-@pytest.mark.parametrize("few", [1, 2])
-@pytest.mark.parametrize("sessions", ["ab", "abc"])
+@pytest.mark.parametrize(("sessions", "few"), [("ab", 1), ("abc", 2)])
 def test_one_or_two_points_of_a_kind_are_covered_beside_many_of_another(
     few: int, sessions: str
 ) -> None:
