@@ -74,21 +74,19 @@ def test_zero_is_no_size_and_no_clock(nvml: Nvml) -> None:
     assert (card.memory_bytes, card.memory_bus_bits, card.power_limit_w) == (None,) * 3
 
 
-CODES = {
-    "lost": pynvml.NVML_ERROR_GPU_IS_LOST,
-    "unknown": pynvml.NVML_ERROR_UNKNOWN,
-    "reset": pynvml.NVML_ERROR_RESET_REQUIRED,
-}
-
-
-@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-@pytest.mark.parametrize("question", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetMemoryInfo"])
+@pytest.mark.parametrize(
+    ("code", "question"),
+    [
+        (pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetHandleByIndex"),
+        (pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetName"),
+        (pynvml.NVML_ERROR_GPU_IS_LOST, "nvmlDeviceGetMemoryInfo"),
+        (pynvml.NVML_ERROR_RESET_REQUIRED, "nvmlDeviceGetMemoryInfo"),
+    ],
+)
 def test_a_card_that_does_not_answer_is_named_and_left_out(
     nvml: Nvml, code: int, question: str
 ) -> None:
     """Also where it is lost at a question whose answer may be missing."""
-    if code == pynvml.NVML_ERROR_UNKNOWN:
-        question = question.replace("MemoryInfo", "Name")
     nvml.errors[question, "GPU-b"] = code
     survey = survey_gpus()
     assert [card.uuid for card in survey.visible] == ["GPU-a", "GPU-c"]
@@ -189,29 +187,18 @@ def test_a_reading_is_in_si_units_with_the_reasons_by_name(nvml: Nvml) -> None:
     assert (cpu.read(), cpu.energy_j()) == (None, None)
 
 
-def test_a_card_that_says_nothing_is_told_of_once_and_has_no_readings(
+def test_a_reading_that_fails_is_told_of_once_and_leaves_a_gap_and_no_shift(
     nvml: Nvml, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Consumer cards and virtual ones lack some questions; they can be timed all the same."""
-    nvml.missing = {"nvmlDeviceGetPowerUsage"}
     sensor, recorder = Sensor("GPU-a"), Recorder()
-    for index in range(3):
+    for index, missing in enumerate([set(), {"nvmlDeviceGetTemperature"}] * 2 + [set()]):
+        nvml.missing = missing
         recorder.record(sensor, index)
-    assert recorder.telemetry() == Telemetry()
-    assert capsys.readouterr().err.count("Not Supported") == 1
-
-
-def test_a_reading_that_fails_in_between_leaves_a_gap_and_no_shift(nvml: Nvml) -> None:
-    sensor, recorder = Sensor("GPU-a"), Recorder()
-    recorder.record(sensor, 0)
-    nvml.missing = {"nvmlDeviceGetTemperature"}
-    recorder.record(sensor, 20)
-    nvml.missing = set()
-    recorder.record(sensor, 40)
     telemetry = recorder.telemetry()
-    assert telemetry.sample_index == (0, 40)
-    lengths = {len(getattr(telemetry, name)) for name in Telemetry.__dataclass_fields__}
-    assert lengths == {2}
+    assert telemetry.sample_index == (0, 2, 4)
+    assert {len(getattr(telemetry, name)) for name in Telemetry.__dataclass_fields__} == {3}
+    assert capsys.readouterr().err.count("Not Supported") == 1
 
 
 @pytest.mark.gpu
