@@ -78,6 +78,12 @@ def test_names_rates_and_sources_are_those_of_the_architecture_and_its_vendor(
     assert ("fp4" in spec.peak_flops_per_s) == has_fp4
     assert spec.sources.keys() == RAW[spec.device]["values"].keys()
     assert all(re.search(r"\w+.* \(20\d\d[-\d]*\)", text) for text in spec.sources.values())
+    if (wave := spec.wave) is not None:
+        for dtype, per_clock in wave.matrix_flops_per_clock.items():
+            peak = per_clock * wave.clock_hz * wave.compute_units
+            assert peak == pytest.approx(spec.peak_flops_per_s[dtype], rel=1e-3), dtype
+        assert all(len(source) > 20 for source in spec.wave_sources.values())
+        assert len(spec.wave_sources) == 22
 
 
 def test_halved_rates_say_so_and_are_half() -> None:
@@ -257,36 +263,18 @@ def test_mistakes_of_all_files_are_reported_together_and_no_name_stands_in_two(
     assert load_devices(tmp_path / "none") == {}
 
 
-# --- section `wave` -------------------------------------------------------------------------------
-
-DESCRIBED = [
-    *("amd-mi300x", "amd-mi325x", "amd-mi355x"),
-    *("nvidia-b200", "nvidia-b300", "nvidia-gb200", "nvidia-h200"),
-]
-
-
-def test_the_devices_asked_for_are_described_and_get_their_memory_and_cache() -> None:
-    assert [name for name, spec in SPECS.items() if spec.wave is not None] == DESCRIBED
+def test_the_devices_that_the_wave_model_knows_get_their_memory_and_cache_in_si() -> None:
+    assert [name for name, spec in SPECS.items() if spec.wave is not None] == [
+        *("amd-mi300x", "amd-mi325x", "amd-mi355x"),
+        *("nvidia-b200", "nvidia-b300", "nvidia-gb200", "nvidia-h200"),
+    ]
     assert WAVE.stream_bytes_per_s == pytest.approx(2e12)
     assert WAVE.l2_bytes_per_clock_and_unit == pytest.approx(80)
-
-
-@pytest.mark.parametrize("name", DESCRIBED)
-def test_a_description_agrees_with_the_datasheet_and_has_sources(name: str) -> None:
-    spec, device = SPECS[name], SPECS[name].wave
+    spec = SPECS["nvidia-h200"]
+    device = spec.wave
     assert device is not None
     for same in ("compute_units", "dram_bytes_per_s", "dram_bytes", "link_bytes_per_s"):
         assert getattr(device, same) == getattr(spec, same), same
-    for dtype, per_clock in device.matrix_flops_per_clock.items():
-        peak = per_clock * device.clock_hz * device.compute_units
-        assert peak == pytest.approx(spec.peak_flops_per_s[dtype], rel=1e-3), dtype
-    assert all(len(source) > 20 for source in spec.wave_sources.values())
-    assert len(spec.wave_sources) == 22
-
-
-def test_units_of_a_description_become_si() -> None:
-    device = SPECS["nvidia-h200"].wave
-    assert device is not None
     assert (device.clock_hz, device.lds_bytes) == (1.83e9, 228 * 1024)
     assert device.launch_s == 2e-6
     assert device.link_latency_s == pytest.approx(3.6e-6)

@@ -65,11 +65,10 @@ def test_what_a_card_does_not_say_is_none(
     assert card.compute_units == 132
 
 
-def test_zero_is_no_size_and_no_clock(nvml: Nvml) -> None:
+def test_zero_is_no_size_and_no_power(nvml: Nvml) -> None:
     """Drivers say 0 for what they do not know, which no record may hold."""
-    nvml.answers["nvmlDeviceGetMemoryInfo"] = SimpleNamespace(total=0, free=0)
-    nvml.answers["nvmlDeviceGetMemoryBusWidth"] = 0
-    nvml.answers["nvmlDeviceGetEnforcedPowerLimit"] = 0
+    none = {"nvmlDeviceGetMemoryBusWidth": 0, "nvmlDeviceGetEnforcedPowerLimit": 0}
+    nvml.answers |= none | {"nvmlDeviceGetMemoryInfo": SimpleNamespace(total=0, free=0)}
     card = visible_gpus()[0]
     assert (card.memory_bytes, card.memory_bus_bits, card.power_limit_w) == (None,) * 3
 
