@@ -109,7 +109,8 @@ def test_no_two_devices_have_the_same_values() -> None:
 
 
 def test_values_are_converted_to_si() -> None:
-    h200 = SPECS["nvidia-h200"]
+    h200 = load_device(FOLDER / "nvidia-h200.yaml")
+    assert h200 == SPECS["nvidia-h200"]
     assert h200.peak_flops_per_s["bf16"] == 989.5e12
     assert h200.peak_flops_per_s["int8"] == 1979e12
     assert (h200.dram_bytes_per_s, h200.dram_bytes) == (4.8e12, 141_000_000_000)

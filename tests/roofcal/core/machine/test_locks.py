@@ -93,6 +93,7 @@ def test_waiting_takes_the_first_free_device_and_is_told_once(
 
     monkeypatch.setattr(time, "sleep", nap)
     (lock,) = wait_for_locks(["one", "two"], 1, told.append)
+    assert os.readlink(f"/proc/self/fd/{lock.descriptor}").startswith("socket:")  # noqa: PTH115
     assert (lock.name, len(naps)) == ("two", 3)
     assert told == ["waiting: another measurement uses one, two"]
     lock.release()
