@@ -134,10 +134,10 @@ def code_hash(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def source_files(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, Path]:
+def source_files(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str]:
     """Stage -> the path that source_lists writes, for a job: who started it wrote the files."""
     stages = [*(f"plan_{op}" for op in ops), *(f"measure_{op}" for op in ops), *OP_PARTS]
-    return {stage: folder / f"{stage}.sha256" for stage in stages}
+    return {stage: str(folder / f"{stage}.sha256") for stage in stages}
 
 
 def source_lists(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str]:
@@ -152,22 +152,22 @@ def source_lists(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str
     sources |= {f"measure_{op}": measure_sources(op) for op in ops}
     sources |= {stage: stage_sources(stage) for stage in OP_PARTS}
     files = source_files(ops, folder)
-    changed: dict[Path, bytes] = {}
-    new_sources: set[Path] = set()
-    for stage, file in files.items():
-        line_of = {path: f"{_digest(ROOT / path)}  {path.as_posix()}\n" for path in sources[stage]}
-        content = "".join(line_of.values())
+    changed: dict[Path, str] = {}
+    edited: set[Path] = set()
+    for stage, paths in sources.items():
+        file = Path(files[stage])
         before = file.read_text() if file.is_file() else ""
-        if content != before:
-            changed[file] = content.encode()
+        lines = {path: f"{_digest(ROOT / path)}  {path.as_posix()}\n" for path in paths}
+        if (content := "".join(lines.values())) != before:
+            changed[file] = content
             known = set(before.splitlines(keepends=True))
-            new_sources |= {path for path, line in line_of.items() if line not in known}
-    for path in sorted(new_sources):
+            edited |= {path for path, line in lines.items() if line not in known}
+    for path in sorted(edited):
         if path.suffix == ".py":
             _parsed(path)
-    for file, text in changed.items():
-        write_bytes(file, text)
-    return {stage: str(file) for stage, file in files.items()}
+    for file, content in changed.items():
+        write_bytes(file, content.encode())
+    return files
 
 
 @cache
