@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.jsonl import write_records
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Environment
 from roofcal.study.cluster import (
     ClusterError,
     cluster_nodes,
@@ -83,14 +84,19 @@ def test_a_job_on_all_gpus_of_a_node_needs_their_cores_and_memory(here: Path) ->
     assert problems(here, on_gpus, small) == []
 
 
-def test_a_node_with_gpus_and_no_driver_records_no_cpu(
+def test_a_node_is_recorded_where_the_study_looks_but_no_cpu_where_gpus_have_no_driver(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_GPUS_ON_NODE", "8")
     monkeypatch.setattr("roofcal.study.doctor.visible_gpus", list)
+    monkeypatch.setattr("roofcal.study.discover.visible_gpus", list)
     with pytest.raises(DiscoverError, match="8 GPU"):
         write_environments(ROOT / "config/devices", here / "results")
     assert not (here / "results").exists()
+    monkeypatch.delenv("SLURM_GPUS_ON_NODE")
+    (path,) = write_environments(ROOT / "config/devices", here / "results")
+    (written,) = read_records(path, Environment)
+    assert path.parent == here / "results" / written.device / written.environment_id
 
 
 def test_a_cluster_that_does_not_answer_is_said(

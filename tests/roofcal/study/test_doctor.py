@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.jsonl import write_records
 from roofcal.core.machine.nvml import Gpu
-from roofcal.core.records import Environment
 from roofcal.study import discover, doctor
 from roofcal.study.discover import DiscoverError, Software
 from roofcal.study.doctor import product_drift
@@ -109,16 +108,6 @@ def test_a_hidden_gpu_is_explained(say: Say, monkeypatch: pytest.MonkeyPatch) ->
     plug_in(monkeypatch)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert "CUDA_VISIBLE_DEVICES='' hides all NVIDIA GPUs" in "\n".join(say([]))
-
-
-def test_environments_are_written_where_the_study_looks(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(discover, "visible_gpus", lambda: [H200])
-    monkeypatch.setattr(discover, "installed_software", lambda: CUDA_TORCH)
-    (path,) = doctor.write_environments(DEVICES, tmp_path)
-    (environment,) = read_records(path, Environment)
-    assert path.parent == tmp_path / "nvidia-h200" / environment.environment_id
 
 
 def test_a_torch_that_cannot_use_the_card_is_said_with_the_way_out(say: Say) -> None:

@@ -95,27 +95,24 @@ def test_a_card_that_does_not_answer_is_named_and_left_out(
     assert nvml.open == 0
 
 
-@pytest.mark.parametrize("setting", ["0,2", "GPU-c,GPU-a", "2"])
-def test_a_card_that_is_hidden_may_be_lost(
-    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, setting: str
+def test_a_card_that_is_hidden_may_be_lost_and_one_of_another_job_has_no_number(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
     nvml.errors["nvmlDeviceGetHandleByIndex", "GPU-b"] = pynvml.NVML_ERROR_GPU_IS_LOST
-    survey = survey_gpus()
-    assert len(survey.visible) == len(setting.split(","))
-    assert (survey.silent, survey.hiding) == ([], [])
-
-
-def test_a_card_of_another_job_has_no_number(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cgroup of SLURM: NVML counts the card, CUDA does not."""
-    nvml.errors["nvmlDeviceGetHandleByIndex", "GPU-a"] = pynvml.NVML_ERROR_NO_PERMISSION
+    for setting, seen in {"0,2": ["GPU-a", "GPU-c"], "GPU-c,GPU-a": ["GPU-c", "GPU-a"]}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+        survey = survey_gpus()
+        assert [card.uuid for card in survey.visible] == seen
+        assert (survey.silent, survey.hiding) == ([], [])
+    # A cgroup of SLURM: NVML counts the card, CUDA does not.
+    nvml.errors = {("nvmlDeviceGetHandleByIndex", "GPU-a"): pynvml.NVML_ERROR_NO_PERMISSION}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     survey = survey_gpus()
     assert [card.uuid for card in survey.visible] == ["GPU-b"]
     assert "GPU 0 is left out: not ours to use" in survey.forbidden[0]
 
 
-def test_slices_are_gpus_of_their_own(nvml: Nvml) -> None:
+def test_slices_are_gpus_of_their_own_and_a_card_without_any_says_the_way_out(nvml: Nvml) -> None:
     nvml.slices = {"GPU-b": ["MIG-b1", "MIG-b2"]}
     nvml.missing = {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetMemoryBusWidth"}
     one = visible_gpus()[1]
@@ -123,6 +120,10 @@ def test_slices_are_gpus_of_their_own(nvml: Nvml) -> None:
     assert (one.name, one.compute_units, one.mig) == ("NVIDIA H200 MIG 1g.18gb", 16, True)
     assert one.memory_bytes == 17 << 30
     assert [card.mig for card in visible_gpus()] == [False, True, True, False]
+    nvml.slices = {"GPU-a": []}
+    (sentence,) = survey_gpus().silent
+    assert "GPU 0 (GPU-a) is left out: it is in MIG mode" in sentence
+    assert "`nvidia-smi -i 0 -mig 0`" in sentence
 
 
 @pytest.mark.parametrize(
@@ -147,13 +148,6 @@ def test_cuda_visible_devices_names_cards_and_slices_and_says_so_if_it_hides_all
     assert [card.uuid for card in survey.visible] == seen
     said = [f"CUDA_VISIBLE_DEVICES={setting!r} hides all NVIDIA GPUs"] * (not seen)
     assert [sentence.partition(" of this")[0] for sentence in survey.hiding] == said
-
-
-def test_a_card_in_mig_mode_without_a_slice_says_the_way_out(nvml: Nvml) -> None:
-    nvml.slices = {"GPU-a": []}
-    (sentence,) = survey_gpus().silent
-    assert "GPU 0 (GPU-a) is left out: it is in MIG mode" in sentence
-    assert "`nvidia-smi -i 0 -mig 0`" in sentence
 
 
 def test_a_driver_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
