@@ -69,10 +69,6 @@ class Column:
     hover: str = ""
 
 
-def _made(name: str, over: OfTable, **how: Any) -> Column:
-    return Column(name, over=over, **how)
-
-
 def _of_interval(name: str) -> OfTable:
     return lambda table: [None if i is None else getattr(i, name) for i in table[INTERVAL]]
 
@@ -187,16 +183,16 @@ COLUMNS: Final = (
     Column("world_size", "count", lambda p: p.point.world_size),
     Column("status", "text", lambda p: p.row.status),
     Column("reason", "text", lambda p: p.row.reason),
-    _made("median_s", _of_interval("median")),
-    _made("ci95_low_s", _of_interval("ci95_low")),
-    _made("ci95_high_s", _of_interval("ci95_high")),
-    _made("achieved_flops_per_s", _rate("flops")),
-    _made("achieved_bytes_per_s", _rate("dram_bytes")),
+    Column("median_s", over=_of_interval("median")),
+    Column("ci95_low_s", over=_of_interval("ci95_low")),
+    Column("ci95_high_s", over=_of_interval("ci95_high")),
+    Column("achieved_flops_per_s", over=_rate("flops")),
+    Column("achieved_bytes_per_s", over=_rate("dram_bytes")),
     Column("predicted_s", "number", _of_model(MODEL, "total_s")),
-    _made("relative_error", lambda table: table["predicted_s"] / table["median_s"] - 1),
-    _made(INTERVAL_HOLDS, _of_interval("holds"), kind="text"),
+    Column("relative_error", over=lambda table: table["predicted_s"] / table["median_s"] - 1),
+    Column(INTERVAL_HOLDS, over=_of_interval("holds"), kind="text"),
     Column(VISITS, "count", lambda p: len(p.visit_times)),
-    _made(STATES, _states, kind="text"),
+    Column(STATES, over=_states, kind="text"),
     Column("method", "text", lambda p: p.point.protocol.method),
     Column("cache", "text", lambda p: p.point.protocol.cache),
     Column("distribution", "text", lambda p: p.point.protocol.distribution),
@@ -271,15 +267,15 @@ RARE: Final = (
 # Energy of one call, with the ends of power and time together, per FLOP and per token (row of A):
 # of the board by NVML, not at the wall. They stand last.
 ENERGY: Final = (
-    _made("energy_j", lambda t: t["board_w"] * t["median_s"], where="board_w"),
-    _made("energy_low_j", lambda t: t["board_low_w"] * t["ci95_low_s"], where="board_w"),
-    _made("energy_high_j", lambda t: t["board_high_w"] * t["ci95_high_s"], where="board_w"),
-    _made(
+    Column("energy_j", over=lambda t: t["board_w"] * t["median_s"], where="board_w"),
+    Column("energy_low_j", over=lambda t: t["board_low_w"] * t["ci95_low_s"], where="board_w"),
+    Column("energy_high_j", over=lambda t: t["board_high_w"] * t["ci95_high_s"], where="board_w"),
+    Column(
         "energy_j_per_flop",
-        lambda t: (t["energy_j"] / t["flops"]).where(t["flops"] > 0),
+        over=lambda t: (t["energy_j"] / t["flops"]).where(t["flops"] > 0),
         where="board_w",
     ),
-    _made("energy_j_per_token", lambda t: t["energy_j"] / t["m"], where="m"),
+    Column("energy_j_per_token", over=lambda t: t["energy_j"] / t["m"], where="m"),
 )
 
 

@@ -65,16 +65,6 @@ class StudyRun(RunFolder):
     has_job_per_world_size: bool = False
     is_frozen: bool = False
 
-    def plan_file(self, op: str) -> Path:
-        """As RunFolder.plan_file; a current run is not packed, and may not have its plan yet."""
-        plain = self.folder / "plan" / f"{op}.jsonl"
-        return plain if self.backend else RunFolder.plan_file(self, op)
-
-    def measurements_file(self, op: str) -> Path:
-        """As RunFolder.measurements_file; a current run is not packed."""
-        plain = self.folder / "measurements" / f"{op}.jsonl"
-        return plain if self.backend else RunFolder.measurements_file(self, op)
-
     @property
     def probes(self) -> tuple[str, ...]:
         """Ops that calibrate."""

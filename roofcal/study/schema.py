@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -16,11 +17,20 @@ from roofcal.core.records import Protocol
 from roofcal.core.timing_protocol import Timing
 from roofcal.core.yaml_files import Whole
 
+
+def _without_braces(path: str) -> str:
+    """A path; raises ValueError for one that Snakemake would take for a pattern."""
+    if "{" in path or "}" in path:
+        raise ValueError("Snakemake takes braces for wildcards; rename the file")
+    return path
+
+
 Backend = Literal["cuda", "cpu"]
 Size = Literal["minute", "quick", "standard", "full"]
 Count = Annotated[int, Field(strict=True, gt=0, le=100_000)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 48)]
 NodeNames = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,999}$")]
+CsvFile = Annotated[str, AfterValidator(_without_braces)]
 WorldSize = Annotated[int, Field(strict=True, ge=2, le=4096)]
 
 
@@ -80,16 +90,11 @@ class Sweep(_Model):
     log_uniform: LogUniform | None = None
     layers: Layers | None = None
     blocks: Blocks | None = None
-    csv: str | None = None
+    csv: CsvFile | None = None
     protocols: list[Protocol] = [Protocol()]
     recipes: list[str] | None = None
     providers: list[str] | None = None
     world_sizes: Annotated[list[WorldSize], Field(min_length=1)] | None = None
-
-    @field_validator("csv")
-    @classmethod
-    def _plain_file_name(cls, value: str | None) -> str | None:
-        return _without_braces(value)
 
     @model_validator(mode="after")
     def _one_generator(self) -> "Sweep":
@@ -191,7 +196,7 @@ class StudyFile(_Model):
     published: bool | Literal["again"] = True
     seed: Seed = 0
     ops: list[str] | None = None
-    shapes_csv: str | None = None
+    shapes_csv: CsvFile | None = None
     timing: dict[Backend, Timing] = {"cuda": Timing(), "cpu": Timing()}
     timing_of_study: dict[Size, dict[str, int | float]] = {}
     publish: Publishing = Publishing()
@@ -221,11 +226,6 @@ class StudyFile(_Model):
         changed = self.timing_of_study.get(size, {})
         return Timing.model_validate(self.timing[backend].model_dump() | changed)
 
-    @field_validator("shapes_csv")
-    @classmethod
-    def _plain_file_name(cls, value: str | None) -> str | None:
-        return _without_braces(value)
-
     @field_validator("fleet_nodes", mode="before")
     @classmethod
     def _list_of_nodes(cls, value: object) -> object:
@@ -237,10 +237,3 @@ class StudyFile(_Model):
         if isinstance(value, str) and value != "auto":
             raise ValueError(f'give "auto" or a list: ["{value}"]')
         return value
-
-
-def _without_braces(path: str | None) -> str | None:
-    """A path; raises ValueError for one that Snakemake would take for a pattern."""
-    if path is not None and ("{" in path or "}" in path):
-        raise ValueError("Snakemake takes braces for wildcards; rename the file")
-    return path

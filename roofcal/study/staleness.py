@@ -2,21 +2,18 @@
 
 The rules take lists of their hashes as inputs, so that editing one kernel measures one op again.
 The files are found by following `import` statements in the text: importing torch to ask would cost
-seconds in every parse of the Snakefile. Parsing hundreds of files costs half a second, so what each
-of them imports is kept beside the compiled modules, with the hash of its text.
+seconds in every parse of the Snakefile, and parsing hundreds of files half a second.
 """
 
 import ast
 import hashlib
-import json
-import sys
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+import re
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from roofcal.core.files import InputError, read_json, write_bytes
+from roofcal.core.files import write_bytes
 from roofcal.core.paths import CHECKOUT, RESULTS
 from roofcal.ops import BY_NAME, FOLDERS
 
@@ -40,6 +37,10 @@ OP_PARTS: Final[dict[str, tuple[str, ...]]] = {
 }
 _SOURCES: Final = RESULTS / "sources"
 _PACKAGES: Final = ("roofcal", "kernels")
+# (origin, what is imported from it, "") or ("", "", modules) of an import statement.
+_IMPORT: Final = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|.+)|import[ \t]+(.+))", re.MULTILINE
+)
 _DATA: Final = {"report": ("reports/templates", "reports/captions")}
 
 # Imported while one op is planned or measured, but without influence on its numbers.
@@ -77,19 +78,19 @@ def measure_sources(op: str) -> tuple[Path, ...]:
 
     The whole of roofcal/measure, the bench and spec of the op's folder, and what they import:
     kernels and files of other ops only where the op's own name them. Raises KeyError for an
-    unknown op, SourcesError for a file with a syntax error.
+    unknown op.
     """
     parts = [_folder(op) / name for name in ("bench.py", "spec.py")]
     return _closure([*_stage_files("measure"), *parts], skip=NOT_DECIDING)
 
 
 def measure_hash(op: str) -> str:
-    """The hash of the code that measures one op; raises as measure_sources."""
+    """The hash of the code that measures one op; raises as measure_sources and code_hash."""
     return code_hash(measure_sources(op))
 
 
 def plan_sources(op: str) -> tuple[Path, ...]:
-    """Files that decide which points one op measures; raises as measure_sources."""
+    """Files that decide which points one op measures."""
     return _closure([*_stage_files("plan"), _folder(op) / "spec.py"], skip=NOT_DECIDING)
 
 
@@ -97,7 +98,7 @@ def stage_sources(stage: str) -> tuple[Path, ...]:
     """Files of a whole stage and what they import, relative to the checkout, sorted.
 
     Among them are the parts of the listed ops that the stage loads by name. Raises KeyError for a
-    stage that is not in STAGES, SourcesError for a syntax error.
+    stage that is not in STAGES.
     """
     if stage not in STAGES:
         raise KeyError(stage)
@@ -123,8 +124,8 @@ def code_hash(paths: Iterable[Path]) -> str:
         if path.suffix != ".py":
             digest.update((ROOT / path).read_bytes())
             continue
-        tree = _parsed(ROOT / path)
-        for node in (tree, *_statements(tree.body)):
+        tree = _parsed(path)
+        for node in ast.walk(tree):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 match node.body:
                     case [ast.Expr(value=ast.Constant(value=str())), *rest]:
@@ -133,10 +134,10 @@ def code_hash(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def source_files(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, Path]:
+def source_files(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str]:
     """Stage -> the path that source_lists writes, for a job: who started it wrote the files."""
     stages = [*(f"plan_{op}" for op in ops), *(f"measure_{op}" for op in ops), *OP_PARTS]
-    return {stage: folder / f"{stage}.sha256" for stage in stages}
+    return {stage: str(folder / f"{stage}.sha256") for stage in stages}
 
 
 def source_lists(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str]:
@@ -144,19 +145,29 @@ def source_lists(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str
 
     Stages are plan_<op> and measure_<op> of every op, and those of OP_PARTS. One file stands for
     hundreds of inputs of a rule. It is written only where its content changed, so that its date
-    says when a source last did, whatever a git checkout does to theirs. Raises as measure_sources.
+    says when a source last did, whatever a git checkout does to theirs. Raises SourcesError where a
+    source that changed is not Python.
     """
     sources = {f"plan_{op}": plan_sources(op) for op in ops}
     sources |= {f"measure_{op}": measure_sources(op) for op in ops}
     sources |= {stage: stage_sources(stage) for stage in OP_PARTS}
     files = source_files(ops, folder)
-    for stage, file in files.items():
-        lines = [f"{_digest(ROOT / path)}  {path.as_posix()}\n" for path in sources[stage]]
-        content = "".join(lines).encode()
-        if not (file.is_file() and file.read_bytes() == content):
-            write_bytes(file, content)
-    _keep_imports()
-    return {stage: str(file) for stage, file in files.items()}
+    changed: dict[Path, str] = {}
+    edited: set[Path] = set()
+    for stage, paths in sources.items():
+        file = Path(files[stage])
+        before = file.read_text() if file.is_file() else ""
+        lines = {path: f"{_digest(ROOT / path)}  {path.as_posix()}\n" for path in paths}
+        if (content := "".join(lines.values())) != before:
+            changed[file] = content
+            known = set(before.splitlines(keepends=True))
+            edited |= {path for path, line in lines.items() if line not in known}
+    for path in sorted(edited):
+        if path.suffix == ".py":
+            _parsed(path)
+    for file, content in changed.items():
+        write_bytes(file, content.encode())
+    return files
 
 
 @cache
@@ -199,75 +210,28 @@ def _closure(roots: Iterable[Path], skip: Collection[str]) -> tuple[Path, ...]:
 @cache
 def _imported_files(file: Path, root: Path) -> tuple[Path, ...]:
     """Files of this checkout that importing a file runs before it, each once."""
-    name, digest = file.relative_to(root).as_posix(), _digest(file)
-    kept = _kept_imports(root)
-    if name not in kept or kept[name][0] != digest:
-        names = dict.fromkeys(_names_in(file, package=file.relative_to(root).parent.parts))
-        ours = [name for name in names if name.split(".")[0] in _PACKAGES]
-        kept[name] = [digest, *ours]
-    paths = (path for imported in kept[name][1:] for path in _module_files(imported, root))
-    return tuple(dict.fromkeys(paths))
+    package = file.relative_to(root).parent.parts
+    names: dict[str, None] = {}  # dotted; `from a import b` gives both a and a.b
+    for origin, members, modules in _IMPORT.findall(file.read_text(encoding="utf-8")):
+        names |= dict.fromkeys(re.findall(r"[\w.]+", modules))
+        if origin:
+            relative = origin.lstrip(".")
+            level = len(origin) - len(relative)
+            above = package[: len(package) - level + 1] if level else ()
+            module = ".".join([*above, *filter(None, [relative])])
+            names |= dict.fromkeys(
+                [module, *(f"{module}.{m}" for m in re.findall(r"\w+", members))]
+            )
+    ours = [name for name in names if name.split(".")[0] in _PACKAGES]
+    return tuple(dict.fromkeys(path for name in ours for path in _module_files(name, root)))
 
 
-@cache
-def _kept_imports(root: Path) -> dict[str, list[str]]:
-    """File -> the SHA-256 of its text and the names that it imports of this checkout.
-
-    It begins as an earlier process kept it. What does not read is taken for nothing kept.
-    """
+def _parsed(path: Path) -> ast.Module:
+    """The syntax tree of a file of the checkout."""
     try:
-        content = read_json(_imports_file(root))
-    except InputError:
-        return {}
-    is_kept = isinstance(content, dict) and all(
-        isinstance(entry, list) and entry and all(isinstance(text, str) for text in entry)
-        for entry in content.values()
-    )
-    return content if is_kept else {}
-
-
-def _keep_imports() -> None:
-    """Write what this process found, where Python writes compiled modules; a full disk is fine."""
-    file = _imports_file(ROOT)
-    kept = {name: entry for name, entry in _kept_imports(ROOT).items() if (ROOT / name).is_file()}
-    content = json.dumps(kept, sort_keys=True, indent=0).encode()
-    if sys.dont_write_bytecode or (file.is_file() and file.read_bytes() == content):
-        return
-    with suppress(OSError):
-        write_bytes(file, content)
-
-
-def _imports_file(root: Path) -> Path:
-    """It is of one version of Python, because another one takes other texts for Python."""
-    name = f"imports.{sys.implementation.cache_tag}.json"
-    return root / "roofcal" / "study" / "__pycache__" / name
-
-
-def _names_in(file: Path, package: tuple[str, ...]) -> Iterator[str]:
-    """Dotted names a file imports anywhere in it; `from a import b` gives both a and a.b."""
-    for node in _statements(_parsed(file).body):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            module = ".".join([*above, *([node.module] if node.module else [])])
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
-
-
-def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """All statements in a block; ast.walk visits expressions too and takes four times as long."""
-    for node in body:
-        yield node
-        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-            yield from _statements(getattr(node, block, ()))
-
-
-def _parsed(file: Path) -> ast.Module:
-    try:
-        return ast.parse(file.read_bytes(), filename=str(file))
+        return ast.parse((ROOT / path).read_bytes(), filename=str(path))
     except SyntaxError as error:
-        where = f"{file.relative_to(ROOT)}:{error.lineno}"
+        where = f"{path}:{error.lineno}"
         raise SourcesError(f"{where}: {error.msg}; nothing runs before it is mended") from None
 
 

@@ -1,9 +1,6 @@
 """Fits give the same bits on every processor, and call no function of NumPy that does not."""
 
 import ast
-from pathlib import Path
-
-import pytest
 
 from tests.paths import ROOT
 
@@ -22,15 +19,15 @@ FILES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
-def test_a_fit_calls_no_function_whose_last_bits_depend_on_the_processor(path: Path) -> None:
-    tree = ast.parse((ROOT / path).read_text())
+def test_a_fit_calls_no_function_whose_last_bits_depend_on_the_processor() -> None:
     called = {
-        f"np.{node.attr}:{node.lineno}"
-        for node in ast.walk(tree)
+        f"{path}:{node.lineno}: np.{node.attr}"
+        for path in FILES
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id == "np"
         and node.attr in UNLIKE
     }
-    assert not called
+    assert len(FILES) > 10
+    assert called == set()

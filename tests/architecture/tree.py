@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -34,21 +34,30 @@ class Module:
     def functions(self) -> Iterator[Function]:
         return (node for node in ast.walk(self.tree) if isinstance(node, Function))
 
-    def imported(self) -> set[str]:
+    @cached_property
+    def imported(self) -> frozenset[str]:
         """Full names of all modules imported anywhere in the file, in functions too."""
         names: set[str] = set()
-        for node in ast.walk(self.tree):
+        for node in _statements(self.tree.body):
             if isinstance(node, ast.Import):
                 names.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{self.path}:{node.lineno}: imports here are absolute"
                 names.add(str(node.module))
-        return names
+        return frozenset(names)
 
     def third_party(self) -> set[str]:
         """Top-level packages imported that are neither ours nor of the standard library."""
-        tops = {name.partition(".")[0] for name in self.imported()}
+        tops = {name.partition(".")[0] for name in self.imported}
         return tops - sys.stdlib_module_names - set(OWN_PACKAGES)
+
+
+def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements in a block; ast.walk visits expressions too and takes four times as long."""
+    for node in body:
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(node, block, ()))
 
 
 @cache

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roofcal.core.jsonl import write_records
+from roofcal.core.jsonl import read_single_record, write_records
 from roofcal.core.manifest import write_manifest
 from roofcal.core.paths import DERIVED_TABLES
+from roofcal.core.records import Calibration, Environment
 from tests.forked import start_process
 from tests.paths import ROOT
 from tests.roofcal.made_up_records import environment_of
@@ -109,16 +110,24 @@ class Checkout:
         """results/<device>/<environment> of every environment seen here."""
         return sorted(file.parent for file in self.folder.glob("results/*/*/environment.jsonl"))
 
-    def publish(self, run: Path) -> Path:
-        """Freeze a run below reports/published, as `roofcal publish` does but for the report."""
-        target = self.folder / "reports" / "published" / run.parent.name / run.name
+    def publish(self, run: Path, environment: Environment) -> Path:
+        """Freeze a run below reports/published, as `roofcal publish` does but for the report.
+
+        environment: in which it is said to have been measured.
+        """
+        published = self.folder / "reports" / "published"
+        target = published / environment.device / environment.environment_id
         for kind in ("plan", "measurements"):
             (target / kind).mkdir(parents=True)
             for file in (run / kind).glob("*.jsonl"):
                 packed = gzip.compress(file.read_bytes(), mtime=0)
                 (target / kind / f"{file.name}.gz").write_bytes(packed)
         shutil.copytree(run / "predictions", target / "predictions")
-        for name in ("environment.jsonl", "calibration.jsonl", *DERIVED_TABLES):
+        calibration = read_single_record(run / "calibration.jsonl", Calibration)
+        own = replace(calibration, environment_id=environment.environment_id)
+        write_records(target / "calibration.jsonl", [own])
+        write_records(target / "environment.jsonl", [environment])
+        for name in DERIVED_TABLES:
             shutil.copy2(run / name, target)
         write_manifest(target, None)
         return target

@@ -1,14 +1,14 @@
 """Stands in for roofcal/cli/main.py in the workflow tests, which are about when a job runs.
 
-It plans for real, and "measures" in no time: every point takes a second. It obeys the same
-arguments as the real command line, and a test runs one study through that one.
+It plans for real, and "measures" in no time: every point takes a second. A test runs one
+study through the real command line, which takes the same arguments.
 """
 
-import argparse
 import json
 import os
 import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,64 +26,49 @@ from roofcal.core.records import (
 )
 
 
+class Options(dict[str, list[str]]):
+    """Options of a stage by name, "" for the words before all of them; a.name is a single value."""
+
+    def __getattr__(self, name: str) -> str:
+        (value,) = self[name]
+        return value
+
+
 def main() -> int:
     """Run one stage."""
-    parser = argparse.ArgumentParser()
-    stages = parser.add_subparsers(dest="stage", required=True)
-    options = {
-        "plan": ["op", "environment", "slice", "out"],
-        "compile": ["plan", "environment", "processes", "out"],
-        "measure": ["plan", "environment", "timing", "journal", "out"],
-        "join": ["plan", "out"],
-        "calibrate": ["run", "out"],
-        "predict": ["run", "calibration", "op", "out"],
-        "breakeven": ["run", "calibration", "out"],
-        "llm": ["run", "calibration", "out"],
-        "compare": ["out"],
-        "report": ["out", "figures"],
-    }
-    for stage, names in options.items():
-        sub = stages.add_parser(stage)
-        for name in names:
-            sub.add_argument(f"--{name}", required=True)
-        if stage == "measure":
-            sub.add_argument("--world-sizes", nargs="+", type=int)
-            sub.add_argument("--compile-first", action="store_true")
-        if stage == "join":
-            sub.add_argument("parts", nargs="+")
-        if stage == "predict":
-            sub.add_argument("--also", nargs="+", default=[])
-        if stage == "compare":
-            sub.add_argument("runs", nargs=2)
-            sub.add_argument("--json", action="store_true")
-        if stage == "report":
-            sub.add_argument("--run", action="append", required=True)
-    arguments = parser.parse_args()
-    _fail_if_told(arguments)
-    code = globals()[arguments.stage](arguments)
-    return int(code or 0)
+    stage, *words = sys.argv[1:]
+    options = Options()
+    values = options.setdefault("", [])
+    for word in words:
+        value = word
+        if word.startswith("--"):
+            name, _, value = word.removeprefix("--").partition("=")
+            values = options.setdefault(name, [])
+        values += [value] if value else []
+    _fail_if_told(stage, options)
+    return int(globals()[stage](options) or 0)
 
 
-def _fail_if_told(a: Any) -> None:
+def _fail_if_told(stage: str, a: Options) -> None:
     """Fail if the file `fail` has this job, such as "measure gemm", on a line of its own."""
-    op = getattr(a, "op", None) or Path(getattr(a, "plan", "")).stem
+    op = a.op if "op" in a else Path(a.plan).stem if "plan" in a else ""
     told = Path("fail").read_text().splitlines() if Path("fail").exists() else []
-    if f"{a.stage} {op}" in told:
-        raise SystemExit(f"error: {a.stage} {op}: the stand-in was told to fail")
+    if f"{stage} {op}" in told:
+        raise SystemExit(f"error: {stage} {op}: the stand-in was told to fail")
 
 
-def plan(a: Any) -> None:
+def plan(a: Options) -> None:
     from roofcal.study.plan import plan_op  # the other jobs start faster without
 
     environment = read_records(Path(a.environment), Environment)[0]
     write_records(Path(a.out), plan_op(json.loads(a.slice), environment))
 
 
-def compile(a: Any) -> None:
+def compile(a: Options) -> None:
     write_bytes(Path(a.out), b"")
 
 
-def measure(a: Any) -> None:
+def measure(a: Options) -> None:
     running = Path("measuring")
     running.touch(exist_ok=False)  # FileExistsError: two measurements at once
     try:
@@ -95,13 +80,14 @@ def measure(a: Any) -> None:
         running.unlink()
 
 
-def _measure(a: Any) -> None:
+def _measure(a: Options) -> None:
     environment = read_records(Path(a.environment), Environment)[0].environment_id
     points = read_records(Path(a.plan), PlanPoint)
     if "SLURM_JOB_ID" in os.environ:
         with Path("held").open("a") as held:
             held.write(f"{Path(a.out).stem}: {_held_by_job(os.environ['SLURM_JOB_ID'])}\n")
-    points = [p for p in points if a.world_sizes is None or p.world_size in a.world_sizes]
+    sizes = [int(size) for size in a.get("world-sizes", ())]
+    points = [p for p in points if not sizes or p.world_size in sizes]
     ids: dict[str, Any] = {"session_id": Path(a.journal).stem, "environment_id": environment}
     unknown: dict[str, Any] = dict.fromkeys(("device_uuid", "git_commit", "git_dirty"))
     told: dict[str, Any] = dict.fromkeys(
@@ -123,10 +109,10 @@ def _held_by_job(job: str) -> str:
     return "{} cores, {}, {} GPUs".format(*held.groups()) if held else said
 
 
-def join(a: Any) -> None:
+def join(a: Options) -> None:
     from roofcal.study.cluster import join_measurements
 
-    join_measurements(Path(a.plan), list(map(Path, a.parts)), Path(a.out))
+    join_measurements(Path(a.plan), list(map(Path, a[""])), Path(a.out))
 
 
 def _file(run: str, kind: str, op: str) -> Path:
@@ -134,7 +120,7 @@ def _file(run: str, kind: str, op: str) -> Path:
     return plain if plain.exists() else plain.with_suffix(".jsonl.gz")
 
 
-def calibrate(a: Any) -> None:
+def calibrate(a: Options) -> None:
     environment = read_records(Path(a.run) / "environment.jsonl", Environment)[0]
     probes = [
         measurement
@@ -148,11 +134,11 @@ def calibrate(a: Any) -> None:
     write_records(Path(a.out), [Calibration(**ids, constants={}, probe_points=len(probes))])
 
 
-def predict(a: Any) -> None:
+def predict(a: Options) -> None:
     from roofcal.models.datasheet import longest_part  # 0.2 s of CPU, which the other jobs save
 
     read_records(Path(a.calibration), Calibration)
-    others = [read_records(Path(file), Calibration)[0].environment_id for file in a.also]
+    others = [read_records(Path(file), Calibration)[0].environment_id for file in a.get("also", ())]
     predictions = [
         longest_part(point, model, math_s=1.0, dram_s=0.5)
         for model in ("calibrated", *map(transferred_model, others))
@@ -161,24 +147,24 @@ def predict(a: Any) -> None:
     write_records(Path(a.out), predictions)
 
 
-def compare(a: Any) -> int:
+def compare(a: Options) -> int:
     """Say which runs were compared, and that no point could be: no failure of a study."""
-    Path(a.out).write_text(json.dumps(a.runs))
+    Path(a.out).write_text(json.dumps(a[""]))
     return 2
 
 
-def breakeven(a: Any) -> None:
+def breakeven(a: Options) -> None:
     read_records(Path(a.calibration), Calibration)
     write_bytes(Path(a.out), b"recipe,pass\n")
 
 
-def llm(a: Any) -> None:
+def llm(a: Options) -> None:
     read_records(Path(a.calibration), Calibration)
     write_bytes(Path(a.out), b"model,recipe\n")
 
 
-def report(a: Any) -> None:
-    pairs = [pair.partition("=") for pair in a.run]
+def report(a: Options) -> None:
+    pairs = [pair.partition("=") for pair in a["run"]]
     lines = [
         f"{run} {file.stem} {prediction.point_id}"
         for run, _, derived in pairs

@@ -24,9 +24,9 @@ def test_another_workflow_plans_the_study_as_a_module(fresh: Checkout, tmp_path:
     other.write("workflow/Snakefile", MODULE.format(snakefile=snakefile))
     other.set_devices(CPU)
 
-    other.run("--cores", "1", "--until", "plan")
+    other.run("--cores", "1", "--until", "plan", "--config", "ops=[probe_copy]")
 
-    assert list(other.folder.glob("results/cpu-test/*/plan/gemm.jsonl"))
+    assert list(other.folder.glob("results/cpu-test/*/plan/probe_copy.jsonl"))
 
 
 def test_the_catalog_finds_its_three_files() -> None:

@@ -28,13 +28,6 @@ def test_all_errors_of_all_config_files_are_reported_together(fresh: Checkout) -
         assert part in said
 
 
-def test_a_listed_device_without_environment_is_told_how_to_take_it(fresh: Checkout) -> None:
-    said = refused(fresh, "--config", "devices=[nvidia-h200/unknown]")
-
-    assert "nvidia-h200/unknown" in said
-    assert "python -m roofcal doctor --write-environment results" in said
-
-
 def test_a_home_that_cannot_be_written_is_no_error_and_hidden_gpus_are_said(
     fresh: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,10 +37,6 @@ def test_a_home_that_cannot_be_written_is_no_error_and_hidden_gpus_are_said(
     said = fresh.run("--dry-run")
     assert "Traceback" not in said
     assert "note: CUDA_VISIBLE_DEVICES='' hides all NVIDIA GPUs" in said
-
-
-def test_nothing_to_measure_and_nothing_to_replay_is_an_error(fresh: Checkout) -> None:
-    assert "devices" in refused(fresh, "--config", "devices=[]")
 
 
 def test_a_syntax_error_in_a_kernel_is_not_taken_for_up_to_date(finished: Checkout) -> None:

@@ -24,7 +24,7 @@ def test_the_built_in_report_carries_the_page_and_the_figures(finished: Checkout
 
 
 def test_the_log_of_the_report_keeps_answers_and_warnings(finished: Checkout) -> None:
-    signature = "def report(a: Any) -> None:\n"
+    signature = "def report(a: Options) -> None:\n"
     writes = (
         "    import os\n"
         "    for descriptor in (1, 2, 1):\n"

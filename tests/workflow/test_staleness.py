@@ -79,23 +79,21 @@ def test_what_needs_a_compiler_is_compiled_before_a_gpu_measures_it(fresh: Check
     compiled = {job for job in jobs_in(said) if job.startswith("compile")}
     assert compiled == {"compile_ahead probe_launch"}, "libraries have the kernels of the others"
     fresh.write("fail", "compile probe_launch\n")
-    fresh.run("--cores", "2", *TO_MEASURE)
+    only = (*TO_MEASURE, "--config", "ops=[probe_launch]")
+    fresh.run("--cores", "2", *only)
     (run,) = (folder for folder in fresh.run_folders() if folder.parent.name == GPU["device"])
     assert "was told to fail" in (run / "log/compile_probe_launch.log").read_text()
     assert (run / "measurements/probe_launch.jsonl").is_file()
     (run / "compiled/probe_launch.jsonl").write_text("compiled anew")
-    assert fresh.pending(*TO_MEASURE) == set()
+    assert fresh.pending(*only) == set()
 
 
-def test_a_job_is_a_line_on_the_terminal_and_whole_in_the_log(
+def test_the_first_run_writes_every_file_of_the_layout_and_a_line_per_job(
     finished: Checkout, first_run_said: str
 ) -> None:
     assert "roofcal/core" not in first_run_said  # no list of sources
     (log,) = (finished.folder / ".snakemake/log").glob("*.log")
     assert "input: results/cpu-test/" in log.read_text()
-
-
-def test_the_first_run_writes_every_file_of_the_layout(finished: Checkout) -> None:
     run = only_run(finished)
 
     files = {str(file.relative_to(run)) for file in run.rglob("*.jsonl")}
@@ -109,10 +107,6 @@ def test_the_first_run_writes_every_file_of_the_layout(finished: Checkout) -> No
     assert (finished.folder / "results/report/tables/points.csv").is_file()
 
 
-def test_a_second_run_has_nothing_to_do(finished: Checkout) -> None:
-    assert "Nothing to be done" in finished.run()
-
-
 def test_comments_in_config_rules_profile_and_environment_and_touching_every_file_run_nothing(
     finished: Checkout,
 ) -> None:
@@ -123,33 +117,24 @@ def test_comments_in_config_rules_profile_and_environment_and_touching_every_fil
         if file.is_file() and ".snakemake" not in file.parts:
             os.utime(file)
 
-    assert finished.pending() == set()
+    assert "Nothing to be done" in finished.run()
 
 
-@pytest.mark.parametrize(
-    ("source", "ops"),
-    [
-        ("kernels/streams/memory.py", {"probe_copy"}),
-        ("roofcal/measure/timing.py", set(OPS)),
-    ],
-)
-def test_editing_a_source_measures_exactly_the_ops_it_decides(
-    finished: Checkout, source: str, ops: set[str]
-) -> None:
-    (finished.folder / source).write_text(finished.text(source) + "\nEDITED = True\n")
+def test_editing_a_source_measures_exactly_the_ops_it_decides(finished: Checkout) -> None:
+    no_number = ("roofcal/cli/main.py", "roofcal/study/config.py", "roofcal/core/records.py")
+    for sources, ops in (
+        (no_number, set()),
+        (["kernels/streams/memory.py"], {"probe_copy"}),
+        (["roofcal/measure/timing.py"], set(OPS)),
+    ):
+        for source in sources:
+            finished.write(source, finished.text(source) + "\nEDITED = True\n")
 
-    jobs = finished.pending()
+        jobs = finished.pending()
 
-    assert measured(jobs) == ops
-    assert planned(jobs) == set()
-    assert ("calibrate" in jobs) == any(op.startswith("probe_") for op in ops)
-
-
-def test_editing_what_decides_no_number_runs_no_measurement(finished: Checkout) -> None:
-    for source in ("roofcal/cli/main.py", "roofcal/study/config.py", "roofcal/core/records.py"):
-        finished.write(source, finished.text(source) + "\nEDITED = True\n")
-
-    assert measured(finished.pending()) == set()
+        assert measured(jobs) == ops
+        assert planned(jobs) == set()
+        assert "calibrate" in jobs or not ops
 
 
 def test_changed_timing_measures_everything_on_that_backend_and_plans_nothing(
@@ -234,8 +219,10 @@ def test_a_study_that_was_stopped_while_it_measured_goes_on_where_it_was(
     fresh: Checkout, number: signal.Signals
 ) -> None:
     """Ctrl-C, and kill -9: its locks are removed, but not by a dry run."""
+    ops = {"probe_launch", "probe_copy"}
+    only = (*TO_MEASURE, "--config", f"ops=[{','.join(ops)}]")
     fresh.write("slow", "30")
-    process = fresh.start()
+    process = fresh.start(*only)
     while not (fresh.folder / "asleep").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
@@ -245,12 +232,12 @@ def test_a_study_that_was_stopped_while_it_measured_goes_on_where_it_was(
     (fresh.folder / "slow").unlink()
     (fresh.folder / "measuring").unlink(missing_ok=True)  # the stand-in's, which kill -9 leaves
 
-    jobs = fresh.pending()
+    jobs = fresh.pending(*only)
 
-    assert measured(jobs) == set(OPS)
+    assert measured(jobs) == ops
     assert planned(jobs) == set()
     is_killed = number == signal.SIGKILL
     assert any((fresh.folder / ".snakemake/locks").iterdir()) is is_killed
-    said = fresh.run(*TO_MEASURE)
+    said = fresh.run(*only)
     assert ("removed the locks of a Snakemake that was killed" in said) is is_killed
-    assert fresh.pending(*TO_MEASURE) == set()
+    assert fresh.pending(*only) == set()

@@ -30,12 +30,8 @@ try:
     FOUND, LEFT_OUT = study_runs(STUDY)
     RUNS = {str(run.derived): run for run in FOUND}
     # A job of a cluster parses this again, twice: it takes the files of whoever started it.
-    if workflow.is_main_process:
-        SOURCES = source_lists(STUDY.sweep_files)
-    else:
-        SOURCES = {
-            stage: str(file) for stage, file in source_files(STUDY.sweep_files).items()
-        }
+    sources_of = source_lists if workflow.is_main_process else source_files
+    SOURCES = sources_of(STUDY.sweep_files)
     FLEET_NODES = fleet_nodes(STUDY.file.fleet_nodes)
     if workflow.is_main_process:
         for note in study_notes(

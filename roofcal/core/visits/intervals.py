@@ -22,7 +22,7 @@ itself. No interval is narrower than the scatter of samples within visits allows
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from statistics import fmean, median
 from typing import Final, Literal
@@ -126,16 +126,7 @@ def visit_times(row: Measurement, turns: SettledTurns | None = None) -> tuple[Vi
     times = []
     for session_id, of_visit in zip(sessions, turns_of_visits, strict=True):
         if samples := [sample for turn in of_visit for sample in turn]:
-            summary = summarise(samples)
-            times.append(
-                VisitTime(
-                    session_id=session_id,
-                    median=summary.median,
-                    ci95_low=summary.ci95_low,
-                    ci95_high=summary.ci95_high,
-                    count=summary.count,
-                )
-            )
+            times.append(VisitTime(session_id=session_id, **asdict(summarise(samples))))
     if len(sessions) == 1 and times:
         windows, counted = _windows_of_only_visit(row)
         return (replace(times[0], windows_s=windows, counted_windows=max(1.0, counted)),)

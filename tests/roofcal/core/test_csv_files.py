@@ -27,9 +27,7 @@ def test_columns_may_come_in_any_order_beside_others(tmp_path: Path) -> None:
         ("", "column m, n, k is missing; the header has nothing"),
         ("m,n,k\n", "has no rows below its header"),
         ("m,n,k\n0,1,1\n", r":2: m='0' is not a whole number from 1 to 2\^30"),
-        ("m,n,k\n1,-1,1\n", r":2: n='-1'"),
-        ("m,n,k\n1,1,2.5\n", r":2: k='2\.5'"),
-        ("m,n,k\n1,1,x\n", r":2: k='x'"),
+        ("m,n,k\n1,-1,2.5\n", r":2: n='-1'.*\n.*:2: k='2\.5'"),
         ("m,n,k\n1,1\n", r":2: has 2 values, too few for its header"),
         ("m,n,k\n1,1,1073741825\n", r":2: k='1073741825' is not a whole number"),
     ],
@@ -39,13 +37,10 @@ def test_a_mistake_is_named_with_its_line(tmp_path: Path, text: str, message: st
         read(tmp_path, text)
 
 
-def test_mistakes_are_reported_together(tmp_path: Path) -> None:
+def test_mistakes_are_reported_together_and_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CsvError) as caught:
         read(tmp_path, "m,n,k\n0,0,1\n1,1,1\n1,1,0\n")
     assert len(str(caught.value).splitlines()) == 3
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CsvError, match=r"none\.csv: cannot be read"):
         read_shapes(tmp_path / "none.csv", AXES)
 

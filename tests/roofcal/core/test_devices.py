@@ -15,13 +15,14 @@ from roofcal.core.devices import (
     load_devices,
     match_device,
 )
+from roofcal.core.files import parse_yaml
 from roofcal.core.yaml_files import ConfigError
 from tests.paths import ROOT
 from tests.roofcal.models.runs import WAVE
 
 FOLDER = ROOT / "config" / "devices"
 SPECS = load_devices(FOLDER)
-RAW = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))}
+RAW = {path.stem: parse_yaml(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))}
 every_spec = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 
 # Dense bf16 operations with fp32 accumulation, per compute unit and clock. Ada and consumer
@@ -49,15 +50,10 @@ PLAUSIBLE_RATE = {  # relative to bf16
 # --- the table ------------------------------------------------------------------------------------
 
 
-def test_the_devices_asked_for_are_there() -> None:
-    expected = {"nvidia-h100-sxm", "nvidia-h200", "nvidia-b200", "amd-mi300x", "nvidia-rtx-4090"}
-    assert expected <= SPECS.keys()
-    assert {spec.device for spec in SPECS.values()} == set(RAW)
-
-
 @every_spec
 def test_every_value_is_plausible(spec: DeviceSpec) -> None:
     rates = spec.peak_flops_per_s
+    assert spec.device in RAW
     for column, (low, high) in PLAUSIBLE.items():
         value = getattr(spec, column)
         assert value is None or low <= value <= high, column
@@ -82,6 +78,12 @@ def test_names_rates_and_sources_are_those_of_the_architecture_and_its_vendor(
     assert ("fp4" in spec.peak_flops_per_s) == has_fp4
     assert spec.sources.keys() == RAW[spec.device]["values"].keys()
     assert all(re.search(r"\w+.* \(20\d\d[-\d]*\)", text) for text in spec.sources.values())
+    if (wave := spec.wave) is not None:
+        for dtype, per_clock in wave.matrix_flops_per_clock.items():
+            peak = per_clock * wave.clock_hz * wave.compute_units
+            assert peak == pytest.approx(spec.peak_flops_per_s[dtype], rel=1e-3), dtype
+        assert all(len(source) > 20 for source in spec.wave_sources.values())
+        assert len(spec.wave_sources) == 22
 
 
 def test_halved_rates_say_so_and_are_half() -> None:
@@ -107,7 +109,8 @@ def test_no_two_devices_have_the_same_values() -> None:
 
 
 def test_values_are_converted_to_si() -> None:
-    h200 = SPECS["nvidia-h200"]
+    h200 = load_device(FOLDER / "nvidia-h200.yaml")
+    assert h200 == SPECS["nvidia-h200"]
     assert h200.peak_flops_per_s["bf16"] == 989.5e12
     assert h200.peak_flops_per_s["int8"] == 1979e12
     assert (h200.dram_bytes_per_s, h200.dram_bytes) == (4.8e12, 141_000_000_000)
@@ -191,7 +194,7 @@ Edit = Callable[[dict[str, Any]], object]
 
 def write(folder: Path, name: str = "nvidia-h200", edit: Edit = lambda _raw: None) -> Path:
     """A copy of the H200's file, edited."""
-    raw = yaml.safe_load((FOLDER / "nvidia-h200.yaml").read_text()) | {"device": name}
+    raw = parse_yaml((FOLDER / "nvidia-h200.yaml").read_text()) | {"device": name}
     edit(raw)
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(raw))
@@ -211,10 +214,6 @@ def value(key: str, **changes: object) -> Edit:
     return lambda raw: raw["values"][key].update(changes)
 
 
-def test_an_unchanged_copy_is_valid(tmp_path: Path) -> None:
-    assert load_device(write(tmp_path)) == SPECS["nvidia-h200"]
-
-
 def misspelt(raw: dict[str, Any]) -> None:
     raw["values"]["fp8_dense_tflop"] = raw["values"].pop("fp8_dense_tflops")
 
@@ -222,16 +221,13 @@ def misspelt(raw: dict[str, Any]) -> None:
 MISTAKES: list[tuple[Edit, str]] = [
     (misspelt, "values.fp8_dense_tflop: unknown key; did you mean 'fp8_dense_tflops'?"),
     (value("l2_mib", value=0), "values.l2_mib.value: Input should be greater than 0 (got 0)"),
-    (value("l2_mib", value="60"), "l2_mib.value: Input should be a valid number (got '60')"),
     (value("l2_mib", value=float("nan")), "value: Input should be a finite number (got nan)"),
-    (value("compute_units", value=132.5), "value: Input should be a valid integer (got 132.5)"),
     (value("compute_units", value=True), "value: Input should be a valid integer (got True)"),
     (value("l2_mib", nots="x"), "values.l2_mib.nots: unknown key; did you mean 'note'?"),
     (value("l2_mib", source="h200-drive"), "no source 'h200-drive'; did you mean 'h200-driver'?"),
     (value("l2_mib", source=["h200-driver"]), "values.l2_mib.source: Input should be a valid str"),
     (value("dram_gb_per_s", value=48), "values.dram_gb_per_s: clock and bus width give 4814"),
     (lambda raw: raw["values"]["l2_mib"].pop("source"), "values.l2_mib.source: missing"),
-    (lambda raw: raw["values"].pop("power_limit_w"), "values.power_limit_w: missing"),
     (lambda raw: raw["values"].update(l2_mib=60), "values.l2_mib: must be a mapping of keys"),
     (
         lambda raw: raw["sources"].update(idle={"title": "x", "date": 2024}),
@@ -239,7 +235,6 @@ MISTAKES: list[tuple[Edit, str]] = [
     ),
     (lambda raw: raw["sources"].update({2024: {"title": "x", "date": 2024}}), "sources.2024"),
     (lambda raw: raw.update(values=None), "values: must be a mapping of keys"),
-    (lambda raw: raw["sources"]["h200-driver"].pop("date"), "sources.h200-driver.date: missing"),
     (lambda raw: raw.update(vendor="intel"), "vendor: Input should be 'nvidia' or 'amd'"),
     (lambda raw: raw.update(architecture="sm_91"), "architecture: Input should be 'sm_80'"),
     (lambda raw: raw.update(names=[]), "names: List should have at least 1 item"),
@@ -250,19 +245,6 @@ MISTAKES: list[tuple[Edit, str]] = [
 @pytest.mark.parametrize(("edit", "message"), MISTAKES)
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, edit: Edit, message: str) -> None:
     assert message in "\n".join(errors_of(tmp_path, edit))
-
-
-def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
-    def several(raw: dict[str, Any]) -> None:
-        raw["vendr"] = raw.pop("vendor")
-        raw["values"]["l2_mib"]["value"] = "sixty"
-        raw["values"]["memory_gb"]["value"] = -1
-        raw["values"]["fp32_tflops"]["source"] = "hearsay"
-
-    message = errors_of(tmp_path, several)
-    keys = {"l2_mib.value", "memory_gb.value", "fp32_tflops.source"}
-    places = {line.split(":")[0] for line in message}
-    assert places == {"vendr", "vendor", *(f"values.{key}" for key in keys)}
 
 
 def test_mistakes_of_all_files_are_reported_together_and_no_name_stands_in_two(
@@ -282,36 +264,18 @@ def test_mistakes_of_all_files_are_reported_together_and_no_name_stands_in_two(
     assert load_devices(tmp_path / "none") == {}
 
 
-# --- section `wave` -------------------------------------------------------------------------------
-
-DESCRIBED = [
-    *("amd-mi300x", "amd-mi325x", "amd-mi355x"),
-    *("nvidia-b200", "nvidia-b300", "nvidia-gb200", "nvidia-h200"),
-]
-
-
-def test_the_devices_asked_for_are_described_and_get_their_memory_and_cache() -> None:
-    assert [name for name, spec in SPECS.items() if spec.wave is not None] == DESCRIBED
+def test_the_devices_that_the_wave_model_knows_get_their_memory_and_cache_in_si() -> None:
+    assert [name for name, spec in SPECS.items() if spec.wave is not None] == [
+        *("amd-mi300x", "amd-mi325x", "amd-mi355x"),
+        *("nvidia-b200", "nvidia-b300", "nvidia-gb200", "nvidia-h200"),
+    ]
     assert WAVE.stream_bytes_per_s == pytest.approx(2e12)
     assert WAVE.l2_bytes_per_clock_and_unit == pytest.approx(80)
-
-
-@pytest.mark.parametrize("name", DESCRIBED)
-def test_a_description_agrees_with_the_datasheet_and_has_sources(name: str) -> None:
-    spec, device = SPECS[name], SPECS[name].wave
+    spec = SPECS["nvidia-h200"]
+    device = spec.wave
     assert device is not None
     for same in ("compute_units", "dram_bytes_per_s", "dram_bytes", "link_bytes_per_s"):
         assert getattr(device, same) == getattr(spec, same), same
-    for dtype, per_clock in device.matrix_flops_per_clock.items():
-        peak = per_clock * device.clock_hz * device.compute_units
-        assert peak == pytest.approx(spec.peak_flops_per_s[dtype], rel=1e-3), dtype
-    assert all(len(source) > 20 for source in spec.wave_sources.values())
-    assert len(spec.wave_sources) == 22
-
-
-def test_units_of_a_description_become_si() -> None:
-    device = SPECS["nvidia-h200"].wave
-    assert device is not None
     assert (device.clock_hz, device.lds_bytes) == (1.83e9, 228 * 1024)
     assert device.launch_s == 2e-6
     assert device.link_latency_s == pytest.approx(3.6e-6)
@@ -319,7 +283,7 @@ def test_units_of_a_description_become_si() -> None:
     assert device.softmax_per_clock["exponential"] == 16
 
 
-def test_all_mistakes_of_a_description_are_named_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     def spoil(raw: dict[str, Any]) -> None:
         wave = raw["wave"]
         wave["clock_mzh"] = wave.pop("clock_mhz")
@@ -327,6 +291,8 @@ def test_all_mistakes_of_a_description_are_named_at_once(tmp_path: Path) -> None
         wave["matrix_fraction"]["value"] = 1.5
         del wave["softmax_per_clock"]["value"]["sum"]
         wave["launch_us"]["source"] = "torchoa"
+        raw["vendr"] = raw.pop("vendor")
+        raw["values"]["memory_gb"]["value"] = -1
 
     said = "\n".join(errors_of(tmp_path, spoil))
     for message in (
@@ -336,6 +302,9 @@ def test_all_mistakes_of_a_description_are_named_at_once(tmp_path: Path) -> None
         "wave.matrix_fraction.value: Input should be less than or equal to 1",
         "wave.softmax_per_clock.value.sum: missing, and required",
         "wave.launch_us.source: no source 'torchoa'; did you mean 'torchao'?",
+        "vendr: unknown key",
+        "vendor: missing",
+        "values.memory_gb.value: Input should be greater than 0",
     ):
         assert message in said
     without_link = errors_of(tmp_path, lambda raw: raw["values"].pop("link_gb_per_s"))

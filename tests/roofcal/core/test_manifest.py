@@ -45,19 +45,18 @@ def test_every_file_is_there_with_its_hash(folder: Path) -> None:
     assert (folder / NAME).read_bytes() == before
 
 
-def test_an_edited_a_missing_and_a_foreign_file_are_named(folder: Path) -> None:
+def test_an_edited_a_missing_and_a_foreign_file_and_a_renamed_folder_are_named(
+    folder: Path,
+) -> None:
     (folder / "b.csv").write_bytes(b"c\n")
     (folder / "plan/a.jsonl.gz").unlink()
     (folder / "new.csv").write_bytes(b"")
-    edited, foreign, gone = said(folder)
-    assert edited.startswith(f"{folder}/b.csv: SHA-256")
-    assert foreign.startswith(f"{folder}/new.csv: is in no manifest")
-    assert gone.startswith(f"{folder}/plan/a.jsonl.gz: is in the manifest and not there")
-
-
-def test_a_folder_that_was_renamed_is_named(folder: Path) -> None:
     moved = folder.rename(folder.parent / "e2")
-    assert "is of made-up/e1, not of its folder" in said(moved)[0]
+    renamed, edited, foreign, gone = said(moved)
+    assert "is of made-up/e1, not of its folder" in renamed
+    assert edited.startswith(f"{moved}/b.csv: SHA-256")
+    assert foreign.startswith(f"{moved}/new.csv: is in no manifest")
+    assert gone.startswith(f"{moved}/plan/a.jsonl.gz: is in the manifest and not there")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"files": 3}', "null"])

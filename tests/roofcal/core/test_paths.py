@@ -50,13 +50,10 @@ def test_records_files_are_found_packed_or_not(tmp_path: Path, end: str) -> None
     assert run.planned_ops() == run.measured_ops() == ["gemm"]
 
 
-def test_unfinished_and_other_files_are_no_ops(tmp_path: Path) -> None:
+def test_ops_and_runs_are_known_by_finished_files(tmp_path: Path) -> None:
     for name in (".gemm.jsonl.12.partial", ".cast.jsonl", "notes.jsonl.txt", "cast.jsonl.gz"):
         touch(tmp_path / "plan" / name)
     assert RunFolder.at(tmp_path).planned_ops() == ["cast"]
-
-
-def test_the_runs_of_a_folder_are_those_with_an_environment(tmp_path: Path) -> None:
     for name in ("d2/e1", "d1/e2", "d1/e1"):
         touch(tmp_path / name / "environment.jsonl")
     (tmp_path / "d1/e3").mkdir()
@@ -122,27 +119,20 @@ def calibrate(folder: Path) -> None:
     touch(folder / "calibration.jsonl")
 
 
-def test_a_published_run_is_shown_as_it_was_frozen_until_it_is_replayed_here() -> None:
-    frozen = PUBLISHED / "nvidia-h200" / "e1"
+def test_the_run_to_show_is_calibrated_rather_than_later_and_a_replay_rather_than_frozen() -> None:
+    frozen, here = PUBLISHED / "nvidia-h200" / "e1", RESULTS / "nvidia-h200" / "e2"
     write_empty_run(frozen, end=".gz")
     calibrate(frozen)
-    assert find_run("nvidia-h200").derived == frozen
-
-    calibrate(RESULTS / "replay" / "nvidia-h200" / "e1")
-    run = find_run("nvidia-h200", "e1")
-    assert (run.folder, run.derived) == (frozen, RESULTS / "replay" / "nvidia-h200" / "e1")
-
-
-def test_a_calibrated_run_is_shown_before_a_later_one_without_calibration() -> None:
-    published, here = PUBLISHED / "nvidia-h200" / "e1", RESULTS / "nvidia-h200" / "e2"
-    write_empty_run(published, end=".gz")
-    calibrate(published)
     write_empty_run(here)
-    assert find_run("nvidia-h200").folder == published
+    found = find_run("nvidia-h200")
+    assert (found.folder, found.derived) == (frozen, frozen)
 
     calibrate(here)
     assert find_run("nvidia-h200").folder == here
-    assert find_run("nvidia-h200", "e1").folder == published
+    replay = RESULTS / "replay" / "nvidia-h200" / "e1"
+    calibrate(replay)
+    again = find_run("nvidia-h200", "e1")
+    assert (again.folder, again.derived) == (frozen, replay)
 
 
 @pytest.mark.parametrize(("device", "environment"), [("nvidia-h100", None), ("nvidia-h200", "e9")])

@@ -37,17 +37,12 @@ def test_names_say_dtype_granularity_and_accumulation() -> None:
     axis, tensor = GEMM_RECIPES["fp8_axiswise"], GEMM_RECIPES["fp8_tensorwise"]
     assert axis.a.nbytes(7, 5) == 35 + 4 * 7
     assert tensor.a.nbytes(7, 5) == 35 + 4
+    asymmetric = WEIGHT_ONLY_RECIPES["int4_groupwise_g64_asymmetric"]
+    assert WEIGHT_ONLY_RECIPES["int4_groupwise_g64"].b.nbytes(10, 128) == 640 + 2 * 20
+    assert asymmetric.b.nbytes(10, 128) == 640 + 4 * 20, "zero points are counted like scales"
     blocks = GEMM_RECIPES["fp8_blockwise_128x128"]
     assert blocks.a.nbytes(7, 256) == 7 * 256 + 4 * 7 * 2
     assert blocks.b.nbytes(130, 256) == 130 * 256 + 4 * 2 * 2
-
-
-def test_zero_points_are_counted_like_scales() -> None:
-    scale = Scale(dtype="bf16", rows=1, cols=64)
-    plain = Operand(dtype="int4", scale=scale)
-    asymmetric = Operand(dtype="int4", scale=scale, zero_point=True)
-    assert plain.nbytes(10, 128) == 640 + 2 * 20
-    assert asymmetric.nbytes(10, 128) == 640 + 4 * 20
 
 
 def test_weights_alone_may_be_narrow() -> None:
@@ -57,15 +52,9 @@ def test_weights_alone_may_be_narrow() -> None:
     assert set(RECIPES) == set(GEMM_RECIPES) | set(WEIGHT_ONLY_RECIPES)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "elements", "expected"),
-    [("fp32", 3, 12), ("bf16", 3, 6), ("fp8_e4m3", 3, 3), ("int4", 3, 2), ("int4", 4, 2)],
-)
-def test_elements_are_packed_and_rounded_up(dtype: str, elements: int, expected: int) -> None:
-    assert nbytes(dtype, elements) == expected
-
-
-def test_bytes_of_an_operand_and_of_no_type() -> None:
+def test_elements_are_packed_and_rounded_up() -> None:
+    sizes = {("fp32", 3): 12, ("bf16", 3): 6, ("fp8_e4m3", 3): 3, ("int4", 3): 2, ("int4", 4): 2}
+    assert {key: nbytes(*key) for key in sizes} == sizes
     assert Operand(dtype="bf16").nbytes(3, 5) == 30
     with pytest.raises(KeyError):
         nbytes("fp7", 1)

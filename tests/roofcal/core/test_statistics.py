@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofcal.core.statistics import order_statistic_rank, sqnr_db, summarise
@@ -19,7 +19,7 @@ def test_ranks_are_those_of_the_binomial_table(count: int, rank: int) -> None:
         assert 2 * tail <= 0.05 < 2 * wider
 
 
-@pytest.mark.parametrize("count", [7, 15, 60, 401, 1000])
+@pytest.mark.parametrize("count", [7, 60, 401])
 def test_the_interval_covers_the_median_of_a_skewed_distribution(count: int) -> None:
     source = random.Random(count)
     truth = math.log(2)
@@ -30,6 +30,7 @@ def test_the_interval_covers_the_median_of_a_skewed_distribution(count: int) -> 
     assert hits / 400 >= 0.92
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60))
 def test_the_interval_holds_the_median_and_lies_within_the_samples(samples: list[float]) -> None:
     summary = summarise(samples)
@@ -37,17 +38,13 @@ def test_the_interval_holds_the_median_and_lies_within_the_samples(samples: list
     assert summary.count == len(samples)
 
 
-def test_few_samples_are_never_known_well() -> None:
+def test_few_samples_are_never_known_well_and_none_are_an_error() -> None:
     assert summarise([1.0] * 5).half_width_fraction == math.inf
     assert summarise([1.0] * 6).half_width_fraction == 0
-
-
-def test_no_samples_are_an_error() -> None:
     with pytest.raises(ValueError, match="no samples"):
         summarise([])
 
 
-@pytest.mark.parametrize(("error", "decibels"), [(1.0, 0.0), (0.1, 20.0), (2.0, -6.0206)])
-def test_noise_over_signal_in_decibels(error: float, decibels: float) -> None:
-    assert sqnr_db(error) == pytest.approx(decibels, abs=1e-4)
-    assert sqnr_db(0.0) == math.inf
+def test_noise_over_signal_in_decibels() -> None:
+    decibels = [sqnr_db(error) for error in (1.0, 0.1, 2.0, 0.0)]
+    assert decibels == pytest.approx([0.0, 20.0, -6.0206, math.inf], abs=1e-4)

@@ -35,10 +35,6 @@ def test_a_reading_counts_once_the_point_has_run_alone_for_a_second() -> None:
     assert power.watts == pytest.approx(550.0)  # trapezoids; the mean would be 533
 
 
-def test_readings_beside_other_contenders_are_nobodys_own() -> None:
-    assert board_power(row([500.0] * 5), "graph", 700.0) is None
-
-
 def test_a_second_visit_begins_anew() -> None:
     visits = (
         Visit(first_sample=0, warmup_samples=0, session_id="s"),
@@ -56,11 +52,13 @@ def test_a_second_visit_begins_anew() -> None:
         ([690.0, 600.0], ("power_cap",), "graph", False),
         ([690.0, 700.0], (), "graph", False),
         ([690.0, 700.0], ("power_cap",), "events_flush", False),
+        ([500.0] * 5, (), "graph", False),  # readings beside other contenders are nobody's own
     ],
 )
 def test_at_the_power_limit_all_contenders_draw_it(
     watts: list[float], reasons: tuple[str, ...], method: Any, has_power: bool
 ) -> None:
+    assert board_power(row(watts, *reasons, status="failed"), method, 700.0) is None
     power = board_power(row(watts, *reasons), method, 700.0)
     assert (power is not None) == has_power
     if power is not None:
@@ -81,7 +79,3 @@ def test_the_counter_counts_before_readings_and_rest_is_apart() -> None:
     assert power.basis == "counter"
     assert decode(encode(counted)) == counted
     assert "energy_windows" not in encode(replace(counted, energy_windows=()))
-
-
-def test_a_failed_point_has_no_power() -> None:
-    assert board_power(row([500.0] * 5, status="failed"), "alone", 700.0) is None

@@ -16,7 +16,7 @@ from roofcal.points.reader import NOT_REACHED
 from roofcal.points.run import RunError, load_run
 from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import models_in
-from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, outdate, product, whole_run
+from tests.roofcal.report.synthetic import GPU, outdate, product, whole_run
 
 
 def test_a_run_knows_its_ops_and_joins_their_records_by_point(folder: Path) -> None:
@@ -75,33 +75,24 @@ def test_what_follows_from_constants_of_another_equation_is_left_out(tmp_path: P
     assert run.origins() == ["driver1-torch2-other"]
 
 
-def test_the_calibration_of_another_environment_is_refused(tmp_path: Path) -> None:
-    folder = whole_run().write(tmp_path)
-    (theirs,) = read_records(folder / "calibration.jsonl", Calibration)
-    other = replace(theirs, environment_id="driver1-other")
-    write_records(folder / "calibration.jsonl", [other])
-
-    with pytest.raises(RunError, match=r"calibration.jsonl is of nvidia-h200 in driver1-other"):
-        load_run(folder)
-
-
-def test_a_folder_without_environment_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_or_is_damaged_is_refused_with_its_file(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match=r"environment\.jsonl: no such records file"):
         load_run(tmp_path)
     write_records(tmp_path / "environment.jsonl", [])
     with pytest.raises(RunError, match="no Environment record"):
         load_run(tmp_path)
-
-
-def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
-    made_up = MadeUpRun(CPU)
-    made_up.measure(product(64, 64, 64, device=CPU.device))
-    folder = made_up.write(tmp_path)
+    folder = whole_run().write(tmp_path / "run")
     path = folder / "measurements" / "gemm.jsonl"
-    write_bytes(path, path.read_bytes()[:-40])
-
-    with pytest.raises(RecordsError, match=r"measurements/gemm\.jsonl:2"):
+    content = path.read_bytes()
+    write_bytes(path, content[:-40])
+    last = content.count(b"\n")
+    with pytest.raises(RecordsError, match=rf"measurements/gemm\.jsonl:{last}"):
         load_run(folder).points("gemm")
+    (theirs,) = read_records(folder / "calibration.jsonl", Calibration)
+    other = replace(theirs, environment_id="driver1-other")
+    write_records(folder / "calibration.jsonl", [other])
+    with pytest.raises(RunError, match=r"calibration.jsonl is of nvidia-h200 in driver1-other"):
+        load_run(folder)
 
 
 def test_a_study_that_was_interrupted_has_the_visits_of_its_journal(tmp_path: Path) -> None:

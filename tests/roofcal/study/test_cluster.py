@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.jsonl import write_records
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Environment
 from roofcal.study.cluster import (
     ClusterError,
-    Node,
     cluster_nodes,
     fleet_nodes,
     parse_nodes,
@@ -43,25 +43,16 @@ def problems(folder: Path, profile: str, of: Study) -> list[str]:
     return [line for line, is_problem in lines if is_problem and not line.startswith("plugin")]
 
 
-def test_nodes_are_those_of_sinfo() -> None:
-    assert parse_nodes(SINFO) == [
-        Node("gpu", "n1", 8, 64e9, 8, True),
-        Node("gpu", "n2", 8, 64e9, 8, False),
-        Node("cpu*", "c1", 2, 40e9, 0, True),
-    ]
-
-
-def test_a_partition_that_is_not_there_is_named_with_those_that_are(here: Path) -> None:
-    (problem,) = problems(here, "default-resources: {slurm_partition: gqu}", study())
-    assert "partition gqu: not there; partitions are cpu, gpu" in problem
-
-
 @pytest.mark.parametrize(
     ("profile", "says"),
     [
         ("set-threads: {measure: 8}", "asks for 8 cores, no node of the partition has more than 2"),
         ("set-resources: {measure: {mem_mb: 50000}}", "of memory, no node"),
         ("executor: slurm", "devices is auto"),
+        (
+            "default-resources: {slurm_partition: gqu}",
+            "partition gqu: not there; partitions are cpu, gpu",
+        ),
     ],
 )
 def test_what_no_node_has_is_a_problem(here: Path, profile: str, says: str) -> None:
@@ -93,14 +84,19 @@ def test_a_job_on_all_gpus_of_a_node_needs_their_cores_and_memory(here: Path) ->
     assert problems(here, on_gpus, small) == []
 
 
-def test_a_node_with_gpus_and_no_driver_records_no_cpu(
+def test_a_node_is_recorded_where_the_study_looks_but_no_cpu_where_gpus_have_no_driver(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_GPUS_ON_NODE", "8")
     monkeypatch.setattr("roofcal.study.doctor.visible_gpus", list)
+    monkeypatch.setattr("roofcal.study.discover.visible_gpus", list)
     with pytest.raises(DiscoverError, match="8 GPU"):
         write_environments(ROOT / "config/devices", here / "results")
     assert not (here / "results").exists()
+    monkeypatch.delenv("SLURM_GPUS_ON_NODE")
+    (path,) = write_environments(ROOT / "config/devices", here / "results")
+    (written,) = read_records(path, Environment)
+    assert path.parent == here / "results" / written.device / written.environment_id
 
 
 def test_a_cluster_that_does_not_answer_is_said(

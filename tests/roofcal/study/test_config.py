@@ -1,16 +1,16 @@
 """Every mistake in config/ is named with file and key, all of them together."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from roofcal.core.files import parse_yaml
 from roofcal.core.language_models import load_model, load_models
 from roofcal.core.yaml_files import ConfigError
 from roofcal.study.config import load_study
-from roofcal.study.schema import StudyFile
 from tests.paths import ROOT
 
 CONFIG = ROOT / "config"
@@ -23,13 +23,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def edit(path: Path, *keys: str, value: Any) -> None:
-    """Set a key deep in a YAML file."""
-    content = yaml.safe_load(path.read_text())
+    """Set a key deep in a YAML file, which is written as JSON, because that takes no time."""
+    content = parse_yaml(path.read_text())
     place = content
     for key in keys[:-1]:
         place = place[key]
     place[keys[-1]] = value
-    path.write_text(yaml.safe_dump(content))
+    path.write_text(json.dumps(content, default=str))
 
 
 def errors(folder: Path, **overrides: Any) -> str:
@@ -53,22 +53,14 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
         }[size]  # fmt: skip
 
 
-def test_the_defaults_are_a_study() -> None:
-    study = StudyFile()
-    assert (study.study, study.devices, study.published) == ("quick", "auto", True)
-    assert set(study.timing) == {"cuda", "cpu"}
-
-
 # fmt: off
 MISTAKES: list[tuple[str, tuple[str, ...], Any, str]] = [
     ("config.yaml", ("study",), "large", "study: Input should be 'minute', 'quick', 'standard' or"),
     ("config.yaml", ("studdy",), "quick", "studdy: unknown key; did you mean 'study'?"),
     ("config.yaml", ("timing", "cpu", "slice"), 1, "did you mean 'slice_s'?"),
-    ("config.yaml", ("timing", "cuda", "slice_s"), -1, "timing.cuda.slice_s: Input should be"),
     ("config.yaml", ("ops",), ["gem"], "unknown op 'gem'; did you mean 'gemm'?"),
     ("config.yaml", ("ops",), [], "ops: is empty"),
     ("config.yaml", ("publish", "per_op"), {"gem": 0.1}, "unknown op 'gem'; did you mean"),
-    ("config.yaml", ("publish", "largest_error"), 15, "publish.largest_error: Input should"),
     ("claims/deepgemm.yaml", ("ledger",), "deep", "'deep' differs from the file name"),
     ("config.yaml", ("devices",), "nvidia-h200/x", "give \"auto\" or a list"),
     ("config.yaml", ("shapes_csv",), "no.csv", "shapes_csv: no such file 'no.csv'"),
@@ -77,8 +69,6 @@ MISTAKES: list[tuple[str, tuple[str, ...], Any, str]] = [
     ("sweeps/gemm.yaml", ("contenders", "cuda", "bf16"), ["cublas"], "unknown provider"),
     ("sweeps/gemm.yaml", ("sweeps", "ragged", "world_sizes"), [2],
      "sweeps.ragged.world_sizes: op 'gemm' runs on one device; remove the key"),
-    ("sweeps/gemm.yaml", ("sweeps", "ragged", "world_sizes"), [1],
-     "sweeps.ragged.world_sizes.0: Input should be greater than or equal to 2"),
     ("sweeps/gemm.yaml", ("recipes",), {"mine": {}}, "recipes: op 'gemm' takes none; its"),
     ("sweeps/linear.yaml", ("recipes", "mxfp8"), {}, "mxfp8: is the name of another recipe"),
     ("sweeps/linear.yaml", ("recipes", "axiswise_two_level_grad_weight", "grad_input", "w"),
@@ -87,12 +77,6 @@ MISTAKES: list[tuple[str, tuple[str, ...], Any, str]] = [
      "grad_out axiswise), got blockwise"),
     ("sweeps/linear.yaml", ("sweeps", "square", "recipes"), ["axiswise_two_levels"],
      "sweeps.square.recipes: unknown recipe 'axiswise_two_levels'; did you mean"),
-    ("sweeps/linear.yaml", ("sweeps", "accuracy", "protocols"), [{"distribution": "flat"}],
-     "accuracy.protocols.0.distribution: Input should be 'normal', 'outlier_channels', 'heavy"),
-    ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": [0]}, "sweeps.square.cubes.0"),
-    ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": [1.5]}, "sweeps.square.cubes.0"),
-    ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": ["a"]}, "sweeps.square.cubes.0"),
-    ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": [-8]}, "greater than 0"),
     ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": []}, "an empty sweep"),
     ("sweeps/gemm.yaml", ("sweeps", "square"), {}, "needs exactly one of"),
     ("sweeps/gemm.yaml", ("sweeps", "square"), {"shapes": [[1, 2]]}, "needs m, n, k"),
@@ -101,8 +85,6 @@ MISTAKES: list[tuple[str, tuple[str, ...], Any, str]] = [
     ("sweeps/gemm.yaml", ("studies", "quick", "cuda"), ["squar"], "did you mean 'square'?"),
     ("sweeps/cast.yaml", ("sweeps", "x"),
      {"layers": {"models": ["gpt"], "tensor_parallel": [1], "tokens": [1]}}, "unknown model 'gpt'"),
-    ("models/llama3-8b.yaml", ("matrices", "qkv", "n"), 0, "matrices.qkv.n"),
-    ("models/llama3-8b.yaml", ("matrices", "qkv", "shard"), "m", "matrices.qkv.shard"),
     ("models/llama3-8b.yaml", ("architecture", "heads"), 40, "file: matrices.qkv.n is 6144"),
     ("models/llama3-8b.yaml", ("architecture", "kv_heads"), 5,
      "32 heads cannot share 5 key/value heads"),
@@ -120,21 +102,13 @@ MISTAKES: list[tuple[str, tuple[str, ...], Any, str]] = [
     ("sweeps/transformer_block.yaml", ("sweeps", "x"),
      {"blocks": {"models": ["llama3-8b"], "tokens": [4096], "sequence": 4000}},
      "sweeps.x.blocks: 4096 tokens are no whole sequences of 4000"),
-    ("models/llama3-8b.yaml", ("architecture", "layer"), 1, "did you mean 'layers'?"),
-    ("config.yaml", ("timing", "cuda", "target_interval"), 1,
-     "timing.cuda.target_interval: Input should be less than 1"),
     ("config.yaml", ("timing_of_study",), {"quick": {"visit": 1}},
      "timing_of_study.quick.visit: Extra inputs"),
-    ("config.yaml", ("timing_of_study",), {"quick": {"visits": 0}},
-     "timing_of_study.quick.visits: Input should be greater than 0"),
     ("config.yaml", ("timing_of_study",), {"small": {"visits": 1}}, "timing_of_study.small"),
-    ("config.yaml", ("timing", "cuda", "min_samples"), 1.5,
-     "timing.cuda.min_samples: Input should be a valid integer"),
     ("sweeps/gemm.yaml", ("contenders", "tpu"), {},
      "contenders.tpu.[key]: Input should be 'cuda' or 'cpu'"),
     ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": [1], "shapes": [[1, 1, 1]]},
      "needs exactly one of"),
-    ("sweeps/gemm.yaml", ("sweeps", "square"), {"grid": {}}, "an empty sweep measures nothing"),
 ]
 # fmt: on
 
@@ -218,13 +192,6 @@ def test_all_mistakes_of_all_files_are_reported_together(folder: Path) -> None:
     edit(folder / "sweeps/cast.yaml", "sweeps", "square", value={"cubes": [0]})
     edit(folder / "models/qwen3-32b.yaml", "matrices", value={})
     message = errors(folder, published="perhaps")
-    for part in (
-        *("config.yaml: seeds", "cast.yaml: sweeps.square"),
-        *("qwen3-32b.yaml: matrices", "config.yaml: published"),
-    ):
+    named = ("config.yaml: seeds", "cast.yaml: sweeps.square", "qwen3-32b.yaml: matrices")
+    for part in (*named, "config.yaml: published"):
         assert part in message
-
-
-def test_heads_that_do_not_fit_the_matrices_of_a_model_are_refused(folder: Path) -> None:
-    edit(folder / "models/llama3-8b.yaml", "architecture", "heads", value=16)
-    assert "its heads make it" in errors(folder)

@@ -65,20 +65,15 @@ def test_the_least_quota_counts(
     assert usable_cores(root) == max(1, int(quota or 8))
 
 
-def test_without_cgroups_there_is_no_quota(tmp_path: Path) -> None:
-    assert cpu_quota(tmp_path) is None
+def test_throttling_is_that_of_the_cgroup_that_limits(tmp_path: Path) -> None:
+    assert (cpu_quota(tmp_path), usable_cores(tmp_path)) == (None, 8), "no cgroups are there"
     assert throttled_share(quota_periods(tmp_path), tmp_path) is None
-    assert usable_cores(tmp_path) == 8
-
-
-@pytest.mark.parametrize("folder", ["", "pod/"])
-def test_throttling_is_that_of_the_cgroup_that_limits(tmp_path: Path, folder: str) -> None:
-    files = {f"{folder}cpu.max": "100000 100000", f"{folder}cpu.stat": STAT}
+    files = {"cpu.max": "100000 100000", "cpu.stat": STAT, "pod/cpu.max": "max 100000"}
     root = file_system(tmp_path, "0::/pod\n", files)
     before = quota_periods(root)
     assert before == Periods(100, 40)
     assert throttled_share(before, root) == 0.0
-    (root / f"sys/fs/cgroup/{folder}cpu.stat").write_text("nr_periods 120\nnr_throttled 45\n")
+    (root / "sys/fs/cgroup/cpu.stat").write_text("nr_periods 120\nnr_throttled 45\n")
     assert throttled_share(before, root) == 0.25
 
 

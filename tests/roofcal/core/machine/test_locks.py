@@ -3,12 +3,10 @@
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -46,27 +44,18 @@ def first_line(process: "subprocess.Popen[str]") -> str:
     return process.stdout.readline().strip()
 
 
-def test_a_lock_is_held_by_one_process_at_a_time_wherever_temporary_files_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_is_held_by_one_process_at_a_time_and_by_one_owner_within_it() -> None:
+    with lock_held("card", pytest.fail):
+        assert is_locked("card")
+        assert try_lock("card") is None
     with lock_held("another card", pytest.fail), other_process(
         "print(lock is not None, flush=True); input()"
     ) as other:  # fmt: skip
         assert first_line(other) == "True"
-        monkeypatch.setenv("TMPDIR", str(tmp_path))
-        monkeypatch.setattr(tempfile, "tempdir", None)
         assert try_lock("card") is None
         other.kill()
         other.wait()
         assert not is_locked("card"), "kill -9 of the holder frees the card"
-
-
-def test_a_lock_is_refused_within_one_process_too_and_can_be_released() -> None:
-    with lock_held("card", pytest.fail):
-        assert is_locked("card")
-        assert try_lock("card") is None
-    with other_process("print(lock is not None, flush=True)") as other:
-        assert first_line(other) == "True"
 
 
 def test_an_inherited_descriptor_keeps_the_lock_behind_a_dead_parent() -> None:
@@ -82,15 +71,11 @@ def test_an_inherited_descriptor_keeps_the_lock_behind_a_dead_parent() -> None:
             pass
 
 
-def test_a_lock_is_no_file_that_could_be_deleted_and_another_user_waits_for_it() -> None:
-    lock = try_lock("card")
-    assert lock is not None
-    assert os.readlink(f"/proc/self/fd/{lock.descriptor}").startswith("socket:")  # noqa: PTH115
-    if os.geteuid() == 0:  # only root can become another user
-        code = "import os; os.setuid(65534); print(try_lock('card'))"
-        with other_process(code, head=IMPORT) as other:
-            assert first_line(other) == "None"
-    lock.release()
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_waits_for_a_lock() -> None:
+    code = "import os; os.setuid(65534); print(try_lock('card'))"
+    with lock_held("card", pytest.fail), other_process(code, head=IMPORT) as other:
+        assert first_line(other) == "None"
 
 
 def test_waiting_takes_the_first_free_device_and_is_told_once(
@@ -108,6 +93,7 @@ def test_waiting_takes_the_first_free_device_and_is_told_once(
 
     monkeypatch.setattr(time, "sleep", nap)
     (lock,) = wait_for_locks(["one", "two"], 1, told.append)
+    assert os.readlink(f"/proc/self/fd/{lock.descriptor}").startswith("socket:")  # noqa: PTH115
     assert (lock.name, len(naps)) == ("two", 3)
     assert told == ["waiting: another measurement uses one, two"]
     lock.release()

@@ -65,30 +65,27 @@ def test_what_a_card_does_not_say_is_none(
     assert card.compute_units == 132
 
 
-def test_zero_is_no_size_and_no_clock(nvml: Nvml) -> None:
+def test_zero_is_no_size_and_no_power(nvml: Nvml) -> None:
     """Drivers say 0 for what they do not know, which no record may hold."""
-    nvml.answers["nvmlDeviceGetMemoryInfo"] = SimpleNamespace(total=0, free=0)
-    nvml.answers["nvmlDeviceGetMemoryBusWidth"] = 0
-    nvml.answers["nvmlDeviceGetEnforcedPowerLimit"] = 0
+    none = {"nvmlDeviceGetMemoryBusWidth": 0, "nvmlDeviceGetEnforcedPowerLimit": 0}
+    nvml.answers |= none | {"nvmlDeviceGetMemoryInfo": SimpleNamespace(total=0, free=0)}
     card = visible_gpus()[0]
     assert (card.memory_bytes, card.memory_bus_bits, card.power_limit_w) == (None,) * 3
 
 
-CODES = {
-    "lost": pynvml.NVML_ERROR_GPU_IS_LOST,
-    "unknown": pynvml.NVML_ERROR_UNKNOWN,
-    "reset": pynvml.NVML_ERROR_RESET_REQUIRED,
-}
-
-
-@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-@pytest.mark.parametrize("question", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetMemoryInfo"])
+@pytest.mark.parametrize(
+    ("code", "question"),
+    [
+        (pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetHandleByIndex"),
+        (pynvml.NVML_ERROR_UNKNOWN, "nvmlDeviceGetName"),
+        (pynvml.NVML_ERROR_GPU_IS_LOST, "nvmlDeviceGetMemoryInfo"),
+        (pynvml.NVML_ERROR_RESET_REQUIRED, "nvmlDeviceGetMemoryInfo"),
+    ],
+)
 def test_a_card_that_does_not_answer_is_named_and_left_out(
     nvml: Nvml, code: int, question: str
 ) -> None:
     """Also where it is lost at a question whose answer may be missing."""
-    if code == pynvml.NVML_ERROR_UNKNOWN:
-        question = question.replace("MemoryInfo", "Name")
     nvml.errors[question, "GPU-b"] = code
     survey = survey_gpus()
     assert [card.uuid for card in survey.visible] == ["GPU-a", "GPU-c"]
@@ -98,27 +95,24 @@ def test_a_card_that_does_not_answer_is_named_and_left_out(
     assert nvml.open == 0
 
 
-@pytest.mark.parametrize("setting", ["0,2", "GPU-c,GPU-a", "2"])
-def test_a_card_that_is_hidden_may_be_lost(
-    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, setting: str
+def test_a_card_that_is_hidden_may_be_lost_and_one_of_another_job_has_no_number(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
     nvml.errors["nvmlDeviceGetHandleByIndex", "GPU-b"] = pynvml.NVML_ERROR_GPU_IS_LOST
-    survey = survey_gpus()
-    assert len(survey.visible) == len(setting.split(","))
-    assert (survey.silent, survey.hiding) == ([], [])
-
-
-def test_a_card_of_another_job_has_no_number(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cgroup of SLURM: NVML counts the card, CUDA does not."""
-    nvml.errors["nvmlDeviceGetHandleByIndex", "GPU-a"] = pynvml.NVML_ERROR_NO_PERMISSION
+    for setting, seen in {"0,2": ["GPU-a", "GPU-c"], "GPU-c,GPU-a": ["GPU-c", "GPU-a"]}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+        survey = survey_gpus()
+        assert [card.uuid for card in survey.visible] == seen
+        assert (survey.silent, survey.hiding) == ([], [])
+    # A cgroup of SLURM: NVML counts the card, CUDA does not.
+    nvml.errors = {("nvmlDeviceGetHandleByIndex", "GPU-a"): pynvml.NVML_ERROR_NO_PERMISSION}
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     survey = survey_gpus()
     assert [card.uuid for card in survey.visible] == ["GPU-b"]
     assert "GPU 0 is left out: not ours to use" in survey.forbidden[0]
 
 
-def test_slices_are_gpus_of_their_own(nvml: Nvml) -> None:
+def test_slices_are_gpus_of_their_own_and_a_card_without_any_says_the_way_out(nvml: Nvml) -> None:
     nvml.slices = {"GPU-b": ["MIG-b1", "MIG-b2"]}
     nvml.missing = {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetMemoryBusWidth"}
     one = visible_gpus()[1]
@@ -126,6 +120,10 @@ def test_slices_are_gpus_of_their_own(nvml: Nvml) -> None:
     assert (one.name, one.compute_units, one.mig) == ("NVIDIA H200 MIG 1g.18gb", 16, True)
     assert one.memory_bytes == 17 << 30
     assert [card.mig for card in visible_gpus()] == [False, True, True, False]
+    nvml.slices = {"GPU-a": []}
+    (sentence,) = survey_gpus().silent
+    assert "GPU 0 (GPU-a) is left out: it is in MIG mode" in sentence
+    assert "`nvidia-smi -i 0 -mig 0`" in sentence
 
 
 @pytest.mark.parametrize(
@@ -150,13 +148,6 @@ def test_cuda_visible_devices_names_cards_and_slices_and_says_so_if_it_hides_all
     assert [card.uuid for card in survey.visible] == seen
     said = [f"CUDA_VISIBLE_DEVICES={setting!r} hides all NVIDIA GPUs"] * (not seen)
     assert [sentence.partition(" of this")[0] for sentence in survey.hiding] == said
-
-
-def test_a_card_in_mig_mode_without_a_slice_says_the_way_out(nvml: Nvml) -> None:
-    nvml.slices = {"GPU-a": []}
-    (sentence,) = survey_gpus().silent
-    assert "GPU 0 (GPU-a) is left out: it is in MIG mode" in sentence
-    assert "`nvidia-smi -i 0 -mig 0`" in sentence
 
 
 def test_a_driver_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,29 +180,18 @@ def test_a_reading_is_in_si_units_with_the_reasons_by_name(nvml: Nvml) -> None:
     assert (cpu.read(), cpu.energy_j()) == (None, None)
 
 
-def test_a_card_that_says_nothing_is_told_of_once_and_has_no_readings(
+def test_a_reading_that_fails_is_told_of_once_and_leaves_a_gap_and_no_shift(
     nvml: Nvml, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Consumer cards and virtual ones lack some questions; they can be timed all the same."""
-    nvml.missing = {"nvmlDeviceGetPowerUsage"}
     sensor, recorder = Sensor("GPU-a"), Recorder()
-    for index in range(3):
+    for index, missing in enumerate([set(), {"nvmlDeviceGetTemperature"}] * 2 + [set()]):
+        nvml.missing = missing
         recorder.record(sensor, index)
-    assert recorder.telemetry() == Telemetry()
-    assert capsys.readouterr().err.count("Not Supported") == 1
-
-
-def test_a_reading_that_fails_in_between_leaves_a_gap_and_no_shift(nvml: Nvml) -> None:
-    sensor, recorder = Sensor("GPU-a"), Recorder()
-    recorder.record(sensor, 0)
-    nvml.missing = {"nvmlDeviceGetTemperature"}
-    recorder.record(sensor, 20)
-    nvml.missing = set()
-    recorder.record(sensor, 40)
     telemetry = recorder.telemetry()
-    assert telemetry.sample_index == (0, 40)
-    lengths = {len(getattr(telemetry, name)) for name in Telemetry.__dataclass_fields__}
-    assert lengths == {2}
+    assert telemetry.sample_index == (0, 2, 4)
+    assert {len(getattr(telemetry, name)) for name in Telemetry.__dataclass_fields__} == {3}
+    assert capsys.readouterr().err.count("Not Supported") == 1
 
 
 @pytest.mark.gpu

@@ -36,48 +36,40 @@ def test_indices_of_later_visits_point_at_their_own_samples() -> None:
     assert decode(encode(row)) == row, "the record is consistent"
 
 
-def test_the_largest_error_and_the_whole_time_count() -> None:
-    row = merged_visits([FIRST, SECOND])
-    assert (row.relative_error, row.elapsed_s, row.started_s) == (0.002, 2.0, 0.0)
-    assert [v.session_id for v in row.visits] == ["s0", "s1"]
-
-
-def test_samples_of_ranks_stay_beside_those_of_the_slowest() -> None:
+def test_the_largest_error_the_whole_time_and_the_samples_of_all_ranks_are_kept() -> None:
     ranks: list[dict[str, Any]] = [
         {"fastest_rank_s": (0.5,) * 4, "rank_medians_s": (1.0, 3.0)},
         {"fastest_rank_s": (0.6,) * 5, "rank_medians_s": (2.0, 5.0)},
     ]
-    row = merged_visits([visit(0, *FIRST.latency_samples_s, **ranks[0]),
-                         visit(1, *SECOND.latency_samples_s, **ranks[1])])  # fmt: skip
+    row = merged_visits([replace(FIRST, **ranks[0]), replace(SECOND, **ranks[1])])
+    assert (row.relative_error, row.elapsed_s, row.started_s) == (0.002, 2.0, 0.0)
+    assert [v.session_id for v in row.visits] == ["s0", "s1"]
     assert len(row.fastest_rank_s) == len(row.latency_samples_s)
     assert row.rank_medians_s == (1.5, 4.0)
 
 
-def test_a_single_visit_is_its_row() -> None:
-    assert merged_visits([FIRST]) is FIRST
-    assert split_visits(FIRST) == [FIRST]
-
-
-def test_a_failed_visit_is_in_the_reason_and_not_among_the_visits() -> None:
+def test_a_visit_that_failed_or_launched_other_kernels_is_in_the_reason() -> None:
     failed = visit(1, status="timeout", reason="no sign of life", slice_starts=(),
                    warmup_samples=0, telemetry=Telemetry())  # fmt: skip
-    row = merged_visits([FIRST, failed, visit(2, *SECOND.latency_samples_s)])
+    other = visit(2, *SECOND.latency_samples_s, kernel_names=("other",))
+    row = merged_visits([FIRST, failed, other])
     assert row.status == "ok"
-    assert row.reason == "visit 2 of 3: timeout: no sign of life"
-    assert [v.started_s for v in row.visits] == [0.0, 20.0]
-
-
-def test_a_visit_that_launched_other_kernels_is_named() -> None:
-    row = merged_visits([FIRST, visit(1, *SECOND.latency_samples_s, kernel_names=("other",))])
-    assert row.reason == "visit 2 of 2 launched other kernels: other"
+    assert row.reason == (
+        "visit 2 of 3: timeout: no sign of life; visit 3 of 3 launched other kernels: other"
+    )
+    assert [v.started_s for v in row.visits] == [0.0, 20.0], "without the one that failed"
     assert row.kernel_names == ("k", "other")
 
 
-@pytest.mark.parametrize("field", ["latency_samples_s", "slice_starts", "telemetry", "session_id",
-                                   "warmup_samples", "started_s", "settled_samples_s"])  # fmt: skip
-def test_splitting_a_row_gives_its_visits_back(field: str) -> None:
+def test_splitting_a_row_gives_its_visits_back() -> None:
+    assert merged_visits([FIRST]) is FIRST
+    assert split_visits(FIRST) == [FIRST]
     parts = split_visits(merged_visits([FIRST, SECOND]))
-    assert [getattr(p, field) for p in parts] == [getattr(v, field) for v in (FIRST, SECOND)]
+    for field in (
+        *("latency_samples_s", "slice_starts", "telemetry", "session_id"),
+        *("warmup_samples", "started_s", "settled_samples_s"),
+    ):
+        assert [getattr(p, field) for p in parts] == [getattr(v, field) for v in (FIRST, SECOND)]
 
 
 def test_two_states_of_a_point_are_kept_and_named() -> None:
