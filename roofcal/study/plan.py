@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,10 +128,15 @@ def _log_uniform(source: random.Random, low: int, high: int, multiple: int) -> i
 
 
 def _model_shapes(op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]) -> Iterator[Shape]:
-    """The matrices of layers, or whole blocks, of the language models that a sweep names.
-
-    The configuration has only models that are there, and shapes that the op can make of them.
-    """
+    """The matrices of layers, or whole blocks, of the language models that a sweep names."""
+    if sweep.layers and op.layer_shape is None:
+        raise PlanError(f"{op.name}: has no shape for a layer")
+    if sweep.blocks and op.block_shape is None:
+        raise PlanError(f"{op.name}: has no shape for a block")
+    named = [chosen.models for chosen in (sweep.layers, sweep.blocks) if chosen is not None]
+    for name in chain.from_iterable(named):
+        if name not in models:
+            raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
     if (layers := sweep.layers) and op.layer_shape:
         for name, degree, tokens in product(layers.models, layers.tensor_parallel, layers.tokens):
             for matrix in models[name].matrices.values():
@@ -140,7 +145,10 @@ def _model_shapes(op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel])
                 yield op.layer_shape(tokens, n, k)
     if (blocks := sweep.blocks) and op.block_shape:
         for name, tokens in product(blocks.models, blocks.tokens):
-            yield op.block_shape(models[name], tokens, blocks.sequence)
+            try:
+                yield op.block_shape(models[name], tokens, blocks.sequence)
+            except ValueError as error:
+                raise PlanError(f"config/sweeps/{op.name}.yaml: blocks: {error}") from None
 
 
 def _points(

@@ -6,7 +6,7 @@ from roofcal.core.language_models import LanguageModel, load_model
 from roofcal.ops.linear.spec import work as linear_work
 from roofcal.ops.transformer_block.spec import OP, attention_flops, block_shape, matrices
 from roofcal.study.config import load_study
-from roofcal.study.plan import plan_op
+from roofcal.study.plan import PlanError, plan_op
 from tests.paths import ROOT
 from tests.roofcal.study.test_plan import GPU, a_slice
 
@@ -81,9 +81,16 @@ def test_the_full_study_has_llama_3_at_4096_to_16384_tokens_in_one_group_each() 
     assert len(points) == len(groups) * len(contenders)
 
 
-def test_a_model_without_such_a_block_is_not_planned() -> None:
+@pytest.mark.parametrize(
+    ("op", "models", "says"),
+    [
+        ("gemm", {}, "gemm: has no shape for a block"),
+        ("transformer_block", {}, "--slice holds no language model 'deepseek-v3'"),
+        ("transformer_block", {"deepseek-v3"}, "blocks: model 'deepseek-v3' has no block with"),
+    ],
+)
+def test_what_has_no_block_is_not_planned(op: str, models: set[str], says: str) -> None:
     blocks = {"models": ["deepseek-v3"], "tokens": [4096], "sequence": 4096}
-    held = {"deepseek-v3": load_model(MODELS, "deepseek-v3").model_dump()}
-    sweeps = {"s": {"blocks": blocks}}
-    with pytest.raises(ValueError, match="model 'deepseek-v3' has no block with"):
-        plan_op(a_slice(op="transformer_block", sweeps=sweeps, models=held), GPU)
+    held = {name: load_model(MODELS, name).model_dump() for name in models}
+    with pytest.raises(PlanError, match=says):
+        plan_op(a_slice(op=op, sweeps={"s": {"blocks": blocks}}, models=held), GPU)
