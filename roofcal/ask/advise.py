@@ -24,7 +24,7 @@ from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, poi
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Times
-from roofcal.models.errors import PredictError, checked_sizes
+from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
     FASTEST,
@@ -174,10 +174,8 @@ class Adviser:
     def advise(self, shapes: Sequence[Shape]) -> list[Advice]:
         """The advice on linears by their m, n and k, in the order of the shapes.
 
-        Raises PredictError for sizes beyond any matrix, and where every option refuses a shape.
+        Raises PredictError where every option refuses a shape.
         """
-        for shape in shapes:
-            checked_sizes(**shape)
         parts = dict.fromkeys(part for option in self.options for part in option.parts)
         terms = {part: self._terms(part, shapes) for part in parts}
         return [

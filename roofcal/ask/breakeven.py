@@ -249,7 +249,7 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
     Raises PredictError for a recipe, casts or sizes that cannot be compared, with those that can.
     """
     check_linear(model, sources, linear)
-    checked_sizes(n=n, k=k)
+    n, k = checked_sizes(n=n, k=k).values()
     weights = PlanPoint(
         op="gemm", provider="", recipe=BASELINE, shape={"m": 1, "n": n, "k": k}, device=""
     )

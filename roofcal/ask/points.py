@@ -27,7 +27,7 @@ from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_par
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
-from roofcal.models.errors import PredictError
+from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME, STUDY_OPS
@@ -169,7 +169,7 @@ def predict_point(
     Raises PredictError where the model has no answer for the point, or every provider refuses it.
     """
     time_model = model_named(model)
-    check_point(point)
+    point = checked_point(point)
     op = BY_NAME[point.op]
     if (problem := op.shape_problem(point.shape)) is not None:
         raise PredictError(f"no {op.name} has these sizes: {problem}")
@@ -269,12 +269,26 @@ def recipe_named(text: str, recipes: Collection[str]) -> str:
     return text if text in recipes or alias not in recipes else alias
 
 
-def check_point(point: PlanPoint) -> None:
-    """Raises PredictError for an unknown op, recipe or provider, and for a bad world size."""
+def checked_point(point: PlanPoint) -> PlanPoint:
+    """The point with the name that its recipe has here.
+
+    Raises PredictError for an unknown op, recipe or provider, other axes than those of the op, what
+    is no size, and a world size that the op does not have.
+    """
     _check_op(point)
-    if (problem := _recipe_problem(BY_NAME[point.op], point.recipe)) is not None:
+    op = BY_NAME[point.op]
+    recipe = recipe_named(point.recipe, op.recipes)
+    if (problem := _recipe_problem(op, recipe)) is not None:
         raise PredictError(problem)
-    _check_world_size(point, BY_NAME[point.op].shared_axis)
+    if set(point.shape) != set(op.axes):
+        raise PredictError(
+            f"op {op.name} has the axes {', '.join(op.axes)}; "
+            f"got {', '.join(point.shape) or 'none'}"
+        )
+    sizes = checked_sizes(**{axis: point.shape[axis] for axis in op.axes})
+    point = replace(point, recipe=recipe, shape=sizes)
+    _check_world_size(point, op.shared_axis)
+    return point
 
 
 def _check_op(point: PlanPoint) -> None:

@@ -264,11 +264,10 @@ def run_table(
     Raises PredictError for the calibration of another device, RecordsError for a bad file.
     """
     sources = Sources(calibration=read_calibration(calibration, run.parent.name), spec=spec)
-    return csv_text(COLUMNS, table_rows(sources, models))
+    return csv_text(COLUMNS, _rows(sources, models))
 
 
-def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterator[dict[str, Any]]:
-    """Rows of all models that have an architecture, by COLUMNS and more."""
+def _rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterator[dict[str, Any]]:
     if not can_estimate(sources):
         return
     spec = datasheet_of(sources)

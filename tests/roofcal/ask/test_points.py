@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from roofcal.ask.measured import measured_by_key, measured_points, point_key
-from roofcal.ask.points import PredictedTime, check_point, predict_csv, predict_point, recipe_named
+from roofcal.ask.points import (
+    PredictedTime,
+    checked_point,
+    predict_csv,
+    predict_point,
+    recipe_named,
+)
 from roofcal.ask.shape_limits import joined_refusals
 from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
@@ -125,7 +131,7 @@ def test_an_unknown_recipe_names_those_that_may_be_meant_and_their_op(
     op: str, recipe: str, says: str
 ) -> None:
     with pytest.raises(PredictError, match=f"unknown recipe '{recipe}' of op {op}; {says}"):
-        check_point(PlanPoint(op=op, provider="", recipe=recipe, shape={}, device="d"))
+        checked_point(PlanPoint(op=op, provider="", recipe=recipe, shape={}, device="d"))
 
 
 H200_INT4 = PlanPoint(op="mixed_gemm", provider="", recipe="int4_groupwise_g128",
