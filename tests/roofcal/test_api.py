@@ -115,31 +115,26 @@ def test_a_mistake_is_a_message_with_the_way_out(call: Callable[[], object], say
         call()
 
 
+NO_SIZES = [True, np.True_, 0, -1, 64.0, np.float64(64), float("nan"), "64", None, 1 << 31]
+ASKED: dict[str, Callable[[Any], object]] = {
+    "m": lambda size: roofcal.predict("h200", **SHAPE | {"m": size}),
+    "world_size": lambda size: roofcal.predict("h200", world_size=size, **SHAPE),
+    "k": lambda size: roofcal.advise("h200", **SHAPE | {"k": size}),
+    "n": lambda size: roofcal.breakeven("h200", "rowwise", n=size, k=4096),
+    "batch": lambda size: roofcal.llm("h200", "llama3-8b", batch=size),
+    "tp": lambda size: roofcal.llm("h200", "llama3-8b", tp=size, pp=1),
+}
+
+
 @pytest.mark.parametrize(
-    "size",
-    [True, False, np.True_, 0, -1, 1.5, 64.0, np.float64(64), float("nan"), "64", None, 1 << 31],
+    ("name", "size"),
+    [*(("m", size) for size in NO_SIZES), *((name, 1.5) for name in ASKED)],
     ids=repr,
 )
-@pytest.mark.parametrize(
-    ("name", "call"),
-    [
-        ("m", lambda size: roofcal.predict("h200", **SHAPE | {"m": size})),
-        ("world_size", lambda size: roofcal.predict("h200", world_size=size, **SHAPE)),
-        ("k", lambda size: roofcal.advise("h200", **SHAPE | {"k": size})),
-        ("n", lambda size: roofcal.breakeven("h200", "rowwise", n=size, k=4096)),
-        ("batch", lambda size: roofcal.llm("h200", "llama3-8b", batch=size)),
-        ("tp", lambda size: roofcal.llm("h200", "llama3-8b", tp=size, pp=1)),
-    ],
-    ids=["predict", "world size", "advise", "breakeven", "llm", "degree"],
-)
-def test_what_is_no_size_is_refused_by_its_name(
-    name: str, call: Callable[[Any], object], size: Any
-) -> None:
-    if (name, size) == ("tp", None):
-        return  # the default
+def test_what_is_no_size_is_refused_by_its_name(name: str, size: Any) -> None:
     says = re.escape(f"{name}={size!r} is not a whole number from 1 to 2^30")
     with pytest.raises(PredictError, match=f"^{says}$"):
-        call(size)
+        ASKED[name](size)
 
 
 def test_of_several_devices_the_measured_one_answers_with_a_warning() -> None:

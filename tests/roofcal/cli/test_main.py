@@ -38,11 +38,11 @@ def test_a_fault_of_roofcal_is_no_verdict(
 
 
 def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word() -> None:
-    """As in `claims | head -1`. The exit code is the one that a shell shows for `yes | head -1`."""
+    """As in `devices | head -1`; with the exit code that a shell shows for `yes | head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "roofcal", "claims", "--device", "nvidia-h200"],
+        [sys.executable, "-m", "roofcal", "devices"],
         cwd=ROOT,
         stdout=writer,
         stderr=subprocess.PIPE,

@@ -10,10 +10,10 @@ from roofcal.cli.main import COMMANDS, main
 from roofcal.core.jsonl import read_single_record, write_records
 from roofcal.core.records import Calibration
 from tests.paths import ROOT
-from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.cli.conftest import Shell
 
-ODD_WORDS = ["", "-", "--", "\0", "\ud800", "nan", "-1", "1e9", "../..", "{}", "x" * 300, "4x4"]
+ODD_WORDS = ["", "--", "\0", "\ud800", "nan", "-1", "../.."]
 SIZE = "is not a whole number from 1 to 1073741824"
 
 # What the words alone say, and those that no mode of a command reads.
@@ -190,8 +190,7 @@ def test_a_folder_that_cannot_be_written_and_a_plan_of_another_machine_are_named
     checkout: Path, shell: Shell
 ) -> None:
     (checkout / "file").write_text("in the way")
-    run = write_run(checkout / "run")
-    assert "file" in shell.refused(f"calibrate --run {run} --out file/c.jsonl")
+    assert "file" in shell.refused("export --device made-up --format csv --out file/c.csv")
     write_records(checkout / "environment.jsonl", [ENVIRONMENT])
     measure = "measure --plan p.jsonl --journal j.jsonl --out m.jsonl --timing '{}'"
     assert ENVIRONMENT.device in shell.refused(f"{measure} --environment environment.jsonl")
