@@ -23,7 +23,7 @@ from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
 from roofcal.ask.llm.transformers_config import asked_model
-from roofcal.ask.measured import measured_by_key
+from roofcal.ask.measured import measured_points
 from roofcal.ask.points import PredictedTime, predict_point, recipe_named
 from roofcal.core import paths
 from roofcal.core.names import did_you_mean_or_all
@@ -147,7 +147,7 @@ def advise(
     sources, run = _sources(device, environment, model)
     weights = _checked_weights(passes, weights)
     shape = checked_sizes(m=m, n=n, k=k)
-    adviser = Adviser(model_named(model), sources, passes, weights, measured_by_key(run))
+    adviser = Adviser(model_named(model), sources, passes, weights, measured_points(run))
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return recommend(adviser, shape, prices)
 

@@ -317,28 +317,27 @@ class Adviser:
             else:
                 why = f"lies {outside[option]:.1f} doublings outside the probed range"
                 refused[option.name] = why
-        chances = _chances(list(counted.values()))
-        ranked = sorted(
-            (
-                self._option_time(option, addends, predicted[option], chance)
-                for (option, addends), chance in zip(counted.items(), chances, strict=True)
-            ),
-            key=lambda answer: answer.seconds,
-        )
-        baseline = next((one.seconds for one in ranked if one.recipe == BASELINE), None)
-        by_recipe: dict[str, float] = {}
-        for one in ranked:
-            if one.probability is not None:
-                by_recipe[one.recipe] = by_recipe.get(one.recipe, 0) + one.probability
-        with_ranks = (
-            replace(
-                one,
-                recipe_probability=by_recipe.get(one.recipe),
-                speedup_over_bf16=None if baseline is None else baseline / one.seconds,
+        sums = {option: self._sum(addends) for option, addends in counted.items()}
+        ranked = sorted(counted, key=lambda option: sums[option][0])
+        baseline = next((sums[one][0] for one in ranked if one.recipe == BASELINE), None)
+        chances = dict(zip(counted, _chances(list(counted.values())), strict=True))
+        of_recipe: dict[str, float] = {}
+        for option in ranked:
+            if (chance := chances[option]) is not None:
+                of_recipe[option.recipe] = of_recipe.get(option.recipe, 0) + chance
+        options = [
+            RecipeTime(
+                seconds=sums[option][0],
+                low_s=sums[option][1],
+                high_s=sums[option][2],
+                **self._parts_of_time(option, counted[option], predicted[option]),
+                probability=chances[option],
+                recipe_probability=of_recipe.get(option.recipe),
+                speedup_over_bf16=None if baseline is None else baseline / sums[option][0],
             )
-            for one in ranked
-        )
-        return Advice(options=tuple(with_ranks), refused=refused)
+            for option in ranked
+        ]
+        return Advice(options=tuple(options), refused=refused)
 
     def _addends(self, option: Option, shape: Shape, predicted: Sequence[_Addend]) -> list[_Addend]:
         """What the time of an option is the sum of, measured where it was measured."""
@@ -367,14 +366,10 @@ class Adviser:
             for part, own in zip(option.parts, predicted, strict=True)
         ]
 
-    def _option_time(
-        self,
-        option: Option,
-        addends: Sequence[_Addend],
-        predicted: Sequence[_Addend],
-        probability: float | None,
-    ) -> RecipeTime:
-        """addends: what counts; predicted: the term of each part of the option."""
+    def _parts_of_time(
+        self, option: Option, addends: Sequence[_Addend], predicted: Sequence[_Addend]
+    ) -> dict[str, Any]:
+        """Fields of a RecipeTime. addends: what counts; predicted: the term of each part."""
         seconds_of: dict[str, float] = {}
         for part, term in zip(option.parts, predicted, strict=True):
             name = "casts" if part.op == "cast" else part.role
@@ -383,25 +378,18 @@ class Adviser:
         source = f"{', '.join(names)} measured"
         if len(names) in (0, len(option.parts)):
             source = "measured" if names else "predicted"
-        seconds, low_s, high_s = self._sum(addends)
-        predicted_s, predicted_low_s, predicted_high_s = self._sum(predicted)
-        return RecipeTime(
-            recipe=option.recipe,
-            products_by=option.products_by,
-            casts_by=option.casts_by,
-            seconds=seconds,
-            low_s=low_s,
-            high_s=high_s,
-            source=source,
-            measured=tuple(names),
-            predicted_s=predicted_s,
-            predicted_low_s=predicted_low_s,
-            predicted_high_s=predicted_high_s,
-            bound_by=max(seconds_of, key=lambda name: seconds_of[name]),
-            probability=probability,
-            extrapolated_doublings=max(one.doublings for one in addends),
-            unprobed=tuple(dict.fromkeys(one.unprobed for one in addends if one.unprobed)),
-        )
+        stated = ("predicted_s", "predicted_low_s", "predicted_high_s")
+        return {
+            "recipe": option.recipe,
+            "products_by": option.products_by,
+            "casts_by": option.casts_by,
+            "source": source,
+            "measured": tuple(names),
+            **dict(zip(stated, self._sum(predicted), strict=True)),
+            "bound_by": max(seconds_of, key=lambda name: seconds_of[name]),
+            "extrapolated_doublings": max(one.doublings for one in addends),
+            "unprobed": tuple(dict.fromkeys(one.unprobed for one in addends if one.unprobed)),
+        }
 
     def _sum(self, addends: Sequence[_Addend]) -> tuple[float, float | None, float | None]:
         """Seconds, low and high end of a sum; its ends are None where a part has none."""

@@ -8,7 +8,7 @@ published choices between two providers of an H200, 70 % of those stated with 0.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
@@ -100,7 +100,7 @@ class ChoiceRecord:
 
 
 def choice_record(
-    points: Sequence[MeasuredPoint], among: Literal["providers", "recipes"] = "providers"
+    points: Iterable[MeasuredPoint], among: Literal["providers", "recipes"] = "providers"
 ) -> ChoiceRecord | None:
     """The record of choices among providers of a recipe, or among all recipes by any provider.
 

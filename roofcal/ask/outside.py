@@ -171,7 +171,7 @@ def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
     has no measured bursts of them.
     """
     ratios: dict[tuple[str, str], list[float]] = {}
-    for point in measured_points(run, "gemm") if run else ():
+    for point in measured_points(run, "gemm").values():
         if point.provider in LIBRARIES and point.burst_s is not None:
             for regime in (_GEMM.regime(point.shape), ""):
                 ratio = point.burst_s / point.median_s

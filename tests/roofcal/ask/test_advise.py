@@ -5,13 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from roofcal.ask.advice_text import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeTime
 from roofcal.ask.choices import choice_record
-from roofcal.ask.measured import measured_by_key, measured_points
+from roofcal.ask.measured import measured_points
 from roofcal.core.devices import load_device
 from roofcal.core.records import PlanPoint
 from roofcal.models.calibrations import read_calibration
@@ -20,10 +19,8 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.ops.linear.model import (
     PASSES,
     PRODUCTS_SHARE,
-    Linear,
     Passes,
     Weights,
-    linear_times,
 )
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
@@ -32,7 +29,7 @@ from tests.roofcal.models.runs import SPEC
 
 CALIBRATED = model_named("calibrated")
 ADVISER = Adviser(CALIBRATED, published_sources(), "forward", "cached")
-BY_KEY = measured_by_key(PUBLISHED)
+BY_KEY = measured_points(PUBLISHED)
 MEASURED = Adviser(CALIBRATED, published_sources(), "forward", "cached", BY_KEY)
 TRAINING = Adviser(CALIBRATED, published_sources(), "forward_backward", "cast", BY_KEY)
 H200 = Sources(spec=load_device(ROOT / "config/devices/nvidia-h200.yaml"))
@@ -76,29 +73,6 @@ def test_options_are_ranked_by_time_and_their_probabilities_add_up() -> None:
     assert sum(option.recipe_probability or 0.0 for option in best) == pytest.approx(1)
     for option in answer.options:
         assert (option.low_s or 0.0) < option.seconds < (option.high_s or 0.0)
-
-
-@pytest.mark.parametrize(
-    ("passes", "weights", "recipe"),
-    [
-        ("forward", "cached", "bf16"),
-        ("forward", "cast", "fp8_tensorwise"),
-        ("forward_backward", "cached", "fp8_tensorwise"),
-        ("forward_backward", "cast", "bf16"),
-    ],
-)
-def test_an_option_takes_as_long_as_the_linear_of_break_even(
-    passes: Passes, weights: Weights, recipe: str
-) -> None:
-    casts = "none" if recipe == "bf16" else "torch_compile"
-    parts = Linear(recipe=recipe, passes=passes, casts=casts, weights=weights)  # type: ignore[arg-type]
-    sizes = (np.array([float(size)]) for size in (4096, 4096, 4096))
-    expected = linear_times(CALIBRATED, published_sources(), parts, *sizes)
-    answer = advice(4096, 4096, 4096, passes=passes, weights=weights)
-    option = option_of(answer, recipe, "cublaslt", casts)
-    assert option.seconds == pytest.approx(expected.total[0])
-    assert expected.high is not None
-    assert option.high_s == pytest.approx(expected.high[0])
 
 
 def test_packed_weights_serve_inference_alone() -> None:
@@ -168,7 +142,7 @@ def test_stretches_and_chances_are_put_in_words() -> None:
 
 
 def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
-    record = choice_record(measured_points(PUBLISHED, "linear"), among="recipes")
+    record = choice_record(measured_points(PUBLISHED, "linear").values(), among="recipes")
     assert record is not None
     assert record.points == 6
     assert record.right >= 1
@@ -239,7 +213,7 @@ def test_a_model_that_knows_nothing_is_refused() -> None:
         Adviser(CALIBRATED, Sources(), "forward", "cached").advise([linear()])
 
 
-INT4 = [point for point in measured_points(PUBLISHED, "mixed_gemm") if "int4" in point.recipe]
+INT4 = [p for p in measured_points(PUBLISHED, "mixed_gemm").values() if "int4" in p.recipe]
 
 
 def test_the_first_of_measured_recipes_is_the_one_measured_to_be_the_fastest() -> None:

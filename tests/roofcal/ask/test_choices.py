@@ -47,7 +47,7 @@ def test_a_shared_part_errs_alike_in_all_options() -> None:
 def test_stated_probabilities_promise_no_more_than_measured_choices_hold() -> None:
     """In every band of stated probability, as many choices were right as stated, or some more."""
     groups: dict[tuple[object, ...], dict[str, float]] = {}
-    for point in measured_points(PUBLISHED, "gemm"):
+    for point in measured_points(PUBLISHED, "gemm").values():
         key = (point.recipe, *point.shape.values())
         groups.setdefault(key, {})[point.provider] = point.median_s
     stated: list[tuple[float, bool]] = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from roofcal.ask.measured import measured_by_key, measured_points, point_key
+from roofcal.ask.measured import measured_points, point_key
 from roofcal.ask.points import (
     PredictedTime,
     checked_point,
@@ -170,17 +170,11 @@ def test_a_point_without_an_answer_says_why_and_what_there_is(
         predict_point(point, model, sources)
 
 
-def test_what_all_rows_share_is_refused_once(tmp_path: Path) -> None:
-    path = written(tmp_path, "recipe,m,n,k\nbf16,64,64,64\nbf16,64,64,64\n")
-    for asked in ({"op": "gem"}, {"provider": "tritn"}, {"world_size": 2}):
-        with pytest.raises(PredictError):
-            answered(path, **asked)
-
-
 def test_every_model_answers_and_says_whose_it_is() -> None:
     anyone, times = product(4096, 4096, 4096, provider=""), {}
     for model in ("datasheet", "torchao", "wave", "calibrated"):
         answer = predict_point(anyone, model, SOURCES)
+        assert "TFLOP/s" in str(answer)
         times[model] = answer.seconds
         assert answer.provider == ("cublaslt" if model == "calibrated" else "any")
         rate = 2 * 4096**3 / answer.seconds
@@ -188,18 +182,6 @@ def test_every_model_answers_and_says_whose_it_is() -> None:
     assert predict_point(FEW, "datasheet", Sources(spec=SPEC)).refused == {}
     assert times["datasheet"] < times["torchao"] < times["calibrated"]
     assert times["datasheet"] < times["wave"]
-
-
-K_4095 = {"m": 4096, "n": 4096, "k": 4095}
-
-
-@pytest.mark.parametrize("model", ["calibrated", "datasheet", "torchao", "wave"])
-def test_a_shape_that_every_provider_refuses_has_no_answer_but_the_nearest_that_works(
-    model: str,
-) -> None:
-    point = replace(product(1, 1, 1, "fp8_tensorwise", ""), shape=K_4095)
-    with pytest.raises(PredictError, match=r"got k=4095; the nearest that works: k=4080 or 4096"):
-        predict_point(point, model, SOURCES)
 
 
 def published(
@@ -319,12 +301,6 @@ def test_an_op_made_of_others_names_its_provider_and_no_bound(
     assert (answer.provider, answer.seconds) == (provider, same.seconds)
 
 
-def test_the_text_of_a_cast_has_no_rate_of_operations() -> None:
-    texts = [str(published(op, "fp8_tensorwise")) for op in ("cast", "gemm")]
-    assert ["TFLOP/s" in text for text in texts] == [False, True]
-    assert all(" TB/s" in text for text in texts)
-
-
 def test_what_was_measured_at_the_shape_stands_beside_the_prediction() -> None:
     def asked(m: int) -> PredictedTime:
         name, provider = "int4_groupwise_g128", "triton_chained"
@@ -333,7 +309,7 @@ def test_what_was_measured_at_the_shape_stands_beside_the_prediction() -> None:
     answer, elsewhere = asked(16), asked(17)
     (measured,) = [
         one
-        for one in measured_points(PUBLISHED, "mixed_gemm")
+        for one in measured_points(PUBLISHED, "mixed_gemm").values()
         if (one.provider, one.recipe, one.shape) == (answer.provider, answer.recipe, answer.shape)
     ]
     keys = ("measured_s", "measured_low_s", "measured_high_s")
@@ -350,11 +326,11 @@ def test_what_was_measured_counts_whichever_sweep_measured_it() -> None:
     medians = [
         one.median_s
         for op in ("gemm", "mixed_gemm")
-        for one in measured_points(PUBLISHED, op)
+        for one in measured_points(PUBLISHED, op).values()
         if (one.provider, one.recipe, one.shape) == ("cublaslt", "bf16", answer.shape)
     ]
     assert len(set(medians)) == 2
     assert answer.measured is not None
     assert answer.measured.median_s == median(medians)
     key = point_key("gemm", "cublaslt", "bf16", answer.shape)
-    assert answer.measured == measured_by_key(PUBLISHED)[key]
+    assert answer.measured == measured_points(PUBLISHED)[key]

@@ -36,9 +36,6 @@ def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     assert said.startswith("recipe ")
     assert "cublaslt" in said
     assert "model calibrated, nvidia-h200, driver" in said
-    answer = shell.json("advise --device nvidia-h200 4096x28672x8192 --pass forward_backward")
-    assert (answer["pass"], answer["weights"]) == ("forward_backward", "cast")
-    assert {"products_by", "casts_by", "output_db"} <= answer["options"][0].keys()
     (tmp_path / "s.csv").write_text("m,n,k\n16,4096,4096\n")
     shell.text(f"advise --device h200 --shapes {tmp_path}/s.csv --out {tmp_path}/o.csv")
     assert len((tmp_path / "o.csv").read_text().splitlines()) == 2
@@ -85,32 +82,21 @@ def test_breakeven_answers_programs_a_datasheet_and_the_rule_of_a_run(shell: She
     assert first.startswith("fp8_tensorwise,forward,none,16,512,512,")
 
 
-def test_llm_says_operators_throughput_and_memory(shell: Shell) -> None:
-    said = shell.text(EIGHT)
-    assert "llama3-70b (70.6e9 parameters) in fp8_axiswise on 8 x nvidia-h200" in said
-    for word in ("first token", "per token", "tokens/s", "largest batch", "all-reduce", "cast"):
-        assert word in said
-    answer = shell.json(f"{EIGHT} --chunk 4096")
-    assert answer["first_token_low_s"] < answer["first_token_s"] < answer["first_token_high_s"]
-    assert {row["operator"] for row in answer["decode"]} > {"qkv", "attention", "all-reduce"}
-    assert answer["chunk_tokens"] == 4096
-    waves = shell.text(
-        "llm --model examples/llama-65b.yaml --device amd-mi300x --by wave --tp 2 --pp 4"
-    )
-    assert "llama-65b (65.3e9 parameters) in bf16 on 8 x amd-mi300x" in waves
-
-
 def test_every_model_of_time_answers_and_says_who_it_is(shell: Shell) -> None:
     steps = {}
     for by in ("calibrated", "wave", "torchao", "datasheet"):
-        answer, said = shell.json(f"{EIGHT} --by {by}"), shell.text(f"{EIGHT} --by {by}")
+        answer = shell.json(f"{EIGHT} --chunk 4096 --by {by}")
         steps[by] = answer["decode_step_s"]
-        assert answer["by"] == by
+        assert (answer["by"], answer["chunk_tokens"]) == (by, 4096)
         assert answer["products_by"] == ("cublaslt" if by == "calibrated" else "any")
         assert (answer["decode_step_low_s"] is None) == (by != "calibrated")
-        assert ("95 %" in said) == (by == "calibrated")
-        assert (f"by {by}, which states no interval" in said) == (by != "calibrated")
+        assert {row["operator"] for row in answer["decode"]} > {"qkv", "attention", "all-reduce"}
     assert steps["datasheet"] == min(steps.values())
+    waves = "llm --model examples/llama-65b.yaml --device amd-mi300x --by wave --tp 2 --pp 4"
+    said = shell.text(waves)
+    assert "llama-65b (65.3e9 parameters) in bf16 on 8 x amd-mi300x" in said
+    assert "by wave, which states no interval" in said
+    assert "95 %" not in said
 
 
 def test_a_datasheet_answers_for_every_device_and_model(shell: Shell) -> None:
@@ -246,7 +232,6 @@ B300 = SETS["torchao-0.18.0"]["nvidia-b300"]
 SIZES = (4096, 14336, 1000)
 EXPRESSIONS = [
     ("h100-sxm --recipe tensorwise", formulas.product_expression(H100, "tensorwise")),
-    ("h100-sxm --recipe fp8_axiswise", formulas.product_expression(H100, "rowwise")),
     ("h100-sxm --recipe rowwise --linear --fused",
      formulas.linear_expression(H100, "rowwise", fused=True)),
     ("nvidia-b300 --recipe blockwise --role weight",

@@ -51,12 +51,6 @@ def test_parameters_are_those_published(name: str, published: float, active: flo
         assert active_parameters(described) == parameters(described) - table
 
 
-def test_a_model_without_architecture_says_what_is_missing() -> None:
-    bare = model().model_copy(update={"architecture": None})
-    with pytest.raises(PredictError, match=r"llama3-8b.yaml has no `architecture`: layers, voc"):
-        architecture_of(bare)
-
-
 def test_cache_by_hand() -> None:
     # keys and values of 8 heads of 128 in bf16
     assert kv_bytes_per_token_and_layer(model("llama3-70b"), 1) == 2 * 8 * 128 * 2

@@ -12,7 +12,6 @@ from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch, not
 from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.operators import BUBBLE
 from roofcal.ask.llm.sweep import Curve, sweep
-from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
 from tests.roofcal.ask.published_run import published_calibration
@@ -102,20 +101,6 @@ def test_batches_go_from_one_request_to_the_largest_batch_a_line_each() -> None:
     first = lines.index("") + 2
     rows = lines[first : lines.index("", first)]
     assert [int(row.split()[0]) for row in rows] == batches
-
-
-def test_mistakes_are_reported_before_memory_is_counted() -> None:
-    with pytest.raises(PredictError, match="it knows bf16, fp8_tensorwise, int4"):
-        estimated("llama3-405b", "fp9")
-    with pytest.raises(PredictError, match="it knows bf16, fp8_tensorwise, int4"):
-        estimates_by_batch(deployment("llama3-405b", "fp9"), SOURCES)
-    with pytest.raises(PredictError, match="--tp 3 does not divide"):
-        estimated("llama3-405b", tp=3)
-    linked = replace(deployment("llama3-405b", tp=2), link="calibrated")
-    with pytest.raises(PredictError, match="world sizes it has: none"):
-        estimate(linked, SOURCES)
-    with pytest.raises(PredictError, match="does not fit 1 x made-up at batch 1"):
-        estimates_by_batch(deployment("llama3-70b"), SOURCES)
 
 
 def test_the_record_is_json_that_repeats_the_deployment_and_adds_up() -> None:

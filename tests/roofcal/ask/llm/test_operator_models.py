@@ -11,7 +11,6 @@ from roofcal.ask.llm.operator_models import (
     CACHE_SHARE,
     CalibratedOperators,
     can_estimate,
-    estimable_recipes,
     operator_times,
 )
 from roofcal.ask.llm.operator_times import AttentionWork, OperatorTimes
@@ -137,11 +136,6 @@ def test_attention_is_bound_by_the_longer_of_math_and_cache() -> None:
     assert read.duration.value_s == pytest.approx(1e-6 + 1e-3)
     assert read.duration.high_s == pytest.approx(1e-6 + 4.5e9 / 4.4e12 / CACHE_SHARE)
     assert TIMES.attention(attention_work(1, 1)).bound_by == "launch"
-
-
-def test_recipes_are_those_calibrated_and_int4() -> None:
-    assert estimable_recipes(SOURCES) == ("bf16", "fp8_tensorwise", "int4")
-    assert estimable_recipes(Sources(spec=LINKED)) == ()
 
 
 def test_the_datasheet_bounds_every_operator() -> None:
