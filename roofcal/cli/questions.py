@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from roofcal.ask.advice_text import advise_csv
 from roofcal.ask.advise import Adviser
 from roofcal.ask.answers import Answer
-from roofcal.ask.breakeven_map import run_map
+from roofcal.ask.breakeven import run_map
 from roofcal.ask.devices import Devices, datasheet, device_sources
 from roofcal.ask.llm.sweep import run_table
 from roofcal.ask.measured import measured_points

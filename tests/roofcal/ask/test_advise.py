@@ -9,7 +9,6 @@ import pytest
 
 from roofcal.ask.advice_text import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeTime
-from roofcal.ask.choices import choice_record
 from roofcal.ask.measured import measured_points
 from roofcal.core.devices import load_device
 from roofcal.core.records import PlanPoint
@@ -139,14 +138,6 @@ def test_stretches_and_chances_are_put_in_words() -> None:
         ]
         is_said = f"likelier to be the fastest than {first}" in said(options=judged)
         assert is_said == (chance == 0)
-
-
-def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
-    record = choice_record(measured_points(PUBLISHED, "linear").values(), among="recipes")
-    assert record is not None
-    assert record.points == 6
-    assert record.right >= 1
-    assert record.mean_regret < 0.05
 
 
 def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> None:

@@ -13,18 +13,22 @@ import pytest
 from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.breakeven import (
+    COLUMNS,
     GRID,
     LARGEST_M,
+    SIDES,
+    TOKENS,
     Breakeven,
     Speedups,
     breakeven,
     comparable_recipes,
     first_lasting_m,
     linear_speedups,
+    map_csv,
+    run_map,
     sentences,
     speedup_ratio,
 )
-from roofcal.ask.breakeven_map import COLUMNS, SIDES, TOKENS, map_csv, run_map
 from roofcal.ask.linear_options import LinearTimes
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import Calibration
@@ -103,23 +107,6 @@ def test_what_lies_far_beyond_the_probes_takes_back_no_break_even() -> None:
     beyond = BeyondProbes(doublings=doublings, is_unprobed=np.zeros(GRID.shape, bool))
     speedups = Speedups(value=speedup, low=speedup / 1.2, high=speedup * 1.2, beyond=beyond)
     assert speedups.breakeven == (1024, 1, 1024)
-
-
-def test_linears_beyond_the_probes_say_so_and_are_less_sure() -> None:
-    sources = published_sources()
-    assert sources.calibration is not None
-    unspanned = Sources(calibration=replace(sources.calibration, probe_spans={}))
-    answer, inside = (breakeven(calibrated, own, ALONE, 4096, 4096) for own in (sources, unspanned))
-    speedups, sure = answer.speedups, inside.speedups
-    assert inside.speedups.doublings is None
-    assert speedups.doublings is not None
-    assert speedups.low is not None
-    assert sure.low is not None
-    within = speedups.doublings == 0
-    assert within[GRID == 4096].all()
-    assert speedups.doublings[-1] > 1
-    assert speedups.low[within].tolist() == sure.low[within].tolist()
-    assert (speedups.low[~within] < sure.low[~within]).all()
 
 
 def test_the_best_speedup_is_one_within_the_probes_where_there_is_any() -> None:

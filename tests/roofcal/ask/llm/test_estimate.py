@@ -212,16 +212,3 @@ def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase
     assert re.search(
         r"\d+% to \d+% of its time; .* range \(tp x pp: 1 x 2, batch \d+\);", stated[0]
     )
-
-
-def test_operators_beyond_the_probes_are_named() -> None:
-    calibration = SOURCES.calibration
-    assert calibration is not None
-    span = {"m": (1.0, 256.0), "n": (1024.0, 8192.0), "k": (1024.0, 8192.0)}
-    spans = {"gemm.cublaslt.bf16": span}
-    probed = replace(SOURCES, calibration=replace(calibration, probe_spans=spans))
-    answer = estimate(deployment(), probed)
-    (prefill,) = (line for line in answer.notes() if "of prefill" in line)
-    assert prefill.startswith("extrapolated: qkv, attention_out, gate_up, down, head of prefill, ")
-    assert "head lies 4.0 doublings outside the probed range" in prefill
-    assert answer.decode.total.high_s > estimated().decode.total.high_s

@@ -212,7 +212,6 @@ def test_what_is_not_timed_is_said(read: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{", "is not JSON (Expecting"),
         ("[1]", "must be a mapping of keys to values, is a list"),
         ({}, "model_type: missing, and required in a config.json of transformers"),
         ({"model_type": "bert", "hidden_size": 768}, "model_type: 'bert' is no family of decoders"),
@@ -220,9 +219,6 @@ def test_what_is_not_timed_is_said(read: Any) -> None:
         ({"text_config": {"model_type": "llama4_text"}}, "text_config.model_type: 'llama4_text' i"),
         ({"text_config": {"model_type": "llama"}}, "text_config.hidden_size: missing, and require"),
         (LLAMA | {"hidden_size": "4096"}, "hidden_size: Input should be a valid integer (got '409"),
-        (LLAMA | {"vocab_size": float("nan")}, "vocab_size: Input should be a valid integer (got "),
-        (LLAMA | {"num_hidden_layers": 0}, "num_hidden_layers: Input should be greater than 0 (go"),
-        (LLAMA | {"num_attention_heads": True}, "num_attention_heads: Input should be a valid int"),
         (LLAMA | {"intermediate_size": None}, "intermediate_size: missing, and required of a llam"),
         (LLAMA | {"hidden_size": 4100}, "head_dim: missing, and hidden_size 4100 is no multiple o"),
         (LLAMA | {"model_type": "mimo"}, "head_dim: missing, and required of a mimo"),
@@ -236,7 +232,6 @@ def test_what_is_not_timed_is_said(read: Any) -> None:
         (DEEPSEEK | {"moe_layer_freq": [0, 1]}, "moe_layer_freq: is [0, 1], and llm knows experts"),
         (DEEPSEEK | {"first_k_dense_replace": 61}, "first_k_dense_replace: 61 leaves no layer of "),
         (without(DEEPSEEK, "q_lora_rank"), "q_lora_rank: missing, and req"),
-        (without(DEEPSEEK, "v_head_dim"), "v_head_dim: missing, and requi"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_described_is_one_message_with_file_and_key(
