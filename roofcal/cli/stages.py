@@ -1,6 +1,6 @@
 """The stages of a study, which Snakemake calls: plan, compile, measure, calibrate, ...; doctor.
 
-People ask `predict`, `breakeven` and `llm` too: those are in predict.py and questions.py.
+People ask `predict`, `breakeven` and `llm` too: those are in questions.py.
 """
 
 import signal

@@ -406,10 +406,9 @@ def estimate(
     the recipe takes, a model that does not fit, and a recipe, link or device that lacks a constant
     or a datasheet.
     """
-    model, recipe = deployment.model, deployment.recipe
-    check_parallel(model, deployment.tensor, deployment.pipeline)
-    times = times or operator_times(sources, recipe, by)
-    check_shards(model, recipe, deployment.tensor, sources, by)
+    check_parallel(deployment.model, deployment.tensor, deployment.pipeline)
+    times = times or operator_times(sources, deployment.recipe, by)
+    check_shards(deployment, sources, by)
     link = times.link(deployment.link, deployment.tensor, deployment.pipeline)
     memory = checked_memory(deployment, sources, by)
     shard = Shard(deployment, times, link)
@@ -423,7 +422,7 @@ def estimate(
         prefill=shard.prefill(),
         decode=shard.decode(),
         link=link.provenance,
-        assumed=tuple(times.assumptions(recipe)),
+        assumed=tuple(times.assumptions(deployment.recipe)),
     )
     if prices is None:
         return answer

@@ -121,7 +121,7 @@ def test_a_shard_is_refused_where_predict_refuses_its_product(by: str, recipe: s
                 predict_point(point, by, sources_of(by))
             except PredictError as error:
                 reasons.append(str(error))
-        reason = why_refused(model(QWEN), recipe, tensor, sources_of(by), by)
+        reason = why_refused(deployment(QWEN, recipe, tensor), sources_of(by), by)
         assert (reason is None) == (not reasons), (tensor, reasons)
         assert reason is None or reason.endswith(reasons[0])
 
