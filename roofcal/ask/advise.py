@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from roofcal.ask.beyond_probes import unprobed_kind
-from roofcal.ask.choices import log_error, probabilities
+from roofcal.ask.choices import fastest_probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
@@ -320,7 +320,10 @@ class Adviser:
         sums = {option: self._sum(addends) for option, addends in counted.items()}
         ranked = sorted(counted, key=lambda option: sums[option][0])
         baseline = next((sums[one][0] for one in ranked if one.recipe == BASELINE), None)
-        chances = dict(zip(counted, _chances(list(counted.values())), strict=True))
+        of_options = fastest_probabilities(
+            [[(one.error_name, one.seconds, one.high_s) for one in own] for own in counted.values()]
+        )
+        chances = dict(zip(counted, of_options, strict=True))
         of_recipe: dict[str, float] = {}
         for option in ranked:
             if (chance := chances[option]) is not None:
@@ -411,19 +414,3 @@ class Adviser:
 def linear_provider(option: Option | RecipeTime) -> str:
     """The provider of op linear that runs an option, forward and backward; "" for none."""
     return _LINEARS.get((option.products_by, option.casts_by), "")
-
-
-def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
-    """The probability of each option to be the fastest; None of a model without intervals."""
-    candidates = []
-    for addends in options:
-        errors: dict[str, tuple[float, float]] = {}
-        for addend in addends:
-            if addend.high_s is None:
-                return [None] * len(options)
-            second, error = errors.get(addend.error_name, (0.0, 0.0))
-            total = second + addend.seconds
-            own = addend.seconds * log_error(addend.seconds, addend.high_s)
-            errors[addend.error_name] = total, (second * error + own) / total
-        candidates.append(errors)
-    return [float(chance) for chance in probabilities(candidates)]

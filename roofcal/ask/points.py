@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from roofcal.ask.answers import Answer, ManyAnswers, filled, origin_words, record_of
 from roofcal.ask.beyond_probes import FAR, beyond_probes, unprobed_words
-from roofcal.ask.choices import ChoiceRecord, choice_record, probability_of_first
+from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
 from roofcal.ask.measured import MeasuredPoint, by_key, point_key, steady_points
 from roofcal.ask.shape_limits import (
     joined_refusals,
@@ -200,6 +200,9 @@ def predict_point(
     order = sorted(answers, key=lambda name: answers[name].total_s)
     provider, *slower = order
     prediction = answers[provider]
+    chances = fastest_probabilities(
+        [[(name, answers[name].total_s, answers[name].high_s)] for name in order]
+    )
     if is_composed and calibration is not None:  # the first provider with this very prediction
         same = (
             name for name in allowed for one in predicted(name) if one.total_s == prediction.total_s
@@ -228,7 +231,7 @@ def predict_point(
         extrapolated_doublings=doublings,
         unprobed=unprobed,
         slower=tuple(slower),
-        fastest_probability=probability_of_first([answers[name] for name in order]),
+        fastest_probability=chances[0] if slower else None,
         refused={  # a kernel for large shapes is no choice for a small one: not worth a line
             other: reason
             for other, reason in refused.items()
