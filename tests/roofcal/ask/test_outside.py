@@ -143,6 +143,7 @@ def test_errors_by_hand() -> None:
     [
         ("recipe,m,n,k,latency\nbf16,1,1,1,1\n", "column seconds is missing"),
         (f"{HEADER}\nbf16,1,1,1,-1\n", "seconds='-1' is no time above 0"),
+        (f"{HEADER}\nbf16,1,1,1,soon\n", "seconds='soon' is no time above 0"),
         (f"{HEADER}\nbf61,1,1,1,1\n", "did you mean 'bf16'"),
         (f"{HEADER},casts_by\nbf16,1,1,1,1,tritn\n", "casts_by 'tritn'; did you mean 'triton'"),
     ],

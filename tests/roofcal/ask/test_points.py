@@ -137,6 +137,7 @@ FEW = replace(H200_INT4, shape={"m": 16, "n": 28672, "k": 8192})
 @pytest.mark.parametrize(
     ("point", "model", "sources", "says"),
     [
+        (product(64, 64, 64), "datasheet", Sources(), r"config/devices/made-up\.yaml"),
         (product(64, 64, 64), "wave", Sources(spec=SPEC), r"up\.yaml has no section 'wave'"),
         (product(64, 64, 64, "int8"), "calibrated", SOURCES, "the products bf16, fp8_tensorwise"),
         (product(64, 64, 64, provider="triton"), "calibrated", SOURCES,

@@ -79,6 +79,7 @@ OF_PUBLICATIONS = [
     ("llm --device h200 --model llama3-405b --tp 1",
      "141 less 10% in reserve); smallest --tp that fits"),
     ("llm --device h200 --model llama3-8b --batch 9999999", "fits in no cut of up to 512 GPUs of"),
+    ("llm --device h200 --model llama3-405b --by wave --sweep --gpus 4", "give --gpus 8 or more"),
     ("llm --device h200 --model llama3-8b --by wave --link calibrated", "is for --by calibrated"),
     ("llm --device h200 --model qwen3-30b-a3b --recipe fp8_axiswise --tp 32",
      "--tp 32 leaves 2048 x 24 (n x k) of expert_down of qwen3-30b-a3b on a GPU"),

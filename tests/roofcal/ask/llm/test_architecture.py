@@ -99,6 +99,8 @@ def changed(name: str, of_architecture: dict[str, int], **sides: int) -> Languag
         (model("deepseek-v3"), 24, 1, "128 heads"),
         (changed("qwen3-32b", {}, down=25604), 8, 1, "k=25604 of down"),
         (changed("qwen3-30b-a3b", {"heads": 48, "kv_heads": 6}), 4, 1, "6 key/value heads"),
+        (model().model_copy(update={"architecture": None}), 1, 1,
+         r"llama3-8b.yaml has no `architecture`: layers, voc"),
         (model("llama3-8b"), 1, 33, "--pp 33: llama3-8b has 32 layers only"),
     ],
 )  # fmt: skip
