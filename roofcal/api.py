@@ -10,7 +10,6 @@ out. docs/package.md has a walk through.
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from roofcal.ask.advice_text import Recommendation, recommend
@@ -24,8 +23,8 @@ from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
 from roofcal.ask.llm.transformers_config import asked_model
-from roofcal.ask.measured import measured_by_key
-from roofcal.ask.points import PredictedTime, check_point, predict_point, recipe_named
+from roofcal.ask.measured import measured_points
+from roofcal.ask.points import PredictedTime, predict_point, recipe_named
 from roofcal.core import paths
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
@@ -35,7 +34,6 @@ from roofcal.models.calibrations import calibrated_runs
 from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.link import Source
 from roofcal.models.registry import model_named
-from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
     CASTS,
     FASTEST,
@@ -102,26 +100,16 @@ def predict(
         PredictError: a name is unknown, an axis is missing, no provider takes the shape, or the
             model has no answer.
     """
-    device = _device(device)
     sources, run = _sources(device, environment, model)
     point = PlanPoint(
         op=op,
         provider=provider,
         recipe=recipe,
-        shape={},
-        device=device,
+        shape=shape,
+        device=sources.device,
         world_size=checked_sizes(world_size=world_size)["world_size"],
     )
-    if op in BY_NAME:  # check_point names an unknown op
-        point = replace(point, recipe=recipe_named(recipe, BY_NAME[op].recipes))
-    check_point(point)
-    axes = BY_NAME[op].axes
-    if set(shape) != set(axes):
-        raise PredictError(
-            f"op {op} has the axes {', '.join(axes)}; got {', '.join(shape) or 'none'}"
-        )
-    sizes = checked_sizes(**{axis: shape[axis] for axis in axes})
-    return predict_point(replace(point, shape=sizes), model, sources, run)
+    return predict_point(point, model, sources, run)
 
 
 def advise(
@@ -156,13 +144,12 @@ def advise(
     Raises:
         PredictError: a name is unknown, a size is no matrix, or the model knows no linears.
     """
-    device = _device(device)
     sources, run = _sources(device, environment, model)
     weights = _checked_weights(passes, weights)
     shape = checked_sizes(m=m, n=n, k=k)
-    adviser = Adviser(model_named(model), sources, passes, weights, measured_by_key(run))
+    adviser = Adviser(model_named(model), sources, passes, weights, measured_points(run))
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
-    return recommend(adviser, shape, device, prices)
+    return recommend(adviser, shape, prices)
 
 
 def breakeven(
@@ -191,12 +178,12 @@ def breakeven(
     Raises:
         PredictError: the model cannot compare such a linear; the message says what it can.
     """
-    sources, _ = _sources(_device(device), environment, model)
+    sources, _ = _sources(device, environment, model)
     recipe = recipe_named(recipe, model_named(model).product_recipes(sources))
     weights = _checked_weights(passes, weights)
     _check_choice("casts", casts, (FASTEST, *CASTS))
     linear = Linear(recipe=recipe, passes=passes, casts=casts, weights=weights)
-    return breakeven_of_linear(model_named(model), sources, linear, **checked_sizes(n=n, k=k))
+    return breakeven_of_linear(model_named(model), sources, linear, n, k)
 
 
 def llm(
@@ -238,7 +225,7 @@ def llm(
         PredictError: the model of time cannot answer, or the language model does not fit.
         ConfigError: there is no such language model.
     """
-    sources, _ = _sources(_device(device), environment, by)
+    sources, _ = _sources(device, environment, by)
     load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
@@ -266,7 +253,7 @@ def llm_curve(
         batch: without tp and pp: the requests for which the fewest GPUs are chosen.
         device, model, recipe, by, tp, pp, prompt, output, chunk, link, environment: as in `llm`.
     """
-    sources, _ = _sources(_device(device), environment, by)
+    sources, _ = _sources(device, environment, by)
     load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
@@ -291,7 +278,7 @@ def llm_sweep(
         gpus: with --sweep: the most GPUs (8).
         device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
     """
-    sources, _ = _sources(_device(device), environment, by)
+    sources, _ = _sources(device, environment, by)
     load = {"batch": 1, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp=1)
     return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
@@ -362,22 +349,20 @@ def load(device: str, environment: str | None = None) -> "RunFrames":
     """
     from roofcal.export.frames import RunFrames  # noqa: PLC0415 (pandas takes 0.25 s)
 
-    sources, run = _sources(_device(device), environment, calibrated.MODEL)
+    sources, run = _sources(device, environment, calibrated.MODEL)
     assert sources.calibration is not None and run is not None  # what that model reads
     calibration = sources.calibration
     return RunFrames(calibration.device, calibration.environment_id, run)
 
 
-def _device(text: str) -> str:
-    """The id of the device that a person means; warns where several fit and one was measured."""
+def _sources(text: str, environment: str | None, model: str) -> tuple[Sources, RunFolder | None]:
+    """What a model reads of a device; the run of the calibration, None for one that reads none.
+
+    Warns where several devices fit the text, of which one was measured.
+    """
     device, remark = device_choice(text)
     if remark:
         warnings.warn(remark, stacklevel=3)  # in the line that called roofcal
-    return device
-
-
-def _sources(device: str, environment: str | None, model: str) -> tuple[Sources, RunFolder | None]:
-    """What a model reads of a device; the run of the calibration, None for one that reads none."""
     sources, folder = device_sources(device, environment, model)
     return sources, RunFolder.at(folder) if sources.calibration else None
 

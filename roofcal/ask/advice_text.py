@@ -178,9 +178,7 @@ class Recommendation(Advice, Answer):
         yield f"predicted fastest recipe by M{least}: {', '.join(stretches)}"
 
 
-def recommend(
-    adviser: Adviser, shape: Shape, device: str, prices: Prices | None = None
-) -> Recommendation:
+def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> Recommendation:
     """The advice on one linear beside what was measured nearby; prices: costs are asked for."""
     (advice,) = adviser.advise([shape])
     options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
@@ -193,13 +191,10 @@ def recommend(
             for recipe, option in advice.best_by_recipe.items()
         }
         costs = dict(sorted(costs.items(), key=lambda item: item[1].joules))
-    origin = {
-        "model": model,
-        "device": device,
-        "environment": sources.environment,
-    }
     answer = {
-        **origin,
+        "model": model,
+        "device": sources.device,
+        "environment": sources.environment,
         **shape,
         "pass": adviser.passes,
         "weights": adviser.weights,
@@ -211,9 +206,9 @@ def recommend(
         **({"energy": {name: asdict(cost) for name, cost in costs.items()}} if costs else {}),
     }
     return Recommendation(
-        device=device,
+        device=sources.device,
         model=model,
-        environment=origin["environment"],
+        environment=sources.environment,
         options=options,
         refused=advice.refused,
         costs=costs,

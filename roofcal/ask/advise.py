@@ -18,13 +18,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from roofcal.ask.beyond_probes import unprobed_kind
-from roofcal.ask.choices import log_error, probabilities
+from roofcal.ask.choices import fastest_probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Times
-from roofcal.models.errors import PredictError, checked_sizes
+from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
     FASTEST,
@@ -174,10 +174,8 @@ class Adviser:
     def advise(self, shapes: Sequence[Shape]) -> list[Advice]:
         """The advice on linears by their m, n and k, in the order of the shapes.
 
-        Raises PredictError for sizes beyond any matrix, and where every option refuses a shape.
+        Raises PredictError where every option refuses a shape.
         """
-        for shape in shapes:
-            checked_sizes(**shape)
         parts = dict.fromkeys(part for option in self.options for part in option.parts)
         terms = {part: self._terms(part, shapes) for part in parts}
         return [
@@ -319,28 +317,30 @@ class Adviser:
             else:
                 why = f"lies {outside[option]:.1f} doublings outside the probed range"
                 refused[option.name] = why
-        chances = _chances(list(counted.values()))
-        ranked = sorted(
-            (
-                self._option_time(option, addends, predicted[option], chance)
-                for (option, addends), chance in zip(counted.items(), chances, strict=True)
-            ),
-            key=lambda answer: answer.seconds,
+        sums = {option: self._sum(addends) for option, addends in counted.items()}
+        ranked = sorted(counted, key=lambda option: sums[option][0])
+        baseline = next((sums[one][0] for one in ranked if one.recipe == BASELINE), None)
+        of_options = fastest_probabilities(
+            [[(one.error_name, one.seconds, one.high_s) for one in own] for own in counted.values()]
         )
-        baseline = next((one.seconds for one in ranked if one.recipe == BASELINE), None)
-        by_recipe: dict[str, float] = {}
-        for one in ranked:
-            if one.probability is not None:
-                by_recipe[one.recipe] = by_recipe.get(one.recipe, 0) + one.probability
-        with_ranks = (
-            replace(
-                one,
-                recipe_probability=by_recipe.get(one.recipe),
-                speedup_over_bf16=None if baseline is None else baseline / one.seconds,
+        chances = dict(zip(counted, of_options, strict=True))
+        of_recipe: dict[str, float] = {}
+        for option in ranked:
+            if (chance := chances[option]) is not None:
+                of_recipe[option.recipe] = of_recipe.get(option.recipe, 0) + chance
+        options = [
+            RecipeTime(
+                seconds=sums[option][0],
+                low_s=sums[option][1],
+                high_s=sums[option][2],
+                **self._parts_of_time(option, counted[option], predicted[option]),
+                probability=chances[option],
+                recipe_probability=of_recipe.get(option.recipe),
+                speedup_over_bf16=None if baseline is None else baseline / sums[option][0],
             )
-            for one in ranked
-        )
-        return Advice(options=tuple(with_ranks), refused=refused)
+            for option in ranked
+        ]
+        return Advice(options=tuple(options), refused=refused)
 
     def _addends(self, option: Option, shape: Shape, predicted: Sequence[_Addend]) -> list[_Addend]:
         """What the time of an option is the sum of, measured where it was measured."""
@@ -369,14 +369,10 @@ class Adviser:
             for part, own in zip(option.parts, predicted, strict=True)
         ]
 
-    def _option_time(
-        self,
-        option: Option,
-        addends: Sequence[_Addend],
-        predicted: Sequence[_Addend],
-        probability: float | None,
-    ) -> RecipeTime:
-        """addends: what counts; predicted: the term of each part of the option."""
+    def _parts_of_time(
+        self, option: Option, addends: Sequence[_Addend], predicted: Sequence[_Addend]
+    ) -> dict[str, Any]:
+        """Fields of a RecipeTime. addends: what counts; predicted: the term of each part."""
         seconds_of: dict[str, float] = {}
         for part, term in zip(option.parts, predicted, strict=True):
             name = "casts" if part.op == "cast" else part.role
@@ -385,25 +381,18 @@ class Adviser:
         source = f"{', '.join(names)} measured"
         if len(names) in (0, len(option.parts)):
             source = "measured" if names else "predicted"
-        seconds, low_s, high_s = self._sum(addends)
-        predicted_s, predicted_low_s, predicted_high_s = self._sum(predicted)
-        return RecipeTime(
-            recipe=option.recipe,
-            products_by=option.products_by,
-            casts_by=option.casts_by,
-            seconds=seconds,
-            low_s=low_s,
-            high_s=high_s,
-            source=source,
-            measured=tuple(names),
-            predicted_s=predicted_s,
-            predicted_low_s=predicted_low_s,
-            predicted_high_s=predicted_high_s,
-            bound_by=max(seconds_of, key=lambda name: seconds_of[name]),
-            probability=probability,
-            extrapolated_doublings=max(one.doublings for one in addends),
-            unprobed=tuple(dict.fromkeys(one.unprobed for one in addends if one.unprobed)),
-        )
+        stated = ("predicted_s", "predicted_low_s", "predicted_high_s")
+        return {
+            "recipe": option.recipe,
+            "products_by": option.products_by,
+            "casts_by": option.casts_by,
+            "source": source,
+            "measured": tuple(names),
+            **dict(zip(stated, self._sum(predicted), strict=True)),
+            "bound_by": max(seconds_of, key=lambda name: seconds_of[name]),
+            "extrapolated_doublings": max(one.doublings for one in addends),
+            "unprobed": tuple(dict.fromkeys(one.unprobed for one in addends if one.unprobed)),
+        }
 
     def _sum(self, addends: Sequence[_Addend]) -> tuple[float, float | None, float | None]:
         """Seconds, low and high end of a sum; its ends are None where a part has none."""
@@ -425,19 +414,3 @@ class Adviser:
 def linear_provider(option: Option | RecipeTime) -> str:
     """The provider of op linear that runs an option, forward and backward; "" for none."""
     return _LINEARS.get((option.products_by, option.casts_by), "")
-
-
-def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
-    """The probability of each option to be the fastest; None of a model without intervals."""
-    candidates = []
-    for addends in options:
-        errors: dict[str, tuple[float, float]] = {}
-        for addend in addends:
-            if addend.high_s is None:
-                return [None] * len(options)
-            second, error = errors.get(addend.error_name, (0.0, 0.0))
-            total = second + addend.seconds
-            own = addend.seconds * log_error(addend.seconds, addend.high_s)
-            errors[addend.error_name] = total, (second * error + own) / total
-        candidates.append(errors)
-    return [float(chance) for chance in probabilities(candidates)]

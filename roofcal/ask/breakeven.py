@@ -13,16 +13,32 @@ Break-even is the smallest M from which on the speed-up stays above 1. Time is n
 steps per doubling, to 131072. From 1024 on two steps are at most 1.6 % apart; nothing between steps
 is evaluated. Times beyond the largest probes never move a break-even that lies within the probes,
 and are never called the best.
+
+The map of a run (breakeven.csv) has these speed-ups by M and by square weights K = N, one row per
+recipe, pass, casts, M and weight: with the casts of the fastest provider, and without any. Weights
+are cast beforehand in `forward` and in every step in `forward_backward`. An M that no provider runs
+has no row. The row ends with the break-even M of its weight on all of GRID, empty for never, and
+with the doublings outside of the probes: 0 within, empty for a calibration that states no probes.
+Measured linears are in no row.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.ask.answers import WEIGHTS_WORDS, Answer, Record, filled, origin_words
+from roofcal.ask.answers import (
+    WEIGHTS_WORDS,
+    Answer,
+    Record,
+    csv_text,
+    filled,
+    origin_words,
+)
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, LinearTimes, Option, Part
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
@@ -30,15 +46,19 @@ from roofcal.core.names import did_you_mean, names_with_part
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
+from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError, checked_sizes
+from roofcal.models.registry import MODELS
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
+    PASSES,
     UNCAST,
     Linear,
     cast_providers,
     has_casts,
+    usual_weights,
 )
 from roofcal.ops.time_models import Model, Sources
 
@@ -51,6 +71,21 @@ GRID: Final[NDArray[np.float64]] = np.array(
     + [LARGEST_M],
     dtype=np.float64,
 )
+
+COLUMNS: Final = (
+    *("recipe", "pass", "casts", "m", "n", "k", "speedup", "low", "high", "class"),
+    *("breakeven_m", "breakeven_m_low", "breakeven_m_high", "extrapolated_doublings"),
+)
+SIDES: Final = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+# Powers of two and the middles between them that are multiples of 16.
+TOKENS: Final = tuple(
+    m
+    for power in range(STEP.bit_length() - 1, int(GRID[-1]).bit_length())
+    for m in (1 << power, 3 << (power - 1))
+    if m % STEP == 0 and m <= GRID[-1]
+)
+_BLOCK_RECIPE: Final = "fp8_blockwise_128x128"
+_AT_TOKENS: Final[NDArray[np.int64]] = np.searchsorted(GRID, TOKENS)
 
 Class = Literal["faster", "slower", "uncertain"]
 
@@ -249,7 +284,7 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
     Raises PredictError for a recipe, casts or sizes that cannot be compared, with those that can.
     """
     check_linear(model, sources, linear)
-    checked_sizes(n=n, k=k)
+    n, k = checked_sizes(n=n, k=k).values()
     weights = PlanPoint(
         op="gemm", provider="", recipe=BASELINE, shape={"m": 1, "n": n, "k": k}, device=""
     )
@@ -372,3 +407,62 @@ def _side_refusals(times: LinearTimes, linear: Linear, n: int, k: int) -> Iterat
         refused = refusals(BY_NAME[part.op], own, part.recipe, part.shape(sizes))
         if refused:
             yield part.in_linear("; ".join(joined_refusals(refused)))
+
+
+def run_map(run: Path, calibration: Path) -> str:
+    """The map of a run folder by the calibrated model, as CSV with the header COLUMNS.
+
+    The header alone for a calibration without products to compare. Raises PredictError for the
+    calibration of another device, RecordsError for a bad file.
+    """
+    sources = Sources(calibration=read_calibration(calibration, run.parent.name))
+    return map_csv(MODELS["calibrated"], sources)
+
+
+def map_csv(model: Model, sources: Sources) -> str:
+    """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
+    times = LinearTimes(model, sources)  # linears share most of their products and casts
+    linears = product(_mapped_linears(model, sources), SIDES)
+    return csv_text(
+        COLUMNS, (row for linear, side in linears for row in _rows(times, linear, side))
+    )
+
+
+def _mapped_linears(model: Model, sources: Sources) -> list[Linear]:
+    """Recipes whose casts are measured, in both passes: without casts, and with the fastest.
+
+    BF16_GRAD_WEIGHT has the backward pass alone: forward it is fp8_axiswise. Blocks need casts that
+    the model knows, which calibrations from before those were measured lack.
+    """
+    linears = []
+    for recipe, passes in product(comparable_recipes(model, sources), PASSES):
+        if not has_casts(recipe) or (recipe, passes) == (BF16_GRAD_WEIGHT, "forward"):
+            continue
+        weights = usual_weights(passes)
+        linear = Linear(recipe=recipe, passes=passes, casts=FASTEST, weights=weights)
+        has_providers = bool(cast_providers(model, sources, linear))
+        if has_providers or recipe != _BLOCK_RECIPE:
+            linears += [replace(linear, casts="none"), *([linear] if has_providers else [])]
+    return linears
+
+
+def _rows(times: LinearTimes, linear: Linear, side: int) -> Iterator[dict[str, Any]]:
+    """The row of a weight at each of TOKENS that runs."""
+    speedups = linear_speedups(times, linear, side, side)
+    m, m_low, m_high = speedups.breakeven
+    of_weight = {
+        "recipe": linear.recipe, "pass": linear.passes, "casts": linear.casts, "n": side, "k": side,
+        "breakeven_m": m, "breakeven_m_low": m_low, "breakeven_m_high": m_high,
+    }  # fmt: skip
+    ratios = {"speedup": speedups.value, "low": speedups.low, "high": speedups.high}
+    classes, doublings = speedups.classes(), speedups.doublings
+    for tokens, place in zip(TOKENS, _AT_TOKENS, strict=True):
+        if np.isnan(speedups.value[place]):
+            continue
+        yield {
+            **of_weight,
+            "m": tokens,
+            **{name: f"{ratio[place]:.4g}" for name, ratio in ratios.items() if ratio is not None},
+            "class": classes[place],
+            "extrapolated_doublings": None if doublings is None else f"{doublings[place]:.3g}",
+        }

@@ -8,7 +8,7 @@ published choices between two providers of an H200, 70 % of those stated with 0.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
@@ -16,7 +16,6 @@ from typing import Final, Literal
 import numpy as np
 
 from roofcal.ask.measured import MeasuredPoint
-from roofcal.core.records import Prediction
 from roofcal.core.times import Array, Value
 
 _DRAWS: Final = 4096  # probabilities are within 0.01, less than the errors behind them change them
@@ -24,18 +23,26 @@ _SEED: Final = 20261122
 _Z95: Final = 1.959964
 
 
-def probability_of_first(predictions: Sequence[Prediction]) -> float | None:
-    """The probability that the first of predictions with independent errors is the fastest.
+def fastest_probabilities(
+    options: Sequence[Sequence[tuple[str, float, float | None]]],
+) -> list[float | None]:
+    """The probability of each option to be the fastest; None where one states no interval.
 
-    None for a single one, and where one states no interval.
+    options: the parts that each is the sum of, as name, seconds and the upper end of the interval.
+    Parts of one name err alike in all options.
     """
-    parts: list[Mapping[str, tuple[float, float]]] = []
-    for place, prediction in enumerate(predictions):
-        if prediction.high_s is None:
-            return None
-        error = log_error(prediction.total_s, prediction.high_s)
-        parts.append({str(place): (prediction.total_s, error)})
-    return float(probabilities(parts)[0]) if len(parts) > 1 else None
+    candidates = []
+    for parts in options:
+        errors: dict[str, tuple[float, float]] = {}
+        for name, seconds, high_s in parts:
+            if high_s is None:
+                return [None] * len(options)
+            before, error = errors.get(name, (0.0, 0.0))
+            total = before + seconds
+            own = seconds * log_error(seconds, high_s)
+            errors[name] = total, (before * error + own) / total
+        candidates.append(errors)
+    return [float(chance) for chance in probabilities(candidates)]
 
 
 def log_error(total_s: float, high_s: float) -> float:
@@ -100,7 +107,7 @@ class ChoiceRecord:
 
 
 def choice_record(
-    points: Sequence[MeasuredPoint], among: Literal["providers", "recipes"] = "providers"
+    points: Iterable[MeasuredPoint], among: Literal["providers", "recipes"] = "providers"
 ) -> ChoiceRecord | None:
     """The record of choices among providers of a recipe, or among all recipes by any provider.
 

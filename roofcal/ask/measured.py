@@ -56,14 +56,9 @@ def steady_points(run: RunFolder | None, *ops: str) -> list[MeasuredPoint]:
     return [measured_point(op, row) for op in names for row in table_rows(run, op, _STEADY)]
 
 
-def measured_points(run: RunFolder, op: str) -> list[MeasuredPoint]:
-    """The steady points of an op, each once."""
-    return list(by_key(steady_points(run, op)).values())
-
-
-def measured_by_key(run: RunFolder | None) -> "dict[PointKey, MeasuredPoint]":
-    """The steady points of all ops, each once."""
-    return by_key(steady_points(run))
+def measured_points(run: RunFolder | None, *ops: str) -> "dict[PointKey, MeasuredPoint]":
+    """The steady points of ops, by default of all, each once."""
+    return by_key(steady_points(run, *ops))
 
 
 def measured_point(op: str, row: Mapping[Any, Any]) -> MeasuredPoint:

@@ -109,12 +109,13 @@ def hold_against(
         path, _COLUMNS, lambda cells: _row_errors(cells, recipes), optional=("casts_by",)
     )
     factors = burst_factors(run) if clock == "burst" else None
-    groups: dict[tuple[str, str], list[tuple[dict[str, int], float]]] = {}
+    groups: dict[Linear, list[tuple[dict[str, int], float]]] = {}
     refused: dict[str, int] = {}
     unknown: dict[str, int] = {}
     for _, cells in rows:
         recipe, shape = cells["recipe"], {axis: int(cells[axis]) for axis in "mnk"}
-        linear = _linear(recipe, cells.get("casts_by", "none"))
+        casts: Any = cells.get("casts_by", "none")  # one of CASTS, as the row was checked
+        linear = Linear(recipe=recipe, casts=casts, weights="cached")
         reasons, why = unknown, None
         if refusal(_GEMM, _LIBRARY, recipe, shape):
             multiples = _GEMM.size_multiples(_LIBRARY, recipe)
@@ -127,16 +128,18 @@ def hold_against(
         elif factors is not None and (recipe, "") not in factors:
             why = f"fewer than {FEWEST} measured bursts of {recipe} by the library"
         if why is None:
-            groups.setdefault((recipe, linear.casts), []).append((shape, float(cells["seconds"])))
+            groups.setdefault(linear, []).append((shape, float(cells["seconds"])))
         else:
             reasons[why] = reasons.get(why, 0) + 1
     products = []
-    for (recipe, casts_by), members in groups.items():
+    for linear, members in groups.items():
         sizes = (np.array([float(shape[axis]) for shape, _ in members]) for axis in "mnk")
-        times = linear_times(model, sources, _linear(recipe, casts_by), *sizes)
+        times = linear_times(model, sources, linear, *sizes)
         for place, (shape, seconds) in enumerate(members):
             regime = _GEMM.regime(shape)
-            factor = factors.get((recipe, regime), factors[recipe, ""]) if factors else 1.0
+            factor = 1.0
+            if factors:
+                factor = factors.get((linear.recipe, regime), factors[linear.recipe, ""])
             predicted_s, low_s, high_s = (
                 None if end is None else factor * float(end[place])
                 for end in (times.total, times.low, times.high)
@@ -145,8 +148,8 @@ def hold_against(
             beyond = None if times.beyond is None else bool(times.beyond.doublings[place] > 0)
             products.append(
                 {
-                    "recipe": recipe,
-                    "casts_by": casts_by,
+                    "recipe": linear.recipe,
+                    "casts_by": linear.casts,
                     **shape,
                     "regime": regime,
                     "seconds": seconds,
@@ -171,7 +174,7 @@ def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
     has no measured bursts of them.
     """
     ratios: dict[tuple[str, str], list[float]] = {}
-    for point in measured_points(run, "gemm") if run else ():
+    for point in measured_points(run, "gemm").values():
         if point.provider in LIBRARIES and point.burst_s is not None:
             for regime in (_GEMM.regime(point.shape), ""):
                 ratio = point.burst_s / point.median_s
@@ -182,10 +185,6 @@ def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
             "give a settled table (--clock settled)"
         )
     return {key: median(own) for key, own in ratios.items() if len(own) >= FEWEST}
-
-
-def _linear(recipe: str, casts_by: str) -> Linear:
-    return Linear(recipe=recipe, casts=casts_by, weights="cached")  # type: ignore[arg-type]
 
 
 def _row_errors(cells: Cells, recipes: Sequence[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from roofcal.ask.answers import Answer, ManyAnswers, filled, origin_words, record_of
 from roofcal.ask.beyond_probes import FAR, beyond_probes, unprobed_words
-from roofcal.ask.choices import ChoiceRecord, choice_record, probability_of_first
+from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
 from roofcal.ask.measured import MeasuredPoint, by_key, point_key, steady_points
 from roofcal.ask.shape_limits import (
     joined_refusals,
@@ -27,7 +27,7 @@ from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_par
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
-from roofcal.models.errors import PredictError
+from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME, STUDY_OPS
@@ -169,7 +169,7 @@ def predict_point(
     Raises PredictError where the model has no answer for the point, or every provider refuses it.
     """
     time_model = model_named(model)
-    check_point(point)
+    point = checked_point(point)
     op = BY_NAME[point.op]
     if (problem := op.shape_problem(point.shape)) is not None:
         raise PredictError(f"no {op.name} has these sizes: {problem}")
@@ -200,6 +200,9 @@ def predict_point(
     order = sorted(answers, key=lambda name: answers[name].total_s)
     provider, *slower = order
     prediction = answers[provider]
+    chances = fastest_probabilities(
+        [[(name, answers[name].total_s, answers[name].high_s)] for name in order]
+    )
     if is_composed and calibration is not None:  # the first provider with this very prediction
         same = (
             name for name in allowed for one in predicted(name) if one.total_s == prediction.total_s
@@ -228,7 +231,7 @@ def predict_point(
         extrapolated_doublings=doublings,
         unprobed=unprobed,
         slower=tuple(slower),
-        fastest_probability=probability_of_first([answers[name] for name in order]),
+        fastest_probability=chances[0] if slower else None,
         refused={  # a kernel for large shapes is no choice for a small one: not worth a line
             other: reason
             for other, reason in refused.items()
@@ -269,12 +272,26 @@ def recipe_named(text: str, recipes: Collection[str]) -> str:
     return text if text in recipes or alias not in recipes else alias
 
 
-def check_point(point: PlanPoint) -> None:
-    """Raises PredictError for an unknown op, recipe or provider, and for a bad world size."""
+def checked_point(point: PlanPoint) -> PlanPoint:
+    """The point with the name that its recipe has here.
+
+    Raises PredictError for an unknown op, recipe or provider, other axes than those of the op, what
+    is no size, and a world size that the op does not have.
+    """
     _check_op(point)
-    if (problem := _recipe_problem(BY_NAME[point.op], point.recipe)) is not None:
+    op = BY_NAME[point.op]
+    recipe = recipe_named(point.recipe, op.recipes)
+    if (problem := _recipe_problem(op, recipe)) is not None:
         raise PredictError(problem)
-    _check_world_size(point, BY_NAME[point.op].shared_axis)
+    if set(point.shape) != set(op.axes):
+        raise PredictError(
+            f"op {op.name} has the axes {', '.join(op.axes)}; "
+            f"got {', '.join(point.shape) or 'none'}"
+        )
+    sizes = checked_sizes(**{axis: point.shape[axis] for axis in op.axes})
+    point = replace(point, recipe=recipe, shape=sizes)
+    _check_world_size(point, op.shared_axis)
+    return point
 
 
 def _check_op(point: PlanPoint) -> None:

@@ -28,6 +28,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from roofcal.ask.answers import Answer
+from roofcal.core.csv_files import LARGEST_SIZE, is_size
+from roofcal.core.files import check_folder, parse_json, write_bytes
 
 # what a person may give for an option that is missing
 _EXAMPLES: Final = {"--device": "h200", "--recipe": "fp8_axiswise", "--model": "llama3-70b"}
@@ -53,8 +55,6 @@ _COMMON: Final = """Args:
 
 def whole_number(text: str) -> int:
     """A size from the command line; raises ArgumentTypeError unless it is from 1 to 2^30."""
-    from roofcal.core.csv_files import LARGEST_SIZE, is_size
-
     if not is_size(text):
         raise argparse.ArgumentTypeError(
             f"{text[:40]!r} is not a whole number from 1 to {LARGEST_SIZE}"
@@ -118,8 +118,6 @@ def fill_axes(given: dict[str, Any], axes: Sequence[str], words: Sequence[tuple[
 
 def json_mapping(text: str) -> dict[str, Any]:
     """A JSON object from the command line; raises ArgumentTypeError for anything else."""
-    from roofcal.core.files import parse_json
-
     try:
         value = parse_json(text)
     except ValueError as error:
@@ -155,8 +153,6 @@ def require(given: Mapping[str, Any], command: str, names: Sequence[str]) -> Non
 
 def checked_folder(folder: Path) -> Path:
     """The folder; raises InputError for links and special files in it."""
-    from roofcal.core.files import check_folder
-
     check_folder(folder)
     return folder
 
@@ -170,8 +166,6 @@ def show(answer: Answer, *, as_json: bool = False, out: Path | None = None) -> N
 
 def write_or_print(text: str, out: Path | None) -> None:
     """Write `text` to the file `out`, whole or not at all; to the standard output without one."""
-    from roofcal.core.files import write_bytes
-
     if out:
         write_bytes(out, text.encode())
     else:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from roofcal.cli.commands import Command, MxNxK, show
 from roofcal.core import paths
+from roofcal.core.csv_files import read_shapes
+from roofcal.core.files import check_folder
+from roofcal.core.jsonl import read_single_record
 from roofcal.core.names import printable
+from roofcal.core.records import Environment
 from roofcal.core.statistics import BETWEEN_CARDS
 
 if TYPE_CHECKING:
-    from roofcal.core.records import Environment
     from roofcal.health.comparison import CardVerdict
     from roofcal.study.schema import Backend
 
@@ -90,10 +93,8 @@ def _protocol(backend: "Backend") -> tuple[Any, Any]:
     return panel, load_study(paths.CONFIG, {"study": "quick"}).timing(backend)
 
 
-def _environment_of_fleet(node: str | None, recorded: Path | None) -> "Environment":
+def _environment_of_fleet(node: str | None, recorded: Path | None) -> Environment:
     """The environment to measure in; raises if this is another node, or has another environment."""
-    from roofcal.core.jsonl import read_single_record
-    from roofcal.core.records import Environment
     from roofcal.health.comparison import HealthError
     from roofcal.health.panel import node_name
     from roofcal.study.discover import check_environment, discover
@@ -121,7 +122,6 @@ def fleet(
         json: for programs
         page (FILE): write it as a page too
     """
-    from roofcal.core.files import check_folder
     from roofcal.health.comparison import compare_cards, read_fleet
 
     check_folder(folder)
@@ -149,7 +149,6 @@ def time(*sizes: MxNxK, csv: Path | None = None, recipes: str = "", json: bool =
         recipes (NAMES): these recipes alone, with commas between
     """
     from roofcal.api import time_products
-    from roofcal.core.csv_files import read_shapes
 
     # 4096 28672 8192 is one shape, as of `predict`
     is_one = all(len(word) == 1 for word in sizes)

@@ -31,7 +31,7 @@ GROUPS: Final = {
     "ask, from what is calibrated": {
         "advise": ("questions.ADVISE", "which recipe, and whose kernels, for a linear"),
         "predict": (
-            "predict.PREDICT",
+            "questions.PREDICT",
             "predicted time of a point, of the points of a CSV, or of a run",
         ),
         "breakeven": (

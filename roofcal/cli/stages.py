@@ -1,6 +1,6 @@
 """The stages of a study, which Snakemake calls: plan, compile, measure, calibrate, ...; doctor.
 
-People ask `predict`, `breakeven` and `llm` too: those are in predict.py and questions.py.
+People ask `predict`, `breakeven` and `llm` too: those are in questions.py.
 """
 
 import signal
@@ -10,7 +10,11 @@ from typing import Any, Final, Literal
 
 from roofcal.cli.commands import Command, checked_folder, write_or_print
 from roofcal.core import paths
+from roofcal.core.files import check_folder, write_bytes
+from roofcal.core.jsonl import read_single_record, write_records
+from roofcal.core.machine.cores import usable_cores
 from roofcal.core.names import did_you_mean_or_all
+from roofcal.core.records import Environment
 
 
 def preflight(*, profile: Path) -> int:
@@ -78,8 +82,6 @@ def plan_file(
         environment: environment.jsonl of the device
         slice: what config says of the op, as JSON
     """
-    from roofcal.core.jsonl import read_single_record, write_records
-    from roofcal.core.records import Environment
     from roofcal.study.plan import plan_op
 
     if op not in (None, slice.get("op")):
@@ -135,8 +137,6 @@ def compile_kernels(
         processes (N): compilers that run at once (default: one per core)
         out: write what became of each point here, as JSON
     """
-    from roofcal.core.files import write_bytes
-    from roofcal.core.machine.cores import usable_cores
     from roofcal.measure.compile import compile_plan
 
     lines = []
@@ -171,8 +171,6 @@ def measure(
             `compile`)
         retry: measure points of this status again (may be given several times)
     """
-    from roofcal.core.jsonl import read_single_record
-    from roofcal.core.records import Environment
     from roofcal.measure.session import Job, compiling
     from roofcal.measure.session import measure as measure_job
     from roofcal.study.discover import check_environment
@@ -218,7 +216,6 @@ def calibrate(*, run: Path, out: Path) -> None:
     """
     from roofcal.ask.devices import datasheet
     from roofcal.calibrate.calibration import calibrate as calibrated
-    from roofcal.core.jsonl import write_records
     from roofcal.models.priors import cards_like
 
     folder = checked_folder(run)
@@ -246,7 +243,6 @@ def report(*, run: list[str], out: Path, figures: Path | None = None) -> None:
             such a run those of all
     """
     from roofcal.claims import load_claims
-    from roofcal.core.files import check_folder
     from roofcal.report.write import write_report
 
     pairs = [folder.partition("=")[::2] for folder in run]

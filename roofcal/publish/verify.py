@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from roofcal.ask.breakeven_map import run_map
+from roofcal.ask.breakeven import run_map
 from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.sweep import run_table
 from roofcal.calibrate.calibration import calibrate

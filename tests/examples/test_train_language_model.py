@@ -116,22 +116,19 @@ def test_batches_are_passages_of_pythons_own_text() -> None:
     assert bytes(batch[0].tolist()) in bytes(text.tolist())
 
 
-def test_the_time_of_a_run_is_the_median_of_its_last_half() -> None:
-    assert example.Run(recipe="bf16", step_s=[9.0, 9.0, 9.0, 1.0, 2.0, 3.0]).seconds == 2.0
+def test_the_time_of_a_run_is_the_median_of_its_last_half_and_its_curves_are_drawn(
+    tmp_path: Path,
+) -> None:
+    steps = [9.0, 9.0, 9.0, 1.0, 2.0, 3.0]
+    run = example.Run(recipe="bf16", losses=[3.0] * 6, step_s=steps)
+    assert run.seconds == 2.0
+    example.write_curves(tmp_path / "curves.png", [run])
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("recipe", [*NAMED, *example.TORCHAO, "bf16"])
-def test_every_recipe_is_taken(recipe: str) -> None:
-    assert example.parsed(["--recipe", recipe]).recipe == [recipe]
-
-
-def test_an_unknown_recipe_is_answered_with_the_nearest(capsys: Any) -> None:
+def test_every_recipe_is_taken_and_an_unknown_one_is_answered_with_the_nearest(capsys: Any) -> None:
+    every = [*NAMED, *example.TORCHAO, "bf16"]
+    assert example.parsed(["--recipe", *every]).recipe == every
     with pytest.raises(SystemExit):
         example.parsed(["--recipe", "axiswize"])
     assert "did you mean axiswise?" in capsys.readouterr().err
-
-
-def test_curves_are_drawn(tmp_path: Path) -> None:
-    run = example.Run(recipe="bf16", losses=[3.0, 2.0], step_s=[0.1, 0.1])
-    example.write_curves(tmp_path / "curves.png", [run])
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -196,7 +196,7 @@ def checked_memory(deployment: Deployment, sources: Sources, by: str) -> Memory:
     memory = memory_of(deployment, spec.dram_bytes)
     if memory.fits:
         return memory
-    cuts = (replace(deployment, tensor=t) for t in runnable_degrees(model, recipe, sources, by))
+    cuts = (replace(deployment, tensor=t) for t in runnable_degrees(deployment, sources, by))
     fitting = next((cut.tensor for cut in cuts if memory_of(cut, spec.dram_bytes).fits), None)
     lines = [
         f"{model.model} in {recipe} does not fit {deployment.gpus} x {spec.device} at batch "
@@ -214,37 +214,37 @@ def checked_memory(deployment: Deployment, sources: Sources, by: str) -> Memory:
     raise PredictError("; ".join(lines))
 
 
-def check_shards(model: LanguageModel, recipe: str, tensor: int, sources: Sources, by: str) -> None:
+def check_shards(deployment: Deployment, sources: Sources, by: str) -> None:
     """Raises PredictError that says why_refused, and the largest degree that works."""
-    reason = why_refused(model, recipe, tensor, sources, by)
+    reason = why_refused(deployment, sources, by)
     if reason is not None:
-        degrees = runnable_degrees(model, recipe, sources, by)
+        degrees = runnable_degrees(deployment, sources, by)
         way_out = f"largest --tp whose shards work: {degrees[-1]}" if degrees else "no --tp works"
         raise PredictError(f"{reason}; {way_out}; --recipe bf16 takes any sides")
 
 
 def runnable_degrees(
-    model: LanguageModel, recipe: str, sources: Sources, by: str, most: int = MOST_TENSOR
+    deployment: Deployment, sources: Sources, by: str, most: int = MOST_TENSOR
 ) -> list[int]:
-    """Tensor-parallel degrees up to `most` that divide a model into shards that a recipe runs."""
-    degrees = tensor_degrees(model, most)
-    return [one for one in degrees if why_refused(model, recipe, one, sources, by) is None]
+    """Tensor-parallel degrees up to `most` that divide a model into shards that its recipe runs."""
+    cuts = (replace(deployment, tensor=one) for one in tensor_degrees(deployment.model, most))
+    return [cut.tensor for cut in cuts if why_refused(cut, sources, by) is None]
 
 
-def why_refused(
-    model: LanguageModel, recipe: str, tensor: int, sources: Sources, by: str
-) -> str | None:
+def why_refused(deployment: Deployment, sources: Sources, by: str) -> str | None:
     """Names the first matrix whose part on one GPU no provider runs; None where all run.
 
     Experts are judged each by its own sides, however many of them one kernel multiplies.
     """
-    op = BY_NAME["mixed_gemm" if recipe == "int4" else "gemm"]
-    recipe = INT4_RECIPE if recipe == "int4" else recipe
+    op, recipe = BY_NAME["gemm"], deployment.recipe
+    if recipe == "int4":
+        op, recipe = BY_NAME["mixed_gemm"], INT4_RECIPE
     providers: list[str] = []
     if by == calibrated.MODEL and sources.calibration:
         providers = calibrated_providers(sources.calibration.constants, op.name, recipe)
     if not providers:
         providers = whole_providers(op, recipe, sources.spec.device if sources.spec else "")
+    model, tensor = deployment.model, deployment.tensor
     for name, matrix in local_matrices(model, tensor).items():
         reason = why_all_refuse(op, providers, recipe, matrix.shape)
         if reason is not None:

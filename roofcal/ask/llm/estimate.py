@@ -17,7 +17,6 @@ from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.llm.architecture import (
     active_parameters,
     check_parallel,
-    longest_stage,
     parameters,
 )
 from roofcal.ask.llm.deployment import (
@@ -31,7 +30,7 @@ from roofcal.ask.llm.deployment import (
 )
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
-from roofcal.ask.llm.operators import Operator, PhaseTime, Shard, decode, prefill
+from roofcal.ask.llm.operators import Operator, PhaseTime, Shard
 from roofcal.core.times import Duration, Rate
 from roofcal.core.units import GB
 from roofcal.models import calibrated
@@ -407,20 +406,12 @@ def estimate(
     the recipe takes, a model that does not fit, and a recipe, link or device that lacks a constant
     or a datasheet.
     """
-    model, recipe = deployment.model, deployment.recipe
-    check_parallel(model, deployment.tensor, deployment.pipeline)
-    times = times or operator_times(sources, recipe, by)
-    check_shards(model, recipe, deployment.tensor, sources, by)
+    check_parallel(deployment.model, deployment.tensor, deployment.pipeline)
+    times = times or operator_times(sources, deployment.recipe, by)
+    check_shards(deployment, sources, by)
     link = times.link(deployment.link, deployment.tensor, deployment.pipeline)
     memory = checked_memory(deployment, sources, by)
-    shard = Shard(
-        model=model,
-        recipe=recipe,
-        tensor=deployment.tensor,
-        layers=longest_stage(model, deployment.pipeline),
-        times=times,
-        link=link,
-    )
+    shard = Shard(deployment, times, link)
     calibration = sources.calibration if by == calibrated.MODEL else None
     answer = Estimate(
         deployment=deployment,
@@ -428,10 +419,10 @@ def estimate(
         by=by,
         environment=calibration.environment_id if calibration else None,
         memory=memory,
-        prefill=prefill(deployment, shard),
-        decode=decode(deployment, shard),
+        prefill=shard.prefill(),
+        decode=shard.decode(),
         link=link.provenance,
-        assumed=tuple(times.assumptions(recipe)),
+        assumed=tuple(times.assumptions(deployment.recipe)),
     )
     if prices is None:
         return answer

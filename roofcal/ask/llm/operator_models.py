@@ -38,11 +38,10 @@ from roofcal.ask.llm.architecture import INT4_RECIPE, RECIPES, LocalMatrix
 from roofcal.ask.llm.operator_times import (
     AttentionWork,
     OperatorTimes,
+    RoofOperators,
     WaveOperators,
     calls_of,
-    datasheet_operators,
     int4_bytes,
-    torchao_operators,
     vectors,
     whole,
 )
@@ -52,7 +51,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration
 from roofcal.core.times import CallTime, Duration, Rate
-from roofcal.models import calibrated
+from roofcal.models import calibrated, datasheet, torchao
 from roofcal.models.errors import PredictError
 from roofcal.models.link import Link, Source, link_of
 from roofcal.models.registry import model_named
@@ -293,9 +292,20 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
         )
     if calibration is not None:
         return CalibratedOperators(calibration=calibration, spec=spec)
-    if by == "wave" and spec.wave is not None:
-        return WaveOperators(device=spec.wave)
-    return torchao_operators(spec) if by == "torchao" else datasheet_operators(spec)
+    waves = WaveOperators(device=spec.wave) if spec.wave else None
+    if by == "wave" and waves is not None:
+        return waves
+    if by == "datasheet":
+        return RoofOperators(model=datasheet, spec=spec)
+    fractions = torchao.from_datasheet(spec)
+    return RoofOperators(
+        model=torchao,
+        spec=spec,
+        math_fraction=fractions.math_fraction,
+        dram_fraction=fractions.dram_fraction,
+        shortest_s=fractions.launch_s,
+        described=waves,
+    )
 
 
 def can_estimate(sources: Sources) -> bool:

@@ -19,7 +19,6 @@ the tiles of bf16 and the bytes of the packed weights. Fractions of a row or req
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -28,9 +27,7 @@ from roofcal.core.devices import DeviceSpec, WaveDevice
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.times import Array, CallTime, Duration, Rate, Times
 from roofcal.core.units import GB
-from roofcal.models import datasheet, torchao
 from roofcal.models.link import Link, Source, assumed_link, joined_pairs, link_rate
-from roofcal.models.torchao import from_datasheet
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.gemm import narrow_product_times, product_times
 from roofcal.models.wave.operators import (
@@ -60,21 +57,24 @@ class AttentionWork:
     shape: Attention
 
 
-class Collectives(Protocol):
-    """How the GPUs of a model are joined; `provenance` says where its figures come from."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveLink:
+    """As roofcal.models.link.Link, by the wave model."""
 
-    @property
-    def provenance(self) -> str | None:
-        """One line; None where no GPUs are joined."""
-        ...
+    device: WaveDevice
+    provenance: str | None
 
     def collective(self, name: str, world_size: int, count_bytes: float) -> CallTime:
         """all_reduce or all_gather of so many bytes among `world_size` GPUs."""
-        ...
+        exchange = {"all_reduce": all_reduce, "all_gather": all_gather}
+        return _wave(exchange[name](self.device, whole(count_bytes), world_size))
 
     def send(self, count_bytes: float) -> CallTime:
         """So many bytes from one GPU to another."""
-        ...
+        return _wave(send(self.device, whole(count_bytes)))
+
+
+Collectives = Link | WaveLink
 
 
 class OperatorTimes(ABC):
@@ -140,12 +140,6 @@ def calls_of(times: Times, provider: str = "") -> list[CallTime]:
     ]
 
 
-def first_call(times: Times) -> CallTime:
-    """The only one of one point."""
-    (call,) = calls_of(times)
-    return call
-
-
 def vectors(*sizes: float) -> list[Array]:
     """Sizes as vectors of one element."""
     return [np.array([float(size)]) for size in sizes]
@@ -170,19 +164,6 @@ def whole(amount: float) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _WaveLink:
-    device: WaveDevice
-    provenance: str | None
-
-    def collective(self, name: str, world_size: int, count_bytes: float) -> CallTime:
-        exchange = {"all_reduce": all_reduce, "all_gather": all_gather}
-        return _wave(exchange[name](self.device, whole(count_bytes), world_size))
-
-    def send(self, count_bytes: float) -> CallTime:
-        return _wave(send(self.device, whole(count_bytes)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WaveOperators(OperatorTimes):
     """Operators of a device that the wave model describes."""
 
@@ -197,7 +178,7 @@ class WaveOperators(OperatorTimes):
             times = narrow_product_times(self.device, moved, *sizes)
         else:
             times = product_times(self.device, GEMM_RECIPES[recipe], *sizes)
-        return first_call(Times(total=times.total, bound_by=times.bound_by))
+        return calls_of(Times(total=times.total, bound_by=times.bound_by))[0]
 
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """Its bytes alone."""
@@ -228,7 +209,7 @@ class WaveOperators(OperatorTimes):
             f"{device.link_bytes_per_s / 1e9:.0f} GB/s one way, "
             f"{device.link_latency_s * 1e6:g} us a step"
         )
-        return _WaveLink(device=device, provenance=described if tensor * pipeline > 1 else None)
+        return WaveLink(device=device, provenance=described if tensor * pipeline > 1 else None)
 
     def assumptions(self, recipe: str) -> list[str]:
         """That nothing is fitted, and what stands for int4."""
@@ -261,12 +242,12 @@ class RoofOperators(OperatorTimes):
         if recipe == "int4":
             return self._longest(2 * rows * wide.n * wide.k, int4_bytes(rows, wide))
         sources, sizes = Sources(spec=self.spec), vectors(rows, *wide)
-        return first_call(self.model.product_times(sources, recipe, *sizes))
+        return calls_of(self.model.product_times(sources, recipe, *sizes))[0]
 
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """By the model of products."""
         sides = vectors(whole(rows), cols)
-        return first_call(cast_times(self.model, Sources(spec=self.spec), "", recipe, *sides))
+        return calls_of(cast_times(self.model, Sources(spec=self.spec), "", recipe, *sides))[0]
 
     def norm(self, rows: float, cols: int) -> CallTime:
         """The wave model's where it describes the device; so are activation and attention."""
@@ -327,21 +308,3 @@ class RoofOperators(OperatorTimes):
         }
         longest = max(parts, key=lambda name: parts[name])
         return _certain(parts[longest], longest)
-
-
-def datasheet_operators(spec: DeviceSpec) -> RoofOperators:
-    """Bounds by the datasheet alone."""
-    return RoofOperators(model=datasheet, spec=spec)
-
-
-def torchao_operators(spec: DeviceSpec) -> RoofOperators:
-    """torchao's fractions of the datasheet, and the wave model beside them where described."""
-    constants = from_datasheet(spec)
-    return RoofOperators(
-        model=torchao,
-        spec=spec,
-        math_fraction=constants.math_fraction,
-        dram_fraction=constants.dram_fraction,
-        shortest_s=constants.launch_s,
-        described=WaveOperators(device=spec.wave) if spec.wave else None,
-    )

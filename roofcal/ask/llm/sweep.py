@@ -190,10 +190,10 @@ def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Depl
     recipe.
     """
     operator_times(sources, deployment.recipe, by)
-    check_shards(deployment.model, deployment.recipe, 1, sources, by)
+    check_shards(replace(deployment, tensor=1), sources, by)
     spec = datasheet_of(sources)
     most = 1 if spec.link_bytes_per_s is None else MOST_GPUS
-    degrees = runnable_degrees(deployment.model, deployment.recipe, sources, by, ONE_HOST)
+    degrees = runnable_degrees(deployment, sources, by, ONE_HOST)
     for tensor, pipeline in cuts_of(deployment.model, degrees, most):
         cut = replace(deployment, tensor=tensor, pipeline=pipeline)
         memory = memory_of(cut, spec.dram_bytes)
@@ -217,7 +217,7 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
     times = operator_times(sources, deployment.recipe, by)
     spec = datasheet_of(sources)
     one = with_batch(deployment, 1)
-    degrees = runnable_degrees(one.model, one.recipe, sources, by, ONE_HOST)
+    degrees = runnable_degrees(one, sources, by, ONE_HOST)
     most = 1 if spec.link_bytes_per_s is None else most_gpus
     estimates: dict[Cut, list[Estimate]] = {}
     too_large: dict[Cut, Memory] = {}
@@ -237,7 +237,7 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
             f"--pp {smallest.pipeline}: give --gpus {smallest.gpus} or more"
         )
     reasons = {
-        tensor: why_refused(one.model, one.recipe, tensor, sources, by)
+        tensor: why_refused(replace(one, tensor=tensor), sources, by)
         for tensor in tensor_degrees(one.model, min(most, ONE_HOST))
     }
     refused = {tensor: reason for tensor, reason in reasons.items() if reason is not None}
@@ -264,11 +264,10 @@ def run_table(
     Raises PredictError for the calibration of another device, RecordsError for a bad file.
     """
     sources = Sources(calibration=read_calibration(calibration, run.parent.name), spec=spec)
-    return csv_text(COLUMNS, table_rows(sources, models))
+    return csv_text(COLUMNS, _rows(sources, models))
 
 
-def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterator[dict[str, Any]]:
-    """Rows of all models that have an architecture, by COLUMNS and more."""
+def _rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterator[dict[str, Any]]:
     if not can_estimate(sources):
         return
     spec = datasheet_of(sources)
@@ -281,8 +280,6 @@ def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterato
             except PredictError:
                 continue
             for recipe, of_recipe in times.items():
-                if why_refused(model, recipe, tensor, sources, calibrated.MODEL) is not None:
-                    continue
                 one = Deployment(
                     model=model,
                     recipe=recipe,
@@ -290,6 +287,8 @@ def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterato
                     pipeline=pipeline,
                     workload=Workload(batch=1, prompt=PROMPT, output=OUTPUT),
                 )
+                if why_refused(one, sources, calibrated.MODEL) is not None:
+                    continue
                 memory = memory_of(one, spec.dram_bytes)
                 if not memory.fits:
                     yield deployment_record(one, memory) | {"fits": "no"}

@@ -207,13 +207,14 @@ def _problems(decoder: _Decoder, family: _Family, text: dict[str, Any]) -> Itera
                 f"times {' and '.join(_ATTENTION_KINDS)} alone"
             )
     if family.experts:
-        yield from _expert_problems(decoder, getattr(decoder, family.experts))
+        yield from _expert_problems(decoder, family.experts)
 
 
-def _expert_problems(decoder: _Decoder, count: int | None) -> Iterator[str]:
+def _expert_problems(decoder: _Decoder, counted_by: str) -> Iterator[str]:
     """Experts that do not fill every layer behind the dense ones."""
-    if count is not None and (decoder.num_experts_per_tok or 0) > count:
-        yield f"num_experts_per_tok: {decoder.num_experts_per_tok} of {count} experts"
+    count, per_token = getattr(decoder, counted_by), decoder.num_experts_per_tok
+    if count is not None and (per_token or 0) > count:
+        yield f"num_experts_per_tok: {per_token} of {count} experts"
     if decoder.first_k_dense_replace >= decoder.num_hidden_layers:
         yield (
             f"first_k_dense_replace: {decoder.first_k_dense_replace} leaves no layer of "

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.ask.choices import log_error, probabilities, probability_of_first
+from roofcal.ask.choices import fastest_probabilities, log_error, probabilities
 from roofcal.ask.measured import measured_points
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models.registry import model_named, predict_points
@@ -17,20 +17,18 @@ ONE = Prediction(
 )  # fmt: skip
 
 
-def test_two_equal_times_are_as_probable() -> None:
-    assert probability_of_first([ONE, ONE]) == pytest.approx(0.5, abs=0.02)
+def probability_of_first(*predictions: Prediction) -> float | None:
+    parts = [[(str(n), p.total_s, p.high_s)] for n, p in enumerate(predictions)]
+    return fastest_probabilities(parts)[0]
 
 
 def test_a_normal_distribution_of_the_log_ratio_by_hand() -> None:
     slower = replace(ONE, total_s=1.1, low_s=0.88, high_s=1.375)
     z = math.log(1.1) / math.hypot(log_error(1.0, 1.25), log_error(1.1, 1.375))
     expected = 0.5 * (1 + math.erf(z / math.sqrt(2)))
-    assert probability_of_first([ONE, slower]) == pytest.approx(expected, abs=0.02)
-
-
-def test_one_time_alone_and_times_without_intervals_have_no_probability() -> None:
-    assert probability_of_first([ONE]) is None
-    assert probability_of_first([ONE, replace(ONE, low_s=None, high_s=None)]) is None
+    assert probability_of_first(ONE, slower) == pytest.approx(expected, abs=0.02)
+    assert probability_of_first(ONE, ONE) == pytest.approx(0.5, abs=0.02)
+    assert probability_of_first(ONE, replace(ONE, low_s=None, high_s=None)) is None
 
 
 def test_a_shared_part_errs_alike_in_all_options() -> None:
@@ -47,7 +45,7 @@ def test_a_shared_part_errs_alike_in_all_options() -> None:
 def test_stated_probabilities_promise_no_more_than_measured_choices_hold() -> None:
     """In every band of stated probability, as many choices were right as stated, or some more."""
     groups: dict[tuple[object, ...], dict[str, float]] = {}
-    for point in measured_points(PUBLISHED, "gemm"):
+    for point in measured_points(PUBLISHED, "gemm").values():
         key = (point.recipe, *point.shape.values())
         groups.setdefault(key, {})[point.provider] = point.median_s
     stated: list[tuple[float, bool]] = []
@@ -61,7 +59,7 @@ def test_stated_probabilities_promise_no_more_than_measured_choices_hold() -> No
         ]
         predictions = predict_points(model_named("calibrated"), points, published_sources())
         order = sorted(zip(predictions, medians, strict=True), key=lambda pair: pair[0].total_s)
-        probability = probability_of_first([prediction for prediction, _ in order])
+        probability = probability_of_first(*[prediction for prediction, _ in order])
         assert probability is not None
         stated.append((probability, medians[order[0][1]] == min(medians.values())))
     assert len(stated) >= 25

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.devices import datasheet, device_choice, device_ids, device_sources
+from roofcal.ask.devices import datasheet, device_choice, device_sources
 from roofcal.ask.points import recipe_named
 from roofcal.core import paths
 from roofcal.core.files import write_bytes
@@ -26,10 +26,6 @@ from roofcal.models.errors import CalibrationWarning, PredictError
 )
 def test_a_device_is_named_by_a_part_of_its_id(text: str, device: str) -> None:
     assert device_choice(text) == (device, "")
-
-
-def test_every_id_is_its_own_name() -> None:
-    assert [device_choice(device)[0] for device in device_ids()] == device_ids()
 
 
 def test_of_several_devices_the_only_one_that_was_measured_is_meant_and_the_remark_says_so(
@@ -60,25 +56,6 @@ def test_an_alias_is_understood_where_its_recipe_exists() -> None:
 
 
 @pytest.mark.usefixtures("checkout")
-@pytest.mark.parametrize(
-    ("device", "model", "place"),
-    [
-        ("made-up", "calibrated", "reports/published/made-up/e1"),
-        ("nvidia-b200", "torchao", "config/devices/nvidia-b200.yaml"),
-    ],
-)
-def test_the_calibrated_model_gets_the_calibration_and_others_the_datasheet(
-    device: str, model: str, place: str
-) -> None:
-    sources, source_place = device_sources(device, None, model)
-    assert (sources.calibration is not None) == (model == "calibrated")
-    assert (sources.spec is None) == (model == "calibrated")
-    assert source_place == Path(place)
-    with pytest.raises(PredictError, match="made-up"):
-        device_sources("made-op", None, "calibrated")
-
-
-@pytest.mark.usefixtures("checkout")
 def test_of_a_device_that_nobody_measured_a_warning_says_whose_constants_answer() -> None:
     with pytest.warns(CalibrationWarning, match="nobody measured nvidia-h100-nvl") as caught:
         sources, place = device_sources("nvidia-h100-nvl", None, "calibrated")
@@ -89,14 +66,3 @@ def test_of_a_device_that_nobody_measured_a_warning_says_whose_constants_answer(
     assert place == Path("config/priors/sm_90.jsonl")
     with pytest.raises(PredictError, match="no calibration of device 'nvidia-a100-sxm-80gb'"):
         device_sources("nvidia-a100-sxm-80gb", None, "calibrated")
-
-
-@pytest.mark.usefixtures("checkout")
-def test_a_device_has_its_wave_description_where_its_file_has_one() -> None:
-    described, other = datasheet("nvidia-h200"), datasheet("nvidia-l40s")
-    assert described is not None
-    assert described.wave is not None
-    assert described.wave.compute_units == 132
-    assert other is not None
-    assert other.wave is None
-    assert datasheet("made-up") is None

@@ -53,26 +53,19 @@ def test_without_a_price_there_are_joules_alone() -> None:
     assert (free.dollars, free.tokens_per_dollar) == (0.0, None)
 
 
-ADVISE = ["advise", "--device", "nvidia-h200", "--m", "4096", "--n", "7168", "--k", "8192"]
-LLM = ["llm", "--device", "nvidia-h200", "--model", "llama3-8b"]
+def printed(capsys: pytest.CaptureFixture[str], asked: str) -> str:
+    assert main(asked.split()) == 0
+    return capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("command", "name"), [(ADVISE, "bf16"), (LLM, "decode")])
-def test_commands_say_energy_where_it_is_asked_for(
-    command: list[str], name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command, "--json", "--energy", "--price-per-kwh", "0.1"]) == 0
-    energy = json.loads(capsys.readouterr().out)["energy"][name]
-    assert energy["dollars"] == pytest.approx(energy["joules"] / 3.6e6 * 0.1)
-    assert main(command) == 0
-    assert "J per token" not in capsys.readouterr().out
-
-
-def test_costs_of_recipes_are_ordered_by_joules_with_one_label(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main([*ADVISE, "--energy"]) == 0
-    text = capsys.readouterr().out
+def test_commands_say_energy_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    advise = "advise --device nvidia-h200 4096x7168x8192"
+    for asked, name in ((advise, "bf16"), ("llm --device h200 --model llama3-8b", "decode")):
+        answer = json.loads(printed(capsys, f"{asked} --json --energy --price-per-kwh 0.1"))
+        own = answer["energy"][name]
+        assert own["dollars"] == pytest.approx(own["joules"] / 3.6e6 * 0.1)
+    assert "J per token" not in printed(capsys, "llm --device h200 --model llama3-8b")
+    text = printed(capsys, f"{advise} --energy")
     table = text[text.index("J per token") :].splitlines()
     joules = [float(line.split()[1]) for line in table[1:-1]]
     assert len(joules) > 3

@@ -49,23 +49,3 @@ def test_a_device_or_ledger_that_is_not_there_is_named(records: Path, shell: She
     assert "nothing is measured or published" in shell.refused("claims")
     shutil.rmtree(records / "config/claims")
     assert "config/claims: holds no claims" in shell.refused("claims")
-
-
-UNKNOWN_NAMES = {  # (text of a claim, text in its place) -> part of the message
-    ("op: gemm", "op: gem"): "peak: unknown op 'gem'; did you mean 'gemm'?",
-    ("{recipe:", "{recip:"): "points: unknown column 'recip'; did you mean 'recipe'?",
-    ("_128x128}", "_128x12}"): "did you mean 'fp8_blockwise_128x128'?",
-    ("pick: fastest", "pik: fastest"): "pik: unknown key; did you mean 'pick'?",
-}
-
-
-@pytest.mark.parametrize(("change", "says"), UNKNOWN_NAMES.items())
-def test_an_expression_with_an_unknown_name_is_one_message(
-    records: Path, change: tuple[str, str], says: str, shell: Shell
-) -> None:
-    path = records / "config/claims/deepgemm.yaml"
-    path.write_text(path.read_text().replace(*change))
-    message = shell.refused("claims")
-    assert message.count("\n") == 1
-    assert message.startswith("error: config/claims/deepgemm.yaml: ")
-    assert says in message

@@ -135,17 +135,6 @@ def judge(monkeypatch: pytest.MonkeyPatch, shell: Shell) -> Judge:
     return code_of
 
 
-def test_a_card_that_shares_no_point_with_its_fleet_cannot_be_judged(
-    fleet: Path, judge: Judge, shell: Shell
-) -> None:
-    own = write_card(fleet / "n9/cpu", 0.0)
-    other = replace(POINTS[0], shape=dict.fromkeys("mnk", 8))
-    write_records(own / "plan/gemm.jsonl", [other])
-    write_records(own / "measurements/gemm.jsonl", [timed(other, CPU, *[1e-3] * 9)])
-    assert judge(own) == 2
-    assert "no point of it is on 2 other cards" in shell.err
-
-
 @pytest.mark.usefixtures("fleet")
 def test_a_publication_of_another_environment_is_named(judge: Judge, shell: Shell) -> None:
     for name in ("torch0.9-1", "torch0.10-1"):
@@ -153,13 +142,6 @@ def test_a_publication_of_another_environment_is_named(judge: Judge, shell: Shel
     assert judge(write_card(Path("out") / KIND / "n9/cpu", 0.0)) == 0
     said = f"compared with the publication {CPU.device}/torch0.10-1, measured in another"
     assert said in shell.err
-
-
-@pytest.mark.usefixtures("fleet")
-def test_a_publication_whose_name_none_may_have_is_not_left_out(judge: Judge, shell: Shell) -> None:
-    write_card(Path("reports/published") / CPU.device / "torch 0.9; ls", 0.0)
-    assert judge(write_card(Path("out") / KIND / "n9/cpu", 0.0)) == 2
-    assert "names of devices, environments and ops have letters" in shell.err
 
 
 @pytest.mark.parametrize(("slower", "code"), [(0.001, 0), (0.2, 1)])

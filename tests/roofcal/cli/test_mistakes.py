@@ -10,10 +10,10 @@ from roofcal.cli.main import COMMANDS, main
 from roofcal.core.jsonl import read_single_record, write_records
 from roofcal.core.records import Calibration
 from tests.paths import ROOT
-from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.cli.conftest import Shell
 
-ODD_WORDS = ["", "-", "--", "\0", "\ud800", "nan", "-1", "1e9", "../..", "{}", "x" * 300, "4x4"]
+ODD_WORDS = ["", "--", "\0", "\ud800", "nan", "-1", "../.."]
 SIZE = "is not a whole number from 1 to 1073741824"
 
 # What the words alone say, and those that no mode of a command reads.
@@ -23,9 +23,8 @@ OF_WORDS = [
     ("llm --by calbrated", "argument --by: 'calbrated'; did you mean 'calibrated'?"),
     ("predict --m x", "argument --m: 'x' is not a whole number"),
     ("predict --m", "argument --m: expected one argument"),
-    *((f"predict --m {m}", SIZE) for m in ("0", "1.5", "1073741825", "1" * 400, "9" * 5000)),
+    *((f"predict --m {m}", SIZE) for m in ("0", "1.5", "1073741825", "9" * 5000)),
     ("predict 4096 x", f"argument MxNxK: '' {SIZE}"),
-    ("llm --prompt 0", f"'0' {SIZE}"),
     *((f"llm --price-per-hour {price}", "is not a price") for price in ("-1", "nan", "inf", "x")),
     *((f"compare a b --threshold {text}", "is not a fraction between 0") for text in "20nx"),
     ("table --json --format latex", "argument --format: not allowed with argument"),
@@ -37,10 +36,7 @@ OF_WORDS = [
     ("llm", "llm needs --device --model"),
     ("breakeven --device made-up", "breakeven needs --recipe --n --k"),
     ("predict --points p.csv --recipe bf16 --m 4", "--recipe, --m do not go with --points"),
-    ("predict --points p.csv 64x64x64", "MxNxK does not go with --points"),
     ("predict --run r --device made-up", "--device does not go with --run"),
-    ("predict --run r --points p.csv", "--points does not go with --run"),
-    ("predict --run r --world-size 1", "--world-size does not go with --run"),
     ("predict 4x4x4 --device h200 --out o", "--out needs --symbolic or --run or --points"),
     ("predict 4x4x4 --also c --linear", "--also needs --run; --linear needs --symbolic"),
     ("predict 4x4 --op cast --recipe fp8_tensorwise --m 4 --device made-up",
@@ -49,37 +45,25 @@ OF_WORDS = [
     ("judge p.csv --device h200 --model torchao --environment e",
      "model 'torchao' reads no calibration: leave out the environment 'e'"),
     ("advise --shapes s.csv --energy 4x4x4", "--energy, MxNxK do not go with --shapes"),
-    ("advise 4x4x4 --device h200 --out o", "--out needs --shapes"),
-    ("breakeven --run r --model wave", "--model does not go with --run"),
-    ("breakeven 4x4 --out o", "--out needs --run"),
     ("breakeven 4x4 --casts none --weights cast", "--weights does not go with --casts none"),
-    ("llm --run r --batch 1", "--batch does not go with --run"),
     ("llm --sweep --tp 2 --batch 4", "--tp, --batch do not go with --sweep"),
-    ("llm --sweep --curve", "--curve does not go with --sweep"),
     ("llm --curve --tp 2 --batch 4", "--batch does not go with --curve at a given --tp or --pp"),
-    ("llm --curve --price-per-hour 2", "--price-per-hour does not go with --curve"),
     ("llm --gpus 4", "--gpus needs --sweep"),
     ("llm --by notebook --batch 4", "--batch does not go with --by notebook"),
     ("claims --environment e", "--environment needs --device"),
     ("health --node n", "--node needs --every-card"),
-    ("health --every-card --json", "--json does not go with --every-card"),
     ("doctor --profile p --json", "--json does not go with --profile"),
-    ("doctor --write-environment w --json", "--json does not go with --write-environment"),
     ("plan --slice '{}'", "--slice needs --out"),
-    ("plan --out o --study quick", "--study does not go with --out"),
     ("""plan --out o --op cast --environment e --slice '{"op": "gemm"}'""",
      "--op cast, and --slice is of op gemm"),
     ("plan --op gem", "unknown op 'gem'; did you mean 'gemm'?"),
-    *((f"predict --device h100-sxm {option}", f"{option.split()[0]} needs --symbolic")
-      for option in ("--linear", "--constants torchao-2025")),
     *((f"predict --symbolic --model torchao --device h100-sxm {option}",
        f"{option.split()[0]} does not go with --symbolic")
-      for option in ("--op cast", "--points x", "--run x", "--rows 4", "--kv-heads 4")),
+      for option in ("--op cast", "--rows 4")),
 ]  # fmt: skip
 SYMBOLIC = "predict --model torchao --symbolic"
 OF_PUBLICATIONS = [
     ("predict 4x4 --device h200", "4x4 has 2 sizes, and m x n x k are 3"),
-    ("predict 4 --device h200", "4 has 1 size, and m x n x k are 3"),
     ("advise 4x4x4 --m 4 --device h200", "m is given twice"),
     ("advise --m 1 --device h200", "advise needs --n --k"),
     ("predict 4x4x4 --device a100", "'a100' may be any of: nvidia-a100-pcie-80gb"),
@@ -95,8 +79,7 @@ OF_PUBLICATIONS = [
     ("llm --device h200 --model llama3-405b --tp 1",
      "141 less 10% in reserve); smallest --tp that fits"),
     ("llm --device h200 --model llama3-8b --batch 9999999", "fits in no cut of up to 512 GPUs of"),
-    ("llm --device h200 --model llama3-405b --sweep --gpus 4", "give --gpus 8 or more"),
-    ("llm --device l40s --model llama3-8b --by wave", "no section 'wave'"),
+    ("llm --device h200 --model llama3-405b --by wave --sweep --gpus 4", "give --gpus 8 or more"),
     ("llm --device h200 --model llama3-8b --by wave --link calibrated", "is for --by calibrated"),
     ("llm --device h200 --model qwen3-30b-a3b --recipe fp8_axiswise --tp 32",
      "--tp 32 leaves 2048 x 24 (n x k) of expert_down of qwen3-30b-a3b on a GPU"),
@@ -130,13 +113,10 @@ OF_A_CHECKOUT = [
      "it knows casts mxfp8_dim0 by nobody there"),
     (f"{POINT} --op attention", "linear, mixed_gemm, norm_linear_sigmoid"),
     (f"{POINT} --recipe bf61", "did you mean 'bf16'"),
-    (f"{POINT} --op gem", "did you mean 'gemm'"),
-    (f"{POINT} --also e2/calibration.jsonl", "--also needs --run"),
     (f"{POINT} --model calibrated@e1", "--environment e1"),
     ("predict --device made-up --m 4", "op gemm needs --n --k"),
     *((f"{POINT} --model {model}", "there is no config/devices/made-up.yaml")
       for model in ("datasheet", "wave")),
-    ("predict --device made-up --points no.csv", "no.csv: cannot be read"),
     (BLOCK, "error: op transformer_block needs --kv-heads\n"),
     (f"{BLOCK} --kv-heads 5", "no transformer_block has these sizes: heads=32 is no multiple of"),
     (f"{BLOCK} --kv-heads 8 --sequence 3000", "tokens=4096 is no multiple of sequence=3000"),
@@ -148,11 +128,9 @@ OF_A_CHECKOUT = [
     (f"{LINEAR} int4_g128", "packs the weights, which serves inference alone: `advise` ranks it"),
     (f"{POINT} --recipe int4_g128", "did you mean 'int4_groupwise_g128'? (with --op mixed_gemm)"),
     (f"{LINEAR} fp8_tensorwise --model wishful", "unknown model 'wishful'; there are"),
-    (f"{LINEAR} fp8_tensorwise --model datasheet", "there is no config/devices/made-up.yaml"),
     ("calibrate --run no --out x", "no such records file"),
     ("learning --run no", "no/environment.jsonl: no such records file"),
     ("table --device nothing --op gemm", "nothing"),
-    ("export --device made-p --format csv", "did you mean 'made-up'"),
     ("export --device made-up --format cvs", "did you mean 'csv'"),
     ("export --device made-up --format torchao",
      "format torchao: the calibration of made-up in e1 has no constant 'gemm.<provider>"),
@@ -190,8 +168,7 @@ def test_a_folder_that_cannot_be_written_and_a_plan_of_another_machine_are_named
     checkout: Path, shell: Shell
 ) -> None:
     (checkout / "file").write_text("in the way")
-    run = write_run(checkout / "run")
-    assert "file" in shell.refused(f"calibrate --run {run} --out file/c.jsonl")
+    assert "file" in shell.refused("export --device made-up --format csv --out file/c.csv")
     write_records(checkout / "environment.jsonl", [ENVIRONMENT])
     measure = "measure --plan p.jsonl --journal j.jsonl --out m.jsonl --timing '{}'"
     assert ENVIRONMENT.device in shell.refused(f"{measure} --environment environment.jsonl")
@@ -203,9 +180,10 @@ def test_a_folder_that_cannot_be_written_and_a_plan_of_another_machine_are_named
 def test_no_word_ends_in_a_traceback(command: str) -> None:
     """Any exception but the end of the program would fail here."""
     option = {"llm": "--model", "table": "--op", "predict": "--points", "advise": "--shapes"}
+    asks_a_device = command in ("advise", "breakeven", "judge", "predict")
     for word in ODD_WORDS:
-        made_up = [word, "--device", "made-up"]
-        for words in ([word], [option.get(command, "--device"), word], made_up):
+        of_device = [[word, "--device", "made-up"]] if asks_a_device else []
+        for words in ([word], [option.get(command, "--device"), word], *of_device):
             try:
                 code = main([command, *words])
             except SystemExit as stopped:

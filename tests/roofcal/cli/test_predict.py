@@ -13,17 +13,6 @@ from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.models.runs import calibration, product
 
 
-@pytest.mark.usefixtures("checkout")
-def test_predict_says_time_interval_bound_rates_and_where_from(shell: Shell) -> None:
-    asked = "predict --recipe bf16 --device made-up 16x4096x8192"
-    said, answer = shell.text(asked), shell.json(asked)
-    whose = "model calibrated, provider cublaslt, made-up, e1"
-    for words in ("us (95 %: ", "bound by dram", "TFLOP/s", whose):
-        assert words in said
-    assert answer["predicted_low_s"] < answer["predicted_s"] < answer["predicted_high_s"]
-    assert (answer["m"], answer["op"], answer["environment"]) == (16, "gemm", "e1")
-
-
 def test_predict_adds_columns_to_a_csv(checkout: Path, shell: Shell) -> None:
     (checkout / "p.csv").write_text("recipe,m,n,k\nbf16,16,4096,8192\n")
     shell.text("predict --device made-up --points p.csv --out o.csv")

@@ -14,7 +14,7 @@ from roofcal.publish.freeze import publish
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.cli.conftest import Shell
 from tests.roofcal.models.runs import calibration
-from tests.roofcal.published import judged_run
+from tests.roofcal.published import judged_run, write_tables_alone
 from tests.roofcal.report.synthetic import whole_run
 
 NAME = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 @pytest.fixture(autouse=True)
-def no_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_language_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """The site of every publication would take three seconds for them."""
-    monkeypatch.setattr("roofcal.core.paths.MODELS", tmp_path / "no-models")
+    monkeypatch.setattr("roofcal.core.paths.MODELS", Path("no-models"))
 
 
 @pytest.fixture(autouse=True)
@@ -36,20 +36,33 @@ def _pages_of_one_test_alone(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("undrawn")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with a finished run and its publication, which tests copy."""
+    root = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roofcal.publish.freeze.write_report", write_tables_alone)
+        patch.chdir(root)
+        folder = write_run(Path("results") / NAME)
+        fitted = calibration(ENVIRONMENT.device, ENVIRONMENT.environment_id)
+        write_records(folder / "calibration.jsonl", [fitted])
+        publish(folder, PUBLISHED)
+    return root
+
+
 @pytest.fixture
-def run(checkout: Path) -> Path:
+def run(checkout: Path, made: Path) -> Path:
     """A finished run in a checkout that is no git checkout."""
     shutil.rmtree(PUBLISHED)
-    folder = write_run(Path("results") / NAME)
-    fitted = calibration(ENVIRONMENT.device, ENVIRONMENT.environment_id)
-    write_records(folder / "calibration.jsonl", [fitted])
-    return folder
+    shutil.copytree(made / "results", checkout / "results")
+    return Path("results") / NAME
 
 
 @pytest.fixture
-def folder(run: Path) -> Path:
+def folder(run: Path, made: Path) -> Path:
     """Its publication, which holds as far as `--quick` looks."""
-    return publish(run, PUBLISHED)
+    shutil.copytree(made / PUBLISHED, PUBLISHED)
+    return PUBLISHED / NAME
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -81,17 +94,14 @@ def test_a_site_that_leaves_everything_out_fails_and_says_so(folder: Path, shell
     assert "Nothing is published yet" not in first
 
 
-def test_a_publication_is_derived_anew_in_place(run: Path, folder: Path, shell: Shell) -> None:
+def test_records_of_a_judge_are_published_and_all_is_derived_anew_in_place(
+    run: Path, folder: Path, shell: Shell, tmp_path: Path
+) -> None:
     made_up = (folder / "calibration.jsonl").read_bytes()
     shutil.rmtree(run)
-    assert shell.text(f"publish --again {folder}") == f"{folder}\n"
-    assert (folder / "calibration.jsonl").read_bytes() != made_up
-    shell.text("verify --quick")
-
-
-def test_records_of_a_judge_are_published(folder: Path, shell: Shell, tmp_path: Path) -> None:
     judged = judged_run(tmp_path, 7)
     assert shell.text(f"publish --judged {judged}") == f"{folder}\n"
+    assert (folder / "calibration.jsonl").read_bytes() != made_up
     assert (folder / "judged/seed7/measurements/gemm.jsonl.gz").is_file()
     assert (folder / "tables/judged_errors.csv").is_file()
     assert shell.text(f"verify --quick {folder}") == f"{folder}: holds (quick)\n"

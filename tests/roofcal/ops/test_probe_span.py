@@ -96,7 +96,7 @@ def test_nobody_knows_the_span_of_what_was_not_probed() -> None:
 @pytest.mark.parametrize(("name", "least"), [("gemm", 20), ("cast", 16)])
 def test_points_far_outside_are_within_their_intervals(name: str, least: int) -> None:
     op, within = BY_NAME[name], []
-    for measured in measured_points(PUBLISHED, name):
+    for measured in measured_points(PUBLISHED, name).values():
         doublings = outside(op, measured.provider, measured.recipe, measured.shape)
         if not doublings or doublings < 1:
             continue
@@ -125,5 +125,5 @@ def test_cublaslt_is_refused_what_its_bench_refuses(
 
 def test_no_measured_point_is_refused() -> None:
     for op in ("gemm", "mixed_gemm", "probe_math", "probe_mixed_gemm", "cast", "linear"):
-        for point in measured_points(PUBLISHED, op):
+        for point in measured_points(PUBLISHED, op).values():
             assert refusal(BY_NAME[op], point.provider, point.recipe, point.shape) is None, point

@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 
 import pytest
 
-from roofcal.ask import breakeven_map
+from roofcal.ask import breakeven
 from roofcal.ask.llm import sweep as llm
 from roofcal.claims import load_claims
 from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Telemetry
@@ -30,7 +30,7 @@ RECORDS: Final[tuple[Any, ...]] = (*get_args(Record), Protocol, Telemetry, Energ
 LABELS: Final = ("device", "environment_id")  # every table has them: described once
 DECLARED: Final = {
     quality.WAITING_FILE: tuple(c.key for c in quality.WAITING),
-    "breakeven.csv": breakeven_map.COLUMNS,
+    "breakeven.csv": breakeven.COLUMNS,
     "llm.csv": llm.COLUMNS,
     llm_sweep.FILE: llm_sweep.COLUMNS,
     judged_layers.FILE: judged_errors.COLUMNS,

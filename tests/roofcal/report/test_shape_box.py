@@ -14,7 +14,8 @@ import pytest
 
 from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import beyond_probes
-from roofcal.ask.measured import by_key, measured_by_key
+from roofcal.ask.measured import by_key
+from roofcal.ask.measured import measured_points as points_of_run
 from roofcal.ask.shape_limits import memory_refusal, refusal
 from roofcal.core.devices import DeviceSpec, load_device
 from roofcal.core.paths import RunFolder
@@ -342,7 +343,7 @@ def test_measured_points_are_those_that_predict_and_advise_count_in() -> None:
             for key, point in points.items()
             if key[0] == "product"
         }
-        for points in (by_key(measured_points(analysis)), measured_by_key(RunFolder.at(PUBLISHED)))
+        for points in (by_key(measured_points(analysis)), points_of_run(RunFolder.at(PUBLISHED)))
     )
     assert in_box == in_tables
     median_s = in_box["product", "cublaslt", "fp8_axiswise", 8192, 8192, 8192][0]
@@ -359,7 +360,7 @@ def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
     assert "triton_chained: 8.44\u00a0\u00b5s, measured (95 %: " in chromium.run(SAID)
 
     folder = RunFolder.at(PUBLISHED)
-    measured = measured_by_key(folder)
+    measured = points_of_run(folder)
     sources = Sources(calibration=load_run(PUBLISHED).calibration)
     adviser = Adviser(calibrated, sources, "forward", "cached", measured)
     (advice,) = adviser.advise([{"m": 16, "n": 3584, "k": 8192}])

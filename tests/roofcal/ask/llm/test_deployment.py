@@ -10,13 +10,12 @@ from roofcal.ask.llm.deployment import (
     RESERVE,
     checked_memory,
     memory_of,
-    runnable_degrees,
     why_refused,
     with_batch,
 )
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
 from roofcal.ask.llm.operator_models import BY, CalibratedOperators
-from roofcal.ask.llm.sweep import sweep, table_rows, with_smallest_cut
+from roofcal.ask.llm.sweep import with_smallest_cut
 from roofcal.ask.points import predict_point
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
@@ -44,9 +43,6 @@ def test_the_parts_by_hand() -> None:
     assert memory.usable_bytes == pytest.approx(MEMORY * (1 - RESERVE))
     load = deployment(prompt=100, output=50).workload
     assert (load.mean_context, load.longest_context) == (125, 150)
-
-
-def test_a_pass_holds_no_more_tokens_than_a_chunk() -> None:
     small = memory_of(deployment(batch=64, chunk=1024), MEMORY).activation_bytes
     assert memory_of(deployment(batch=64, chunk=8192), MEMORY).activation_bytes == 8 * small
 
@@ -65,13 +61,7 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
     deployed = deployment("llama3-70b", tp=2)
     batches = (by_gpus[0], by_gpus[0] + 1)
     assert [memory_of(with_batch(deployed, b), MEMORY).fits for b in batches] == [True, False]
-    long = memory_of(deployment("llama3-70b", tp=2, prompt=30000), MEMORY).largest_batch
-    assert long < by_gpus[0]
-
-
-def test_a_pipeline_halves_weights_and_cache() -> None:
-    one = memory_of(deployment("llama3-70b", tp=4), MEMORY)
-    two = memory_of(deployment("llama3-70b", tp=4, pp=2), MEMORY)
+    one, two = (memory_of(deployment("llama3-70b", tp=4, pp=pp), MEMORY) for pp in (1, 2))
     assert two.weight_bytes == pytest.approx(one.weight_bytes / 2, rel=0.01)
     assert two.kv_bytes == one.kv_bytes / 2
 
@@ -94,13 +84,6 @@ def test_what_does_not_fit_says_how_much_and_the_way_out(
             deployment(name, batch=batch, prompt=prompt), sources_of("datasheet"), "datasheet"
         )
     assert says in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("batch", "prompt", "passes"), [(1, 1, 1), (4, 2048, 1), (5, 2048, 2), (1, 8193, 2)]
-)
-def test_prompts_are_joined_and_cut_to_passes(batch: int, prompt: int, passes: int) -> None:
-    assert deployment(batch=batch, prompt=prompt).workload.prefill_passes == passes
 
 
 @pytest.mark.parametrize("by", BY)
@@ -138,7 +121,7 @@ def test_a_shard_is_refused_where_predict_refuses_its_product(by: str, recipe: s
                 predict_point(point, by, sources_of(by))
             except PredictError as error:
                 reasons.append(str(error))
-        reason = why_refused(model(QWEN), recipe, tensor, sources_of(by), by)
+        reason = why_refused(deployment(QWEN, recipe, tensor), sources_of(by), by)
         assert (reason is None) == (not reasons), (tensor, reasons)
         assert reason is None or reason.endswith(reasons[0])
 
@@ -159,22 +142,6 @@ def test_an_expert_is_judged_by_its_own_sides_and_not_by_all_of_them_together() 
         library.product("fp8_axiswise", 64, odd, 2)
     assert library.product("int4", 8, even, 2).provider == "tinygemm"
     assert library.product("int4", 8, odd, 2).provider == "cublaslt (bf16)"
-
-
-def test_the_table_the_sweep_and_the_smallest_cut_leave_refused_cuts_out() -> None:
-    rows = list(table_rows(SOURCES, {QWEN: model(QWEN)}))
-    degrees = {r: {row["tensor_parallel"] for row in rows if row["recipe"] == r} for r in
-               ("bf16", "fp8_tensorwise", "int4")}  # fmt: skip
-    assert degrees == {"bf16": {1, 2, 4, 8}, "fp8_tensorwise": {1, 2, 4, 8}, "int4": {1, 2}}
-    swept = sweep(deployment(QWEN, "int4"), SOURCES, "calibrated")
-    assert {tensor for tensor, _ in swept.estimates} == {1, 2}
-    assert [entry["tensor_parallel"] for entry in swept.answer["refused"]] == [4, 8]
-    assert "not timed: --tp 8 leaves 2048 x 96 (n x k) of expert_down" in str(swept)
-    assert runnable_degrees(model(QWEN), "int4", SOURCES, "calibrated", 8) == [1, 2]
-    large = deployment(QWEN, "int4", batch=1800)
-    assert with_smallest_cut(large, SOURCES, "calibrated").tensor <= 2
-    with pytest.raises(PredictError, match="no --tp up to 64 fits"):  # 4 would, and is refused
-        estimate(with_batch(large, 2000), SOURCES)
 
 
 def test_a_model_that_fits_no_degree_of_a_recipe_says_so() -> None:

@@ -1,9 +1,9 @@
 """Cuts of a model over GPUs, which of them are worth having, and the table of all models."""
 
 import csv
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
@@ -16,16 +16,21 @@ from roofcal.ask.llm.sweep import (
     frontier,
     run_table,
     sweep,
-    table_rows,
     with_smallest_cut,
 )
+from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import write_records
+from roofcal.core.language_models import LanguageModel
+from roofcal.core.records import Calibration
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment, model
 from tests.roofcal.models.runs import SPEC, calibration
 
-MODELS = {name: model(name) for name in ("llama3-8b", "llama3-70b")}
+QWEN = "qwen3-30b-a3b"
+SMALL = {"llama3-8b": model()}
+FITTED = calibrated()
+Table = Callable[..., list[dict[str, str]]]
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +39,23 @@ def swept() -> Sweep:
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[dict[str, object]]:
-    """Those of the table of MODELS."""
-    return list(table_rows(SOURCES, MODELS))
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """The rows of the table of a run."""
+
+    def table(
+        models: Mapping[str, LanguageModel] = SMALL,
+        fitted: Calibration = FITTED,
+        spec: DeviceSpec | None = LINKED,
+    ) -> list[dict[str, str]]:
+        run = tmp_path_factory.mktemp("runs") / "made-up/e1"
+        write_records(run / "calibration.jsonl", [fitted])
+        read = csv.DictReader(StringIO(run_table(run, run / "calibration.jsonl", spec, models)))
+        assert tuple(read.fieldnames or ()) == COLUMNS
+        with pytest.raises(PredictError, match="was fitted on made-up, not on other"):
+            run_table(run.parent.parent / "other/e1", run / "calibration.jsonl", spec, models)
+        return list(read)
+
+    return table
 
 
 def test_cuts_have_few_gpus_first_and_stay_within_a_host() -> None:
@@ -54,30 +73,21 @@ def test_the_smallest_cut_holds_the_model_and_none_of_fewer_gpus_does() -> None:
         estimate(deployment("llama3-70b"), SOURCES)
 
 
-def test_a_device_without_a_link_has_one_gpu() -> None:
+def test_a_device_without_a_link_has_one_gpu(table: Table) -> None:
     alone = replace(SOURCES, spec=SPEC)
     assert with_smallest_cut(deployment(), alone, "datasheet").gpus == 1
     with pytest.raises(PredictError, match=r"no cut of one GPU \(its file states no link"):
         with_smallest_cut(deployment("llama3-70b"), alone, "datasheet")
-    assert {row["tensor_parallel"] for row in table_rows(alone, MODELS)} == {1}
+    assert {row["tensor_parallel"] for row in table(spec=SPEC)} == {"1"}
 
 
-def test_a_sweep_is_the_estimates_of_its_cuts_and_a_datasheet_sweeps_faster(
-    swept: Sweep,
-) -> None:
+def test_a_sweep_is_the_estimates_of_its_cuts_and_nothing_beats_its_frontier(swept: Sweep) -> None:
     batches = [answer.deployment.workload.batch for answer in swept.estimates[8, 1]]
     assert batches[:3] == [1, 4, 16]
     assert batches[-1] == swept.estimates[8, 1][-1].memory.largest_batch
     expected = estimate(deployment("llama3-70b", tp=4, pp=2, batch=4), SOURCES)
     assert swept.estimates[4, 2][1] == expected
     assert list(swept.too_large) == [(1, 1)]
-    by_datasheet = sweep(deployment("llama3-70b"), Sources(spec=LINKED), "datasheet")
-    for cut, answers in by_datasheet.estimates.items():
-        for bound, answer in zip(answers, swept.estimates[cut], strict=True):
-            assert bound.decode.total.value_s < answer.decode.total.value_s
-
-
-def test_nothing_beats_the_frontier(swept: Sweep) -> None:
     best = frontier(swept.answers)
     for answer in swept.answers:
         assert any(
@@ -87,55 +97,67 @@ def test_nothing_beats_the_frontier(swept: Sweep) -> None:
         )
 
 
-def test_the_table_has_a_row_for_every_model_recipe_cut_and_batch_that_fits(
-    rows: list[dict[str, object]],
-) -> None:
-    columns = ("model", "recipe", "tensor_parallel", "pipeline_parallel")
-    assert len({tuple(row[name] for name in columns) for row in rows}) == 2 * 3 * len(CUTS)
-    small, large = (
-        [r for r in rows if (r["model"], r["recipe"], r["tensor_parallel"]) == (name, "bf16", 1)]
-        for name in MODELS
+def test_a_datasheet_sweeps_faster(swept: Sweep) -> None:
+    by_datasheet = sweep(deployment("llama3-70b"), Sources(spec=LINKED), "datasheet")
+    for cut, answers in by_datasheet.estimates.items():
+        for bound, answer in zip(answers, swept.estimates[cut], strict=True):
+            assert bound.decode.total.value_s < answer.decode.total.value_s
+
+
+def test_the_table_has_a_row_for_every_model_recipe_cut_and_batch_that_fits(table: Table) -> None:
+    rows = table({"llama3-70b": model("llama3-70b"), QWEN: model(QWEN)})
+    cuts: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for row in rows:
+        own = cuts.setdefault((row["model"], row["recipe"]), set())
+        own.add((row["tensor_parallel"], row["pipeline_parallel"]))
+    assert {key[1] for key in cuts} == {"bf16", "fp8_tensorwise", "int4"}
+    few = {("1", "1"), ("2", "1")}  # int4 leaves shards of the experts that no kernel runs
+    every = {(str(tensor), str(pipeline)) for tensor, pipeline in CUTS}
+    assert all(own == (few if key == (QWEN, "int4") else every) for key, own in cuts.items())
+    large, small = (
+        [r for r in rows if (r["model"], r["recipe"], r["tensor_parallel"]) == (name, "bf16", "1")]
+        for name in ("llama3-70b", QWEN)
     )
-    assert [row["batch"] for row in small] == [1, 4, 16, 64, 256, small[0]["largest_batch"]]
-    expected = estimate(deployment(batch=4), SOURCES)
-    assert (small[1]["decode_step_s"], small[1]["fits"]) == (expected.decode.total.value_s, "yes")
-    assert [(r["fits"], r["batch"], r["largest_batch"]) for r in large] == [("no", 1, 0)]
-    assert "decode_step_s" not in large[0]
+    sizes = [int(row["batch"]) for row in small]
+    assert sizes == [1, 4, 16, 64, 256, int(small[0]["largest_batch"])]
+    expected = estimate(deployment(QWEN, batch=4), SOURCES).decode.total.value_s
+    assert float(small[1]["decode_step_s"]) == pytest.approx(expected, rel=1e-5)
+    unfit = [(r["fits"], r["batch"], r["largest_batch"], r["decode_step_s"]) for r in large]
+    assert unfit == [("no", "1", "0", "")]
+    whose = {row["products_by"] for row in rows if row["fits"] == "yes"}
+    assert whose == {"cublaslt", "cublaslt (bf16), cublaslt"}
 
 
-def test_models_without_an_architecture_and_cuts_that_do_not_divide_have_no_row() -> None:
+def test_models_without_an_architecture_and_cuts_that_do_not_divide_have_no_row(
+    table: Table,
+) -> None:
     architecture = model().architecture
     assert architecture is not None
     odd_heads = architecture.model_copy(update={"heads": 33, "kv_heads": 33})
     odd, bare = (model().model_copy(update={"architecture": one}) for one in (odd_heads, None))
-    assert {r["tensor_parallel"] for r in table_rows(SOURCES, {"x": odd, "y": bare})} == {1}
+    assert {row["tensor_parallel"] for row in table({"x": odd, "y": bare})} == {"1"}
 
 
 @pytest.mark.parametrize(
-    "sources",
+    ("fitted", "spec"),
     [
-        Sources(spec=LINKED),
-        Sources(calibration=calibrated()),
-        Sources(calibration=calibration(), spec=LINKED),
-        Sources(calibration=replace(calibrated(), constants={}), spec=LINKED),
+        (FITTED, None),
+        (calibration(), LINKED),
+        (replace(FITTED, constants={}), LINKED),
     ],
 )
-def test_a_device_that_cannot_be_timed_has_no_rows(sources: Sources) -> None:
-    assert list(table_rows(sources, MODELS)) == []
-
-
-def test_the_csv_has_all_columns_and_nothing_for_what_is_missing(
-    tmp_path: Path, rows: list[dict[str, object]]
+def test_a_device_that_cannot_be_timed_has_no_rows(
+    fitted: Calibration, spec: DeviceSpec | None, table: Table
 ) -> None:
-    run = tmp_path / "made-up/e1"
-    fitted = run / "calibration.jsonl"
-    write_records(fitted, [calibrated()])
-    read = list(csv.DictReader(StringIO(run_table(run, fitted, LINKED, MODELS))))
-    assert (tuple(read[0]), len(read)) == (COLUMNS, len(rows))
-    assert {r["decode_step_s"] for r in read if r["fits"] == "no"} == {""}
-    assert all(float(r["decode_step_s"]) > 0 for r in read if r["fits"] == "yes")
-    whose = {r["products_by"] for r in read if r["fits"] == "yes"}
-    assert whose == {"cublaslt", "cublaslt (bf16), cublaslt"}
-    assert run_table(run, fitted, None, MODELS) == ",".join(COLUMNS) + "\n"
-    with pytest.raises(PredictError, match="was fitted on made-up, not on other"):
-        run_table(tmp_path / "other/e1", fitted, LINKED, MODELS)
+    assert table(fitted=fitted, spec=spec) == []
+
+
+def test_a_sweep_and_the_smallest_cut_leave_refused_cuts_out() -> None:
+    swept = sweep(deployment(QWEN, "int4"), SOURCES, "calibrated", 4)
+    assert {tensor for tensor, _ in swept.estimates} == {1, 2}
+    assert [entry["tensor_parallel"] for entry in swept.answer["refused"]] == [4]
+    assert "not timed: --tp 4 leaves 2048 x 192 (n x k) of expert_down" in str(swept)
+    large = deployment(QWEN, "int4", batch=1800)
+    assert with_smallest_cut(large, SOURCES, "calibrated").tensor <= 2
+    with pytest.raises(PredictError, match="no --tp up to 64 fits"):  # 4 would, and is refused
+        estimate(replace(large, workload=replace(large.workload, batch=2000)), SOURCES)

@@ -154,9 +154,6 @@ def test_a_text_config_that_leaves_sizes_out_has_those_of_its_class(read: Any) -
     assert (architecture.layers, architecture.heads, architecture.vocabulary) == (26, 8, 262208)
     assert (described.matrices["down"].n, described.matrices["down"].k) == (2304, 9216)
     assert architecture.tied_embeddings
-
-
-def test_experts_that_every_token_visits_are_those_of_the_class(read: Any) -> None:
     keys = ("n_shared_experts", "first_k_dense_replace")
     assert read(without(DEEPSEEK, *keys)).architecture == read(DEEPSEEK).architecture
 
@@ -170,6 +167,10 @@ def test_a_file_says_what_its_description_in_the_configuration_says(
     described = read(content)
     assert described.matrices == model(name).matrices
     assert described.architecture == model(name).architecture
+    if name.startswith("qwen"):  # dense layers before the experts may be listed
+        listed = read(content | {"mlp_only_layers": [0, 1]})
+        assert listed.architecture.experts.dense_layers == 2
+        assert listed.matrices["dense_down"].k == 6144
 
 
 def test_queries_need_no_compression(read: Any) -> None:
@@ -208,16 +209,9 @@ def test_what_is_not_timed_is_said(read: Any) -> None:
     assert read(LLAMA | sliding | {"use_sliding_window": False}).left_out == ()
 
 
-def test_dense_layers_before_the_experts_may_be_listed(read: Any) -> None:
-    listed = read(QWEN | {"mlp_only_layers": [0, 1]})
-    assert listed.architecture.experts.dense_layers == 2
-    assert listed.matrices["dense_down"].k == 6144
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("{", "is not JSON (Expecting"),
         ("[1]", "must be a mapping of keys to values, is a list"),
         ({}, "model_type: missing, and required in a config.json of transformers"),
         ({"model_type": "bert", "hidden_size": 768}, "model_type: 'bert' is no family of decoders"),
@@ -225,9 +219,6 @@ def test_dense_layers_before_the_experts_may_be_listed(read: Any) -> None:
         ({"text_config": {"model_type": "llama4_text"}}, "text_config.model_type: 'llama4_text' i"),
         ({"text_config": {"model_type": "llama"}}, "text_config.hidden_size: missing, and require"),
         (LLAMA | {"hidden_size": "4096"}, "hidden_size: Input should be a valid integer (got '409"),
-        (LLAMA | {"vocab_size": float("nan")}, "vocab_size: Input should be a valid integer (got "),
-        (LLAMA | {"num_hidden_layers": 0}, "num_hidden_layers: Input should be greater than 0 (go"),
-        (LLAMA | {"num_attention_heads": True}, "num_attention_heads: Input should be a valid int"),
         (LLAMA | {"intermediate_size": None}, "intermediate_size: missing, and required of a llam"),
         (LLAMA | {"hidden_size": 4100}, "head_dim: missing, and hidden_size 4100 is no multiple o"),
         (LLAMA | {"model_type": "mimo"}, "head_dim: missing, and required of a mimo"),
@@ -241,7 +232,6 @@ def test_dense_layers_before_the_experts_may_be_listed(read: Any) -> None:
         (DEEPSEEK | {"moe_layer_freq": [0, 1]}, "moe_layer_freq: is [0, 1], and llm knows experts"),
         (DEEPSEEK | {"first_k_dense_replace": 61}, "first_k_dense_replace: 61 leaves no layer of "),
         (without(DEEPSEEK, "q_lora_rank"), "q_lora_rank: missing, and req"),
-        (without(DEEPSEEK, "v_head_dim"), "v_head_dim: missing, and requi"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_described_is_one_message_with_file_and_key(
