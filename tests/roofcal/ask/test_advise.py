@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofcal.ask.advice_text import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeTime
+from roofcal.ask.choices import choice_record
 from roofcal.ask.measured import measured_points
 from roofcal.core.devices import load_device
 from roofcal.core.records import PlanPoint
@@ -18,8 +20,10 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.ops.linear.model import (
     PASSES,
     PRODUCTS_SHARE,
+    Linear,
     Passes,
     Weights,
+    linear_times,
 )
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
@@ -72,6 +76,22 @@ def test_options_are_ranked_by_time_and_their_probabilities_add_up() -> None:
     assert sum(option.recipe_probability or 0.0 for option in best) == pytest.approx(1)
     for option in answer.options:
         assert (option.low_s or 0.0) < option.seconds < (option.high_s or 0.0)
+
+
+@pytest.mark.parametrize(
+    ("passes", "weights"), [("forward", "cached"), ("forward_backward", "cast")]
+)
+def test_an_option_takes_as_long_as_the_linear_of_break_even(
+    passes: Passes, weights: Weights
+) -> None:
+    parts = Linear(recipe="fp8_tensorwise", passes=passes, casts="torch_compile", weights=weights)
+    sizes = (np.array([float(size)]) for size in (4096, 4096, 4096))
+    expected = linear_times(CALIBRATED, published_sources(), parts, *sizes)
+    answer = advice(4096, 4096, 4096, passes=passes, weights=weights)
+    option = option_of(answer, "fp8_tensorwise", "cublaslt", "torch_compile")
+    assert option.seconds == pytest.approx(expected.total[0])
+    assert expected.high is not None
+    assert option.high_s == pytest.approx(expected.high[0])
 
 
 def test_packed_weights_serve_inference_alone() -> None:
@@ -138,6 +158,14 @@ def test_stretches_and_chances_are_put_in_words() -> None:
         ]
         is_said = f"likelier to be the fastest than {first}" in said(options=judged)
         assert is_said == (chance == 0)
+
+
+def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
+    record = choice_record(measured_points(PUBLISHED, "linear").values(), among="recipes")
+    assert record is not None
+    assert record.points == 6
+    assert record.right >= 1
+    assert record.mean_regret < 0.05
 
 
 def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> None:
