@@ -215,4 +215,5 @@ def fitted(equation: Callable[[Array], Array], start: Array, seconds: Array) -> 
     first = log(start)[None]
     weights = np.ones((1, len(seconds)))
     bounds = first - _REACH, first + _REACH
-    return exp(minimise(residuals, first, bounds, weights, _SCALE, steps=40).parameters[0])
+    found, _ = minimise(residuals, first, bounds, weights, _SCALE, steps=40)
+    return exp(found[0])

@@ -83,24 +83,6 @@ def neutral_values(constants: Mapping[str, Constant]) -> dict[str, float]:
     return {name: c.neutral for name, c in constants.items() if c.neutral is not None}
 
 
-def search_ranges(
-    constants: Iterable[Constant], quantities: Mapping[str, tuple[float, float]], *, on_cpu: bool
-) -> dict[str, tuple[float, float, float]]:
-    """Name -> (start, least, most) of the constants that are searched.
-
-    quantities: by the names of Search.of, as (a, b) for a / b: only then are values that a fit
-    starts from the same to the last bit, however a declaration counts them.
-    """
-    ranges = {}
-    for constant in constants:
-        search = (on_cpu and constant.on_cpu) or constant.search
-        if search and (search.of in quantities or not search.of):
-            above, below = quantities.get(search.of, (1.0, 1.0))
-            start, least, most = (value * above / below for value in search[:3])
-            ranges[constant.name] = (start, least, most)
-    return ranges
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpPage:
     """What the report shows of one op, `PAGE` of its model: plain data, and all of it optional.

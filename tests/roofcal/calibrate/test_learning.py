@@ -128,5 +128,5 @@ def test_narrow_weights_have_curves_by_provider(tmp_path: Path) -> None:
     probes_of(run, {RECIPE: SLOTS}, count=24)
     curve = rows(learning_csv(run, repetitions=2), "mixed_gemm")
     assert {(row["recipe"], row["provider"]) for row in curve} == {(RECIPE, "made")}
-    assert {row["probes"] for row in curve} == set(sizes(mixed.METHOD.least_probes, 24))
+    assert {row["probes"] for row in curve} == set(sizes(mixed.PROBLEM.least_probes, 24))
     assert mean(curve, 14) < 0.1

@@ -10,7 +10,7 @@ import pytest
 
 from roofcal.core.records import Ceiling
 from roofcal.fitting.probes import Device, Probe
-from roofcal.ops.gemm.fit import Products, fit, products_of, sustained_constants
+from roofcal.ops.gemm.fit import PROBLEM, Products, fit, sustained_constants
 from roofcal.ops.gemm.model import PLAIN_CONSTANTS
 from roofcal.ops.gemm.tiles import FAMILIES, describe
 from tests.roofcal.calibrate import probe_runs
@@ -68,10 +68,10 @@ def test_memory_of_a_cpu_may_be_far_below_its_streams(tmp_path: Path) -> None:
 @pytest.mark.parametrize("units", [2, 64])
 def test_a_cpu_of_any_size_has_no_tiles(units: int) -> None:
     processor = device_with(vendor="cpu", compute_units=units)
-    families = products_of(probes=[], device=processor).families
+    families = PROBLEM.of([], processor).families
     assert "plain" in families
     assert not any(FAMILIES[name].tiles or FAMILIES[name].rule for name in families)
-    assert not any(FAMILIES[name].is_plain for name in products_of(probes=[], device=GPU).families)
+    assert not any(FAMILIES[name].is_plain for name in PROBLEM.of([], GPU).families)
 
 
 @pytest.mark.usefixtures("few_resamples")
