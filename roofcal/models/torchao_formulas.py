@@ -21,8 +21,7 @@ only where a formula is asked for.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sympy
 
@@ -47,8 +46,7 @@ _SCALE: Final = 4  # bytes of a scale in fp32
 _BLOCK: Final = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(NamedTuple):
     """Bytes per element of the tensor that one kernel reads and writes.
 
     fusible   the op before can hand over what it reads
@@ -110,8 +108,7 @@ KERNELS: Final[dict[str, _Casts]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationCast:
+class ActivationCast(NamedTuple):
     """The cast of an inference linear: bytes per element of each kernel.
 
     row_scales   the last kernel writes one fp32 scale per row
@@ -124,18 +121,17 @@ class ActivationCast:
 
 
 ACTIVATION_CASTS: Final[dict[str, ActivationCast]] = {
-    "tensorwise": ActivationCast(kernels=(2, 3)),
-    "rowwise": ActivationCast(kernels=(3,), row_scales=True),
-    "mxfp8": ActivationCast(kernels=(3,), block=32),
-    "mxfp4": ActivationCast(kernels=(2.5,), block=32),
-    "nvfp4": ActivationCast(kernels=(4.5,), block=16),  # amax 2, cast 2.5
-    "nvfp4_static": ActivationCast(kernels=(2.5,), block=16),
-    "nvfp4_no_global_scale": ActivationCast(kernels=(2.5,), block=16),
+    "tensorwise": ActivationCast((2, 3)),
+    "rowwise": ActivationCast((3,), row_scales=True),
+    "mxfp8": ActivationCast((3,), block=32),
+    "mxfp4": ActivationCast((2.5,), block=32),
+    "nvfp4": ActivationCast((4.5,), block=16),  # amax 2, cast 2.5
+    "nvfp4_static": ActivationCast((2.5,), block=16),
+    "nvfp4_no_global_scale": ActivationCast((2.5,), block=16),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Formats:
+class Formats(NamedTuple):
     """The format of the operands of a recipe's products.
 
     backward_weight   the format in the grad_weight product, where it differs
@@ -147,25 +143,25 @@ class Formats:
     block: int | None = None
 
 
-_MXFP8: Final = Formats(operand="fp8", block=32)
-_NVFP4: Final = Formats(operand="fp4", block=16)
+_MXFP8: Final = Formats("fp8", block=32)
+_NVFP4: Final = Formats("fp4", block=16)
 
 # Recipes of training linears, then those of inference alone.
 FORMATS: Final[dict[str, Formats]] = {
-    "bf16": Formats(operand="bf16"),
-    "tensorwise": Formats(operand="fp8"),
-    "rowwise": Formats(operand="fp8"),
-    "rowwise_with_gw_hp": Formats(operand="fp8", backward_weight="bf16"),
+    "bf16": Formats("bf16"),
+    "tensorwise": Formats("fp8"),
+    "rowwise": Formats("fp8"),
+    "rowwise_with_gw_hp": Formats("fp8", backward_weight="bf16"),
     "mxfp8_emulated": _MXFP8,
     "mxfp8_cutlass": _MXFP8,
     "mxfp8_cublas": _MXFP8,
     "mxfp8_cublas_rceil": _MXFP8,
     "mxfp8_32x32_flexible_gemm_layout": _MXFP8,
     "mxfp8_32x32_weight": _MXFP8,
-    "mxfp4_cutlass": Formats(operand="fp4", block=32),
-    "blockwise": Formats(operand="fp8"),
+    "mxfp4_cutlass": Formats("fp4", block=32),
+    "blockwise": Formats("fp8"),
     "mxfp8": _MXFP8,
-    "mxfp4": Formats(operand="fp4", block=32),
+    "mxfp4": Formats("fp4", block=32),
     "nvfp4": _NVFP4,
     "nvfp4_static": _NVFP4,
     "nvfp4_no_global_scale": _NVFP4,

@@ -164,26 +164,6 @@ def calibrated_providers(constants: Iterable[str], op: str, recipe: str) -> list
     return [provider for provider, calibrated in pairs if calibrated == recipe]
 
 
-def names_without_provider(constants: Iterable[str]) -> list[str]:
-    """Constants `<op>.<recipe>.<constant>`, as they were called before providers had their own."""
-    ops = {op.name for op in STUDY_OPS}
-    return [name for name in constants if name.count(".") == 2 and name.split(".")[0] in ops]
-
-
-def missing_constants(constants: Collection[str]) -> list[str]:
-    """Constants that the models of ops need for every calibrated pair and that are missing.
-
-    An older roofcal fitted such a calibration: its equations had fewer constants.
-    """
-    required = (
-        f"{op.name}.{provider}.{recipe}.{constant}"
-        for op in STUDY_OPS
-        for provider, recipe in calibrated_pairs(constants, op.name)
-        for constant in getattr(load_part(op, "model"), "REQUIRED", ())
-    )
-    return [name for name in required if name not in constants]
-
-
 def values_of_pair(
     constants: Mapping[str, Ceiling], name: str, last_parts: Iterable[str]
 ) -> dict[str, float]:
@@ -216,8 +196,8 @@ def other_equations(calibration: Calibration) -> dict[str, tuple[int, int]]:
     return {
         op: (calibration.equations.get(op, 0), number)
         for op, number in current_equations().items()
-        if calibrated_pairs(calibration.constants, op)
-        and calibration.equations.get(op, 0) != number
+        if calibration.equations.get(op, 0) != number
+        and any(name.startswith(f"{op}.") for name in calibration.constants)
     }
 
 

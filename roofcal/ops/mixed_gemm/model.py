@@ -179,7 +179,6 @@ CONSTANTS: Final = by_name(
              Search(0.9, 0.001, 4, "time")),
 )  # fmt: skip
 EQUATION: Final = 11  # see roofcal.ops.constants; 1 is of calibrations that state none
-REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
 GROUPS: Final[dict[str, str]] = {

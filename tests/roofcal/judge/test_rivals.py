@@ -1,7 +1,6 @@
 """Rivals find the constants that probes were made up with, and answer only what they model."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,8 +64,8 @@ def test_fractions_of_torchao_are_found(op: str, provider: str, recipe: str) -> 
     shapes = [{axis: 128 << (i * (j + 2) % 7) for j, axis in enumerate(axes)} for i in range(40)]
     points = [point_of(op, recipe, shape, provider=provider) for shape in shapes]
     usual = torchao.from_datasheet(h100())
-    made = replace(usual, math_fraction=0.41, dram_fraction=0.63)
-    answer = torchao.times_of_points(made, BY_NAME[op], recipe, points)
+    made = usual._replace(math_fraction=0.41, dram_fraction=0.63)
+    answer = torchao.times_of_points(made, points)
     assert answer is not None
     predictor = fitted_torchao((points, answer.times.total), usual)
     assert predictor is not None

@@ -70,7 +70,7 @@ def test_torchaos_devices_are_ours_and_their_peaks_the_datasheets_to_a_tenth() -
 
 def test_the_sets_differ_where_torchao_changed_its_mind() -> None:
     old, new = SETS["torchao-2025"], SETS["torchao-0.18.0"]
-    assert old["nvidia-h100-sxm"] == replace(new["nvidia-h100-sxm"], name="torchao-2025")
+    assert old["nvidia-h100-sxm"] == new["nvidia-h100-sxm"]._replace(name="torchao-2025")
     assert new["nvidia-b200"].dram_bytes_per_s == pytest.approx(7.672e12, rel=1e-4)
     assert (old["amd-mi300x"].math_fraction, new["amd-mi300x"].math_fraction) == (0.47, 0.78)
 

@@ -14,8 +14,6 @@ from roofcal.ops.constants import (
     current_equations,
     decode_family,
     family_of_constant,
-    missing_constants,
-    names_without_provider,
     predicted_with,
     values_of_pair,
 )
@@ -66,24 +64,11 @@ def test_the_library_is_meant_and_without_it_the_fastest(
         default_provider(constants(**rates), "int8")
 
 
-def test_names_without_a_provider_are_old() -> None:
-    names = constants(triton=1e15)
-    assert names_without_provider(names) == []
-    names["gemm.bf16.launch_s"] = exactly(1e-6)
-    assert names_without_provider(names) == ["gemm.bf16.launch_s"]
-    assert calibrated_pairs(names, "gemm") == [("triton", "bf16")]
-
-
 def test_values_of_a_pair_are_those_that_were_fitted() -> None:
     values = values_of_pair(constants(triton=1e15), "gemm.triton.bf16", ("launch_s", "wave_s"))
     assert values == {"launch_s": 1e-6}
     with pytest.raises(KeyError, match=r"gemm\.mkl\.bf16"):
         values_of_pair(constants(triton=1e15), "gemm.mkl.bf16", ("launch_s",))
-
-
-def test_a_model_names_the_constants_without_which_it_has_no_times() -> None:
-    assert missing_constants(constants(triton=1e15)) == ["gemm.triton.bf16.tile_family"]
-    assert missing_constants(["launch_graph_s", "link.all_gather.8.latency_s"]) == []
 
 
 @pytest.mark.parametrize("model", [gemm, cast, mixed_gemm])

@@ -22,7 +22,6 @@ CONSTANTS: Final = by_name(
     Constant("bytes_per_s", "B/s", "Bandwidth of a transpose", Search(1, 0.1, 1e5, "rate"),
              datasheet="dram_bytes_per_s"),
 )  # fmt: skip
-REQUIRED: Final = (FAMILY, *CONSTANTS)
 PAGE = OpPage(
     meaning="turns rows into columns",
     title="Transposes",
