@@ -20,7 +20,6 @@ of the fastest probe), except where the interval without widening is below them 
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
@@ -73,8 +72,8 @@ def predict_groups(
         points: to predict.
         model: its name.
         candidates: providers that may answer for a point.
-        answer: of a candidate, and of points of one op, recipe and world size. None or a KeyError
-            for what is not known.
+        answer: of a candidate, and of points of one op, recipe and world size; None for what is
+            not known.
         only_first: take the first candidate that answers, not the fastest.
     """
     groups: dict[tuple[tuple[str, ...], str, str, int], list[PlanPoint]] = {}
@@ -84,12 +83,11 @@ def predict_groups(
     fastest: dict[str, Prediction] = {}
     for (providers, *_), members in groups.items():
         for provider in providers:
-            with suppress(KeyError):
-                times = answer(provider, members)
-                for prediction in predictions_of(members, model, times) if times else ():
-                    best = fastest.setdefault(prediction.point_id, prediction)
-                    if prediction.total_s < best.total_s:
-                        fastest[prediction.point_id] = prediction
+            times = answer(provider, members)
+            for prediction in predictions_of(members, model, times) if times else ():
+                best = fastest.setdefault(prediction.point_id, prediction)
+                if prediction.total_s < best.total_s:
+                    fastest[prediction.point_id] = prediction
             if only_first and members[0].point_id in fastest:
                 break
     return [fastest[point.point_id] for point in points if point.point_id in fastest]

@@ -166,10 +166,7 @@ def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str | No
 def _answer(
     model: Model, provider: str, points: Sequence[PlanPoint], sources: Sources
 ) -> TimesAndParts | None:
-    """Seconds of points of one recipe and world size by a provider; None without a link.
-
-    Raises KeyError for a product, or a way of gathering, that the model does not know.
-    """
+    """Seconds of points of one recipe and world size by a provider; None if it is unknown."""
     recipe, world_size = points[0].recipe, points[0].world_size
     alone = provider == spec.GEMM_ONLY
     link = NO_LINK if alone else fabrics_of(model, sources, world_size)
@@ -177,14 +174,17 @@ def _answer(
         return None
     m, n, k = sizes_of(points, "mnk")
     rows = m / pieces(provider, world_size)
-    product = _product_times(model, sources, provider, recipe, (rows, n, k))
-    likely = evaluate(provider, recipe, link.likely, (m, k), product.total, world_size)
-    low, high = (
-        None
-        if fabric is None or piece_s is None
-        else evaluate(provider, recipe, fabric, (m, k), piece_s, world_size).total
-        for fabric, piece_s in ((link.fast, product.low), (link.slow, product.high))
-    )
+    try:
+        product = _product_times(model, sources, provider, recipe, (rows, n, k))
+        likely = evaluate(provider, recipe, link.likely, (m, k), product.total, world_size)
+        low, high = (
+            None
+            if fabric is None or piece_s is None
+            else evaluate(provider, recipe, fabric, (m, k), piece_s, world_size).total
+            for fabric, piece_s in ((link.fast, product.low), (link.slow, product.high))
+        )
+    except KeyError:  # a product, or a way of gathering, that the model does not know
+        return None
     bound_by = np.where(likely.gather > likely.product, "link", product.bound_by).tolist()
     times = Times(total=likely.total, low=low, high=high, bound_by=bound_by)
     return TimesAndParts(times, {"link_s": likely.gather})

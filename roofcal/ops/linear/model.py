@@ -428,12 +428,15 @@ def predict_composed(
     more: seconds of what an op has beside the parts of a linear.
     """
 
-    def answer(provider: str, members: Sequence[PlanPoint]) -> TimesAndParts:
+    def answer(provider: str, members: Sequence[PlanPoint]) -> TimesAndParts | None:
         m, n, k = sizes_of(members, "mnk")
-        parts = parts_of(provider, members[0].recipe)
-        times = times_of_parts(model, sources, parts, (m, n, k), _MULTIPLIERS)
-        if more:
-            beside = more(model, sources, m, n, k)
+        try:
+            parts = parts_of(provider, members[0].recipe)
+            times = times_of_parts(model, sources, parts, (m, n, k), _MULTIPLIERS)
+            beside = more(model, sources, m, n, k) if more else None
+        except KeyError:  # a product or cast that the model does not know
+            return None
+        if beside:
             both = sum_of_times({"linear": times, "passes": beside})
             bound_by = np.where(beside.total > times.total, "passes", times.bound_by).tolist()
             times = replace(both, bound_by=bound_by)

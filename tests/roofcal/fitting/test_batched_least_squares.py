@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from roofcal.fitting.batched_least_squares import cholesky_solve, minimise
+from roofcal.fitting.batched_least_squares import minimise
 
 Array = NDArray[np.float64]
 
@@ -97,12 +97,3 @@ def test_a_search_of_few_steps_does_not_get_worse_than_its_start() -> None:
     ]
     assert costs == sorted(costs, reverse=True)
     assert costs[-1] < costs[0]
-
-
-def test_cholesky_solves_positive_definite_systems() -> None:
-    random = np.random.default_rng(2)
-    factors = random.normal(size=(20, 7, 7))
-    matrices = factors @ factors.transpose(0, 2, 1) + 0.1 * np.eye(7)
-    right_sides = random.normal(size=(20, 7))
-    solution = cholesky_solve(matrices, right_sides)
-    np.testing.assert_allclose(np.einsum("bij,bj->bi", matrices, solution), right_sides, atol=1e-9)

@@ -9,7 +9,7 @@ from roofcal.core.devices import load_device, load_devices
 from roofcal.models.wave import model
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
-from tests.roofcal.models.runs import DESCRIBED, SOURCES, SPEC, WAVE, cast, product
+from tests.roofcal.models.runs import DESCRIBED, SOURCES, SPEC, WAVE, product
 from tests.roofcal.models.wave_layer import product as gemm
 
 H200 = ROOT / "config" / "devices" / "nvidia-h200.yaml"
@@ -27,23 +27,6 @@ def test_a_product_has_its_parts() -> None:
         alone.bound_by,
         None,
     )
-
-
-def test_a_cast_moves_its_bytes() -> None:
-    (prediction,) = model.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
-    assert prediction.total_s == pytest.approx(1e-6 + (3 * 4096**2 + 4 * 4096) / 2e12)
-    assert prediction.bound_by == "dram"
-
-
-def test_answers_come_in_the_order_of_the_points() -> None:
-    points = [
-        cast(64, 64, "fp8_tensorwise"),
-        product(64, 64, 64, "fp8_tensorwise"),
-        product(64, 64, 64, "int8"),
-        product(64, 64, 64),
-    ]
-    predictions = model.predict(points, SOURCES)
-    assert [p.point_id for p in predictions] == [points[i].point_id for i in (0, 1, 3)]
 
 
 def test_it_knows_the_recipes_whose_rate_is_listed() -> None:

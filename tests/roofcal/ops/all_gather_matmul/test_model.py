@@ -6,12 +6,10 @@ import pytest
 from roofcal.ops.all_gather_matmul.model import (
     CHUNKS,
     GatherParts,
-    collectives,
     evaluate,
     pieces,
     received_bytes,
 )
-from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.probe_link.model import Fabric, Line
 
 LIBRARY = Line(latency_s=30e-6, bytes_per_s=250e9)
@@ -36,20 +34,6 @@ def test_rows_travel_with_their_scales() -> None:
         received_bytes("bf17", m, k, 4)
 
 
-@pytest.mark.parametrize("provider", ["nccl_then_gemm", "gloo_then_gemm"])
-def test_in_sequence_is_the_sum_of_both_bounds(provider: str) -> None:
-    alone = parts_of("gemm_only", 1e-3).total[0] + parts_of("all_gather_only", 1e-3).total[0]
-    assert parts_of(provider, 1e-3).total[0] == pytest.approx(alone)
-    assert alone == pytest.approx(1e-3 + 30e-6 + 448e-6)
-
-
-def test_scales_are_a_collective_of_their_own() -> None:
-    assert [collectives(recipe) for recipe in ("bf16", "fp8_axiswise")] == [1, 2]
-    sizes = (np.array([512.0]), np.array([K]))
-    fused = evaluate("all_gather_only", "fp8_axiswise", FABRIC, sizes, np.array([0.0]), 2)
-    assert fused.total[0] == pytest.approx(2 * 30e-6 + 256 * (K + 4) / 250e9)
-
-
 def test_a_long_gather_is_followed_by_the_last_piece_of_the_best_cut() -> None:
     by_cut = [16e-6 + 280e-6 + 200e-6 / (2 * cut) + (cut - 1) * 5e-6 for cut in CHUNKS]
     assert parts_of("symm_mem_fused", 200e-6).total[0] == pytest.approx(min(by_cut))
@@ -70,13 +54,3 @@ def test_torch_copies_its_rows_and_multiplies_by_shards() -> None:
     assert parts_of("torch_fused", 2e-3, 8).total[0] == pytest.approx(own + 16e-6 + 2e-3)
     short = parts_of("torch_fused", 200e-6, 8).total[0]
     assert short == pytest.approx(own + 16e-6 + 280e-6 + 200e-6 / 8)
-
-
-def test_every_provider_has_a_time_but_no_other_and_nothing_fused_without_symmetric_memory() -> (
-    None
-):
-    assert all(parts_of(name, 1e-3).total[0] > 0 for name in OP.every_provider)
-    alone = Fabric(library=LIBRARY)
-    for provider, fabric in (("torch_fused", alone), ("symm_mem_fused", alone), ("magic", FABRIC)):
-        with pytest.raises(KeyError):
-            parts_of(provider, 1e-3, fabric=fabric)

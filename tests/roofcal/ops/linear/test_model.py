@@ -145,10 +145,6 @@ def test_our_casts_store_transposed_values_from_the_same_read(
     assert parts_of("triton", recipe).transposed == tensors
 
 
-def test_torchao_writes_one_layout_of_a_tensor() -> None:
-    assert parts_of("torchao", "fp8_tensorwise").transposed == []
-
-
 def test_products_are_those_of_their_operands() -> None:
     assert parts_of("triton_products", OWN).products == {
         "output": "fp8_axiswise",

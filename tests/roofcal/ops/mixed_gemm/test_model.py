@@ -94,12 +94,6 @@ def test_a_roof_far_above_the_others_costs_nothing_and_two_equal_ones_a_fifth_mo
     assert total == pytest.approx(2**0.25 * moved / 4e12, rel=1e-4)
 
 
-def test_without_blocks_weights_are_turned_once_and_every_token_costs() -> None:
-    few, many = parts(1), parts(256)
-    assert few.slots[0] == many.slots[0] == 28672 * 8192 / 2e13
-    assert many.math[0] == pytest.approx(256 * few.math[0])
-
-
 def test_blocks_are_the_smallest_that_hold_the_tokens_and_are_computed_whole() -> None:
     math = {tokens: float(parts(tokens, family=TILED).math[0]) for tokens in (3, 8, 9, 16, 33, 64)}
     assert math[3] == math[8]
@@ -178,66 +172,6 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     weights = int4.WeightSizes(rows=4096, k=4096, group=128)
     assert int4.for_many_tokens(weights, least - 1) is None
     assert int4.for_many_tokens(weights, least) is not None
-
-
-def test_our_kernels_hide_memory_behind_work() -> None:
-    for family in (SPECIALISED, *OURS):
-        for tokens in (64, 256):
-            own = parts(tokens, family=family)
-            work = (own.slots + own.math) ** 4
-            assert own.total == pytest.approx(own.fixed + (own.dram**4 + work) ** 0.25)
-
-
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 4096, 2048), (8, 704, 8192), (16, 2304, 1024)])
-def test_direct_blocks_stream_as_the_busiest_does_and_chains_wait_for_the_kernel_before(
-    m: int, n: int, k: int
-) -> None:
-    sizes = [np.array([float(size)]) for size in (m, n, k)]
-    for family, rule in (("ours", int4.PLAIN_LAUNCHES), ("ours_chained", int4.CHAINED_LAUNCHES)):
-        cut = our_blocks(rule, INT4, sizes[0], sizes[1], sizes[2], UNITS)
-        assert cut.direct == 1
-        own, share = parts(m, n, k, family), cut.count / UNITS
-        streamed = least_bytes(INT4, *sizes) / RATES["bytes_per_s"]
-        assert own.dram == pytest.approx(streamed * (np.ceil(share) + share) / (2 * share))
-        chain = RATES["filling_s"] * np.minimum(share, 1) if family == "ours_chained" else 0.0
-        assert own.total == pytest.approx(own.fixed - chain + (own.dram**4 + chain**4) ** 0.25)
-        of_warp = RATES["unit_s"] * k / 128 / cut.split / cut.warps
-        joined = RATES["halving_s"] / 2 * np.log2(cut.split)
-        assert own.fixed == pytest.approx(
-            RATES["direct_s"] + (of_warp + joined) * cut.tokens / 8 + chain, rel=1e-6
-        )
-
-
-def test_blocks_beside_each_other_share_the_rates_and_wait_at_once() -> None:
-    no_rates, no_waits = {"weights_per_s": 1e30, "flops_per_s": 1e30}, {"waiting": 0.0}
-    beside = set()
-    for n in (32.0 * UNITS, 96.0 * UNITS, 128.0 * UNITS):
-        sizes = [np.array([size]) for size in (64.0, n, 8192.0)]
-        cut = our_blocks(int4.PLAIN_LAUNCHES, INT4, sizes[0], sizes[1], sizes[2], UNITS)
-        assert cut.count <= UNITS * cut.resident  # one turn
-        columns, of_unit = 8192 / cut.split, cut.count / UNITS
-        of_unit = (np.ceil(of_unit) + of_unit) / 2  # places without a block leave the others more
-        (waits,) = parts(64, n, 8192, "ours", **no_rates).slots
-        assert waits == pytest.approx(columns / 128 * RATES["waiting"] * cut.unit_us * 1e-6)
-        (math,) = parts(64, n, 8192, "ours", **no_waits).math
-        flops = 2 * 64 * of_unit * UNITS * cut.rows * columns
-        assert math == pytest.approx(flops / RATES["flops_per_s"])
-        beside.add(float(of_unit[0]))
-    assert beside == {1.0, 1.75, 2.0}
-
-
-def test_turns_start_and_parts_of_k_are_joined_by_the_tokens_of_a_block() -> None:
-    changes = {"turn_s": 1.0, "halving_s": 1e3}
-    splits = set()
-    for tokens, n, k in ((32, 4096, 8192), (64, 28672, 8192), (512, 8192, 4096), (64, 256, 8192)):
-        sizes = [np.array([float(size)]) for size in (tokens, n, k)]
-        cut = our_blocks(int4.SPECIALISED, INT4, sizes[0], sizes[1], sizes[2], UNITS)
-        (fixed,) = parts(tokens, n, k, SPECIALISED, **changes).fixed
-        turns = np.ceil(cut.count / (UNITS * cut.resident))
-        joined = 1e3 * (0.5 + cut.tokens / 64) * np.log2(cut.split)
-        assert fixed == pytest.approx(turns + joined, rel=1e-6)
-        splits.add(float(cut.split[0]))
-    assert {1.0, 8.0} < splits
 
 
 def test_a_pass_that_converts_and_the_product_behind_it_bind_apart() -> None:
