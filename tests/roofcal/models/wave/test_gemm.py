@@ -13,7 +13,6 @@ from roofcal.models.errors import PredictError
 from roofcal.models.wave.gemm import (
     narrow_product_times,
     product_times,
-    skinny_seconds,
     tile_clocks,
 )
 from tests.paths import ROOT
@@ -37,12 +36,6 @@ def test_one_full_wave_by_hand() -> None:
     time = product(ONE_TILE, "bf16", 1280, 1280, 1000)  # 100 tiles on 100 units
     assert time.total_s == pytest.approx(1e-6 + 2 * 128 * 128 * 1000 / 4000 / 0.5e9)
     assert time.bound_by == "math"
-
-
-def test_one_tile_more_is_a_wave_more() -> None:
-    full = product(ONE_TILE, "bf16", 1280, 1280, 1000)
-    more = product(ONE_TILE, "bf16", 1281, 1280, 1000)
-    assert more.parts["math"] == pytest.approx(2 * full.parts["math"])
 
 
 def test_one_token_is_bound_by_memory() -> None:
@@ -82,27 +75,12 @@ def test_mistakes_are_named() -> None:
         product(WAVE, "bf61", 4, 4, 4)
 
 
-def test_a_strip_by_hand() -> None:
-    one = [np.array([float(size)]) for size in (1, 160, 65536)]  # ten strips in 64 parts of K
-    seconds = skinny_seconds(WAVE, 2.0, *one)
-    waves, sums = 7, 2 * 64 * 160 * 4 / 2e12
-    assert seconds == pytest.approx(waves * (16 + 1) * 65536 / 64 * 2 / 256 / 0.5e9 + sums)
-
-
 def test_sixteen_rows_take_about_as_long_as_fifteen() -> None:
     """The tiled product once took 128 us on an H200, the skinny one 7.6."""
     h200 = load_device(H200).wave
     assert h200 is not None
     few, more = (product(h200, "bf16", m, 64, 65536).total_s for m in (15, 16))
     assert few < more < 1.2 * few
-
-
-def test_the_sides_are_alike_and_a_longer_one_never_takes_less() -> None:
-    n = np.arange(1, 10_000).astype(np.float64)
-    few, k = np.full_like(n, 8.0), np.full_like(n, 1024.0)
-    seconds = skinny_seconds(WAVE, 2.0, few, n, k)
-    assert (np.diff(seconds) >= -1e-18).all()
-    assert (seconds == skinny_seconds(WAVE, 2.0, n, few, k)).all()
 
 
 def test_packed_weights_save_no_tile_time_beyond_decode() -> None:

@@ -15,23 +15,13 @@ from roofcal.models.wave.operators import (
     all_gather,
     all_reduce,
     check_sizes,
-    kernel_time,
     normalisation,
-    send,
     used_bytes_per_s,
 )
 from tests.roofcal.models.runs import WAVE
 
 Collective = Callable[[WaveDevice, int, int], OperatorTime]
 BOTH: list[Collective] = [all_gather, all_reduce]
-
-
-def test_a_kernel_is_a_launch_and_its_largest_part() -> None:
-    time = kernel_time(WAVE, {"math": 3e-6, "dram": 5e-6})
-    assert time.total_s == pytest.approx(6e-6)
-    assert time.bound_by == "dram"
-    assert time.parts["launch"] == WAVE.launch_s
-    assert kernel_time(WAVE, {"dram": 1e-9}).bound_by == "launch"
 
 
 def test_normalising_many_rows_is_bound_by_memory_which_the_residual_doubles() -> None:
@@ -67,10 +57,6 @@ def test_an_all_gather_by_hand() -> None:
 def test_an_all_reduce_sends_twice_and_adds_its_share_in_memory() -> None:
     sent = 2 * all_gather(WAVE, 10**9, 4).total_s
     assert all_reduce(WAVE, 10**9, 4).total_s == pytest.approx(sent + 5 / 4 * 1e9 / 2e12)
-
-
-def test_a_send_uses_the_link_between_two() -> None:
-    assert send(WAVE, 10**9).total_s == pytest.approx(10e-6 + 1e9 * 7 / 200e9)
 
 
 @pytest.mark.parametrize("collective", BOTH)

@@ -10,7 +10,7 @@ import pytest
 
 from roofcal.core.records import Ceiling
 from roofcal.fitting.probes import Device, Probe
-from roofcal.ops.gemm.fit import PROBLEM, Products, fit, sustained_constants
+from roofcal.ops.gemm.fit import PROBLEM, Products, fit
 from roofcal.ops.gemm.model import PLAIN_CONSTANTS
 from roofcal.ops.gemm.tiles import FAMILIES
 from tests.roofcal.calibrate import probe_runs
@@ -81,12 +81,6 @@ def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path:
     constants = fitted(read_probes(tmp_path, "probe_math"), GPU)
     assert "launch_s" in constants
     assert "tile_flops_odd_per_s" not in constants
-
-
-def test_short_products_say_nothing_about_load(tmp_path: Path) -> None:
-    probes = read_probes(write_run(tmp_path), "probe_math")
-    short = [probe for probe in probes if probe.latency.median < 1e-4]
-    assert list(sustained_constants(short, np.random.default_rng(0))) == []
 
 
 @pytest.mark.usefixtures("few_resamples")

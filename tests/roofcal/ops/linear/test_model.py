@@ -12,7 +12,6 @@ from roofcal.ops.linear.model import (
     cast_recipes,
     has_casts,
     parts_of,
-    product_recipes,
     product_sides,
     usual_weights,
 )
@@ -72,19 +71,6 @@ def test_ragged_tokens_are_loaded_in_whole_rows_by_the_gradient_of_bf16_weights_
         "grad_weight": [n, k, loaded],
     }
     assert tokens.tolist() == [4096.0, 15115.0, 1.0]  # the caller's own are not changed
-
-
-def test_without_casts_nothing_is_cast() -> None:
-    assert cast_recipes(Linear(recipe="fp8_axiswise", casts="none", weights="cast")) == []
-
-
-def test_grad_weight_can_stay_in_bf16() -> None:
-    assert product_recipes(BF16_GRAD_WEIGHT, "forward") == {"output": "fp8_axiswise"}
-    assert product_recipes(BF16_GRAD_WEIGHT, "forward_backward") == {
-        "output": "fp8_axiswise",
-        "grad_input": "fp8_axiswise",
-        "grad_weight": "bf16",
-    }
 
 
 def test_weights_are_cast_in_every_step_of_training_alone() -> None:

@@ -53,12 +53,6 @@ def one(tokens: float, n: float = 28672, k: float = 8192, **changes: float) -> t
     return float(seconds_of_parts.total[0]), seconds_of_parts.bound_by[0]
 
 
-def slots(tokens: float, n: float, k: float, **changes: float) -> float:
-    """Columns of K that the busiest unit takes, by the constants' definition."""
-    seconds_of_parts = parts(tokens, n, k, TILED, **changes)
-    return float(seconds_of_parts.slots[0]) * RATES["weights_per_s"] / UNITS / 64
-
-
 @pytest.mark.parametrize("recipe", WEIGHT_ONLY_RECIPES)
 def test_bytes_are_those_of_the_spec(recipe: str) -> None:
     shapes = [(1, 3584, 8192), (16, 1000, 256), (256, 8192, 28672)]
@@ -74,51 +68,11 @@ def test_every_roof_binds_somewhere() -> None:
     assert one(1, n=64, k=128)[1] == "launch"
 
 
-def test_weights_and_tokens_bind_together() -> None:
-    """Neither alone takes as long as memory, both together do."""
-    seconds_of_parts = parts(1, weights_per_s=9e12, flops_per_s=2e13)
-    assert (
-        max(seconds_of_parts.slots[0], seconds_of_parts.math[0])
-        < seconds_of_parts.dram[0]
-        < seconds_of_parts.slots[0] + seconds_of_parts.math[0]
-    )
-    assert seconds_of_parts.bound_by == ["slots"]
-
-
-def test_a_roof_far_above_the_others_costs_nothing_and_two_equal_ones_a_fifth_more() -> None:
-    moved = float(least_bytes(INT4, *(np.array([float(s)]) for s in (1, 28672, 8192)))[0])
-    total, _ = one(1, weights_per_s=1e15, flops_per_s=1e18)
-    assert total == pytest.approx(2e-6 + moved / 4e12, rel=1e-6)
-    rate = 28672 * 8192 / (moved / 4e12)
-    total, _ = one(1, weights_per_s=rate, flops_per_s=1e18, fixed_s=1e-12)
-    assert total == pytest.approx(2**0.25 * moved / 4e12, rel=1e-4)
-
-
 def test_blocks_are_the_smallest_that_hold_the_tokens_and_are_computed_whole() -> None:
     math = {tokens: float(parts(tokens, family=TILED).math[0]) for tokens in (3, 8, 9, 16, 33, 64)}
     assert math[3] == math[8]
     assert math[9] == math[16] > math[8]
     assert math[33] == math[64]
-
-
-def test_weights_are_turned_again_for_every_block_of_tokens() -> None:
-    """132 tiles of rows fill the units, so that nothing but the blocks counts."""
-    first, again = slots(64, 64 * UNITS, 8192), slots(65, 64 * UNITS, 8192)
-    assert again == pytest.approx(2 * first)
-
-
-def test_a_split_of_k_keeps_units_busy_at_a_price() -> None:
-    """66 tiles: two halves of K busy all units; the start and end of a block are paid once each."""
-    assert slots(64, 64 * UNITS / 2, 8192) == pytest.approx(8192 / 2 + 1000)
-    assert slots(8, 64 * UNITS / 2, 8192) == pytest.approx(8192 / 2 + 1000 / 8)
-    # a tile of few columns is not worth a further start
-    assert slots(64, 64 * UNITS, 512) == pytest.approx(512 + 1000)
-
-
-def test_half_of_the_last_wave_is_lost() -> None:
-    # one tile more than units, no split worth its price: (133 / 132 + 2) / 2 waves
-    columns = slots(64, 64 * (UNITS + 1), 512)
-    assert columns == pytest.approx((133 / 132 + 2) / 2 * (512 + 1000))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -140,17 +94,6 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
 
 def test_every_constant_is_of_a_family() -> None:
     assert {name for family in FAMILIES.values() for name in family.constants} == set(CONSTANTS)
-
-
-def test_libraries_are_bound_by_memory_or_tokens_and_a_pass_before_them_adds() -> None:
-    m, n, k = (np.array([size]) for size in (256.0, 4096.0, 8192.0))
-    dram, math = float(least_bytes(INT4, m, n, k)[0]) / 4e12, 2 * 256 * 4096 * 8192 / 6e14
-    plain = parts(256, 4096, 8192, "no_blocks").total[0]
-    assert plain == pytest.approx(2e-6 + (dram**4 + math**4) ** 0.25)
-    dram = 2 * (256 * 4096 + 4096 * 8192 + 256 * 8192) / 4e12
-    converted = parts(256, 4096, 8192, "converted").total[0]
-    slots = 3 * 4096 * 8192 / 3e12
-    assert converted == pytest.approx(2e-6 + slots + (dram**4 + math**4) ** 0.25)
 
 
 def test_unknown_names_and_missing_constants_are_refused() -> None:
