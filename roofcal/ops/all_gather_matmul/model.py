@@ -194,14 +194,14 @@ def _product_times(
     model: Model, sources: Sources, provider: str, recipe: str, sizes: tuple[Array, Array, Array]
 ) -> Times:
     """Seconds of products; of a gather alone exactly none."""
-    if provider != spec.ALL_GATHER_ONLY:
-        times = product_times(model, sources, "", recipe, sizes)
-        if model.MODEL != CALIBRATED or sources.calibration is None or times.low is None:
-            return times
-        # Ranks wait for each other before every sample, so that cards rest. On H200s they clocked
-        # 1.55 to 1.95 GHz in large products, where those of one card in turns held 1.42 to 1.56.
-        library = gemm.default_provider(sources.calibration.constants, recipe)
-        rested = gemm.fastest_times(sources.calibration, library, recipe, sizes)
-        return replace(times, low=np.minimum(times.low, rested))
-    nothing = np.zeros_like(sizes[0])
-    return Times(total=nothing, low=nothing, high=nothing, bound_by=["link"] * len(nothing))
+    if provider == spec.ALL_GATHER_ONLY:
+        nothing = np.zeros_like(sizes[0])
+        return Times(total=nothing, low=nothing, high=nothing, bound_by=["link"] * len(nothing))
+    times = product_times(model, sources, "", recipe, sizes)
+    if model.MODEL != CALIBRATED or sources.calibration is None or times.low is None:
+        return times
+    # Ranks wait for each other before every sample, so that cards rest. On H200s they clocked
+    # 1.55 to 1.95 GHz in large products, where those of one card in turns held 1.42 to 1.56.
+    library = gemm.default_provider(sources.calibration.constants, recipe)
+    rested = gemm.fastest_times(sources.calibration, library, recipe, sizes)
+    return replace(times, low=np.minimum(times.low, rested))

@@ -320,8 +320,11 @@ def sustained_constants(
     """
     long = [p for p in probes if p.latency.median >= _LONG_S]
     for sensor, (constant, unit) in _SENSORS.items():
-        medians = [_settled_median(probe, sensor) for probe in long]
-        values = np.array([value for value in medians if value is not None])
+        readings = (
+            [getattr(row.telemetry, sensor)[place] for place in row.settled_readings]
+            for row in (probe.measurement for probe in long)
+        )
+        values = np.array([float(np.median(own)) for own in readings if own])
         if len(values) < _LEAST_READINGS:
             continue
 
@@ -331,13 +334,6 @@ def sustained_constants(
         low, high = interval(len(values), resampled_median, generator)
         evidence = f"{PROBE.name}, {len(values)} products of 100 us and more"
         yield constant, ceiling(float(np.median(values)), float(low), float(high), unit, evidence)
-
-
-def _settled_median(probe: Probe, sensor: str) -> float | None:
-    """Median reading since the clock settled, None without one."""
-    values = getattr(probe.measurement.telemetry, sensor)
-    readings = [values[position] for position in probe.measurement.settled_readings]
-    return float(np.median(readings)) if readings else None
 
 
 # The constants of every provider and recipe; CalibrationError for a pair of fewer than twelve.
