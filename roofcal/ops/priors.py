@@ -131,8 +131,8 @@ def calibration_of_nobody(cards: Sequence[Calibration], spec: DeviceSpec) -> Cal
                 for name, constant in of_pair.items()
             }
     names = {name.rpartition(".")[0] for name in constants if "." in name}
-    # Half-widths no narrower than those of a card by itself: two cards that happen to be alike would
-    # else give a card that nobody measured narrower intervals than a measured one has.
+    # Half-widths no narrower than those of a card by itself: two cards that are alike by chance
+    # would else give a card that nobody measured narrower intervals than a measured one has.
     errors = {
         name: {
             key: max([error, *(c.probe_errors.get(name, {}).get(key, error) for c in present)])

@@ -168,12 +168,3 @@ def test_what_predicts_no_run_is_refused(
     run, own = folder(tmp_path)
     with pytest.raises(PredictError, match=message):
         predict_run(run, own, op, SPEC, also=[other(run, *one) for one in also])
-
-
-def test_a_calibration_of_another_device_or_none_is_refused(tmp_path: Path) -> None:
-    run, calibrated = folder(tmp_path)
-    with pytest.raises(PredictError, match="fitted on someone-elses, not on made-up"):
-        predict_run(run, other(run, "e1", "someone-elses"), "gemm", SPEC)
-    calibrated.write_text("")
-    with pytest.raises(PredictError, match=r"calibration\.jsonl: holds no calibration"):
-        predict_run(run, calibrated, "gemm", SPEC)

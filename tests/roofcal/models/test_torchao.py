@@ -6,7 +6,7 @@ import pytest
 
 from roofcal.core.devices import load_devices
 from roofcal.models import torchao
-from roofcal.models.torchao import SETS, from_datasheet
+from roofcal.models.torchao import SETS
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.models.runs import SOURCES, SPEC, cast, product
@@ -53,11 +53,3 @@ def test_torchaos_devices_are_ours_and_their_peaks_the_datasheets_to_a_tenth() -
         for device, constants in rows.items():
             for operand, rate in constants.peak_flops_per_s.items():
                 assert rate == pytest.approx(ours[device].peak_flops_per_s[operand], rel=0.101)
-
-
-def test_a_device_that_torchao_does_not_list_has_its_vendors_fractions() -> None:
-    rates = {"bf16": 1e15, "fp8": 2e15, "fp64": 1e13}
-    constants = from_datasheet(replace(SPEC, vendor="amd", peak_flops_per_s=rates))
-    assert (constants.math_fraction, constants.dram_fraction) == (0.47, 0.72)
-    assert constants.peak_flops_per_s == {"bf16": 1e15, "fp8": 2e15}
-    assert (constants.dram_bytes_per_s, constants.device) == (4.8e12, "made-up")

@@ -74,14 +74,6 @@ def test_rows_off_16_bytes_take_the_kernels_of_older_gpus(n: int, k: int, rate: 
     assert one(4096, n, k, alone) == pytest.approx(waves * 2 * 128 * 128 * 4096 / rate, rel=0.05)
 
 
-def test_a_slow_path_that_was_not_probed_is_as_fast_as_the_aligned_one() -> None:
-    sizes = (np.array([4096.0]) for _ in range(3))
-    aligned = seconds("bf16", "tile_128x128", TRUTH, *sizes)
-    unprobed = {name: value for name, value in TRUTH.items() if "odd" not in name}
-    odd = (np.array([x]) for x in (4096.0, 4096.0, 4095.0))
-    assert seconds("bf16", "tile_128x128", unprobed, *odd) == pytest.approx(aligned, rel=0.2)
-
-
 @pytest.mark.parametrize("family", [name for name in FAMILIES if not FAMILIES[name].is_plain])
 def test_more_rows_never_take_less_time_where_units_do_not_crowd(family: str) -> None:
     m, truth = np.arange(1, 3000, 37).astype(np.float64), TRUTH | {"crowd_s_per_byte": 0.0}
@@ -90,16 +82,6 @@ def test_more_rows_never_take_less_time_where_units_do_not_crowd(family: str) ->
     # The rule of our kernels does not know these constants, and may pass to a faster tile.
     other_tile = np.diff(describe("bf16", m, n, k, family, 132).choices.store_bytes[:, 0]) != 0
     assert (is_slower | (other_tile & bool(FAMILIES[family].rule))).all()
-
-
-def test_nothing_beats_its_own_parts() -> None:
-    m, n, k = shapes(200)
-    shapes_ = describe("fp8_tensorwise", m, n, k, "any_tile_split_k", 132)
-    parts = evaluate(TRUTH, shapes_, "any_tile_split_k")
-    serial = parts.launch + parts.sums
-    for part in (parts.tiles + serial, parts.dram + serial, parts.power):
-        assert (parts.total >= part - 1e-15).all()
-    assert set(parts.bound_by) <= {"launch", "tiles", "dram", "power"}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from roofcal.ops.linear.model import (
     has_casts,
     parts_of,
     product_sides,
-    usual_weights,
 )
 from tests.roofcal.ops.linear.test_spec import OWN
 
@@ -71,11 +70,6 @@ def test_ragged_tokens_are_loaded_in_whole_rows_by_the_gradient_of_bf16_weights_
         "grad_weight": [n, k, loaded],
     }
     assert tokens.tolist() == [4096.0, 15115.0, 1.0]  # the caller's own are not changed
-
-
-def test_weights_are_cast_in_every_step_of_training_alone() -> None:
-    assert usual_weights("forward") == "cached"
-    assert usual_weights("forward_backward") == "cast"
 
 
 @pytest.mark.parametrize(
