@@ -63,14 +63,13 @@ Predictor = Callable[[Array], Array]
 
 
 class SearchSpace(NamedTuple):
-    """The constants of a family and where they are searched, in natural logarithms.
+    """Where the constants of a family are searched, in natural logarithms.
 
     low, high  bounds, [constants] or [fits, constants]
     starts     [starts, constants] or [starts, fits, constants]; of the searches from all starts,
                the best fit counts
     """
 
-    names: tuple[str, ...]
     low: Array
     high: Array
     starts: Array
@@ -205,13 +204,13 @@ class Problem(ABC):
         return ranges
 
     def space(self, family: str) -> SearchSpace:
-        """The constants of a family and where they are searched."""
+        """Where the constants of a family are searched."""
         known, names = self.known(family).items(), self.names(family)
         ranges = self.ranges(family) | {name: (one.value,) * 3 for name, one in known}
         kinds = [name.rpartition(".")[2] for name in names]
         start, low, high = log(np.array([ranges[kind] for kind in kinds])).T
         shifts = [[shift.get(kind, 0.0) for kind in kinds] for shift in self.shifts(family)]
-        return SearchSpace(names, low, high, start + np.array(shifts))
+        return SearchSpace(low, high, start + np.array(shifts))
 
     def names_of(self, family: str, recipe: str) -> dict[str, str]:
         """Constants of the equation -> their names in the search, the same for a single recipe."""
@@ -235,10 +234,10 @@ class Problem(ABC):
             if name in columns
         }
 
-    def prior_logs(self, family: str, names: Sequence[str]) -> tuple[Array, Array]:
+    def prior_logs(self, family: str) -> tuple[Array, Array]:
         """What other cards say of the constants of a search: logarithms and their deviations.
 
-        Both [names], NaN where they say nothing, or where probes of this card's other ops tell.
+        Both [constants], NaN where they say nothing, or where probes of this card's other ops tell.
         """
         told, by_search_name = self.known(family), dict[str, Known]()
         for recipe in self.recipes:
@@ -250,7 +249,7 @@ class Problem(ABC):
                     if name in prior.constants and name not in told
                 }
         unknown = Known(np.nan, np.nan)
-        values = np.array([by_search_name.get(name, unknown) for name in names])
+        values = np.array([by_search_name.get(name, unknown) for name in self.names(family)])
         return log(values[:, 0]), values[:, 1]
 
     def log_errors(self, family: str, constants: Array) -> Array:
@@ -396,23 +395,24 @@ def fit_problem(problem: Problem, generator: np.random.Generator) -> Fit:
     log_errors = _errors_left_out_alone(problems, by_family)
     draws = bootstrap.draw_resamples(count, generator)
     weights = np.array([np.bincount(draw, minlength=count) for draw in draws]).astype(float)
-    space = problem.space(family)
-    resampled = search(problem, family, weights, space._replace(starts=log(best)[None]))
+    space = problem.space(family)._replace(starts=log(best)[None])
+    resampled = search(problem, family, weights, space)
     low, high = bootstrap.interval_ends(np.where(np.isnan(resampled), best, resampled))
     # Of constants that the probes do not tell, the prior knows how far cards lie apart.
-    _, deviations = problem.prior_logs(family, space.names)
+    _, deviations = problem.prior_logs(family)
     is_held = (low == high) & ~np.isnan(deviations)
     factor = exp(_NORMAL_95 * np.where(is_held, deviations, 0.0))
     ends = np.stack([best, low / factor, high * factor], axis=1).tolist()
+    names = problem.names(family)
     return Fit(
         family=family,
         constants={
             name: (value, low, high)
-            for name, (value, low, high) in zip(space.names, ends, strict=True)
+            for name, (value, low, high) in zip(names, ends, strict=True)
             if not np.isnan(value)
         },
         log_errors=log_errors,
-        left_out=tuple(name for name in space.names if name in problem.left_out),
+        left_out=tuple(name for name in names if name in problem.left_out),
         fixed=fixed,
     )
 
@@ -439,7 +439,7 @@ def _best_constants(problem: Problem, family: str, generator: np.random.Generato
 def _not_identified(problem: Problem, family: str, best: Array) -> list[str]:
     """Constants whose search ended on a bound, or that move no probe noticeably."""
     space = problem.space(family)
-    logs, (prior, _) = log(best), problem.prior_logs(family, space.names)
+    logs, (prior, _) = log(best), problem.prior_logs(family)
     on_bound = (logs <= space.low + _ON_BOUND) | (logs >= space.high - _ON_BOUND)
 
     def moves_probes(column: int) -> bool:
@@ -451,7 +451,7 @@ def _not_identified(problem: Problem, family: str, best: Array) -> list[str]:
 
     return [
         name
-        for i, name in enumerate(space.names)
+        for i, name in enumerate(problem.names(family))
         if not np.isnan(best[i]) and np.isnan(prior[i]) and (on_bound[i] or not moves_probes(i))
     ]
 
@@ -580,13 +580,8 @@ def _space_of_subsets(problem: Problem, family: str, subsets: Array) -> SearchSp
         if subset.tobytes() not in by_subset:
             members = [p for p, inside in zip(problem.probes, subset, strict=True) if inside]
             by_subset[subset.tobytes()] = replace(problem, probes=members).space(family)
-    spaces = [by_subset[subset.tobytes()] for subset in subsets]
-    return SearchSpace(
-        names=spaces[0].names,
-        low=np.array([space.low for space in spaces]),
-        high=np.array([space.high for space in spaces]),
-        starts=np.stack([space.starts for space in spaces], axis=1),
-    )
+    low, high, starts = zip(*(by_subset[subset.tobytes()] for subset in subsets), strict=True)
+    return SearchSpace(np.array(low), np.array(high), np.stack(starts, axis=1))
 
 
 def search(
@@ -606,7 +601,7 @@ def search(
         space: where to search.
         steps: most evaluations per search.
     """
-    prior, deviations = problem.prior_logs(family, space.names)
+    (prior, deviations), names = problem.prior_logs(family), problem.names(family)
     space = _with_prior(space, prior)
     # What no stage searches keeps the value of the prior.
     of_prior = np.where(np.isnan(prior), np.nan, exp(np.nan_to_num(prior)))
@@ -622,8 +617,7 @@ def search(
         return np.tile(rows, (len(starts), 1))
 
     for stage in problem.stages(family):
-        names = [name for name in stage.names if name not in problem.left_out]
-        columns = np.array([space.names.index(name) for name in names])
+        columns = np.array([names.index(n) for n in stage.names if n not in problem.left_out])
         stage_weights = weights * stage.probes
         has_enough = stage_weights.sum(axis=1) >= stage.least_probes
         # A constant without a start is one that the final fit left unknown.

@@ -18,16 +18,6 @@ from roofcal.fitting.bootstrap import Index, ceiling, interval
 from roofcal.fitting.cross_validation import Predictor, Problem, Stage, fit_each_recipe
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.gemm import model
-from roofcal.ops.gemm.model import (
-    CEILING,
-    PLAIN_CONSTANTS,
-    SLOW_PATHS,
-    TILED_CONSTANTS,
-    choice_seconds,
-    packed_parts,
-    plain_parts,
-    tiled_parts,
-)
 from roofcal.ops.gemm.spec import PROBE
 from roofcal.ops.gemm.tiles import (
     FAMILIES,
@@ -91,7 +81,7 @@ class Candidates(NamedTuple):
         best = []
         for start in range(0, fits, size):
             block = {name: values[start : start + size] for name, values in constants.items()}
-            _, _, seconds = choice_seconds(block, self.choices, family)
+            _, _, seconds = model.choice_seconds(block, self.choices, family)
             least = np.minimum.reduceat(seconds, self.first, axis=1)
             # The first candidate of a shape that is as fast as the fastest.
             is_best = seconds == least[:, self.shape]
@@ -160,7 +150,7 @@ class _AnyProducts(Problem):
     def more(self, generator: np.random.Generator) -> dict[str, Ceiling]:
         """The rate, clock and power that the products of a pair reached."""
         return {
-            CEILING: _fastest_rate(self.probes, generator),
+            model.CEILING: _fastest_rate(self.probes, generator),
             **dict(sustained_constants(self.probes, generator)),
         }
 
@@ -213,11 +203,11 @@ class Products(_AnyProducts):
 
     def constants(self, family: str) -> Sequence[str]:
         """All of tiles; those that are in no stage of the family stay unknown."""
-        return TILED_CONSTANTS
+        return model.TILED_CONSTANTS
 
     def restarts(self, generator: np.random.Generator) -> Sequence[Array]:
         """Two more starts, all constants multiplied alike: the minimum over tiles has kinks."""
-        starts = log(np.array([self.ranges("")[name][0] for name in TILED_CONSTANTS]))
+        starts = log(np.array([self.ranges("")[name][0] for name in model.TILED_CONSTANTS]))
         jumps = generator.normal(0, _JUMP, size=_RESTARTS)
         return [starts + jump for jump in jumps]
 
@@ -226,7 +216,7 @@ class Products(_AnyProducts):
         aligned = self.path == "aligned"
         slow = (
             Stage(names, self.path == path, _LEAST_SLOW_POINTS)
-            for path, names in SLOW_PATHS.items()
+            for path, names in model.SLOW_PATHS.items()
         )
         return [Stage(self._aligned_names(family), aligned), *slow]
 
@@ -234,7 +224,7 @@ class Products(_AnyProducts):
         """Constants of the aligned path, without those that no probe depends on."""
         shapes, aligned = self._shapes[family], self.path == "aligned"
         misaligned = shapes.choices.is_misaligned[:, 0] & aligned
-        slow = {name for names in SLOW_PATHS.values() for name in names}
+        slow = {name for names in model.SLOW_PATHS.values() for name in names}
         depends = {
             "store_bytes_per_s": not shapes.choices.is_one_size,
             "wave_s": shapes.choices.is_one_size,
@@ -244,7 +234,7 @@ class Products(_AnyProducts):
             "crowd_s_per_byte": shapes.choices.crowd.any(),
         }
         return tuple(
-            name for name in TILED_CONSTANTS if name not in slow and depends.get(name, True)
+            name for name in model.TILED_CONSTANTS if name not in slow and depends.get(name, True)
         )
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
@@ -259,8 +249,8 @@ class Products(_AnyProducts):
 
         def seconds_close_by(constants: Array) -> Array:
             columns = self.columns(family, constants)
-            tiles, sums, _ = choice_seconds(columns, chosen, family)
-            return tiled_parts(columns, shapes, tiles, sums).total
+            tiles, sums, _ = model.choice_seconds(columns, chosen, family)
+            return model.tiled_parts(columns, shapes, tiles, sums).total
 
         return seconds_close_by(constants), seconds_close_by
 
@@ -281,7 +271,7 @@ class ProcessorProducts(_AnyProducts):
     def constants(self, family: str) -> Sequence[str]:
         """Those of the equation of the family."""
         how = FAMILIES[family]
-        return how.constants if isinstance(how, PackedFamily) else PLAIN_CONSTANTS
+        return how.constants if isinstance(how, PackedFamily) else model.PLAIN_CONSTANTS
 
     def shifts(self, family: str) -> Sequence[Mapping[str, float]]:
         """Starts where copying costs less or more than what is declared."""
@@ -292,9 +282,9 @@ class ProcessorProducts(_AnyProducts):
         """Seconds by the equation of the family."""
         columns = self.columns(family, constants)
         if not isinstance(FAMILIES[family], PackedFamily):
-            return plain_parts(columns, self._shapes).total
+            return model.plain_parts(columns, self._shapes).total
         m, n, k = self.sizes
-        return packed_parts(columns, self.recipe, (m, n, k), self.device.compute_units).total
+        return model.packed_parts(columns, self.recipe, (m, n, k), self.device.compute_units).total
 
 
 def _fastest_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:

@@ -30,7 +30,7 @@ def searched(fitted: Powers) -> dict[str, float]:
     """The constants of the best fit to all probes."""
     space, every = fitted.space("linear"), np.ones((1, len(fitted.probes)))
     (constants,) = search(fitted, "linear", every, space)
-    return dict(zip(space.names, constants.tolist(), strict=True))
+    return dict(zip(fitted.names("linear"), constants.tolist(), strict=True))
 
 
 def test_constants_lie_between_the_probes_and_the_prior_and_many_probes_win() -> None:
