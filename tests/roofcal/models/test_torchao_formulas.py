@@ -108,7 +108,7 @@ def test_only_what_can_be_fused_saves_its_read_and_the_weight_is_never_fused() -
 
 def test_scales_of_blocks_are_whole_and_counted_for_formats_of_blocks_alone() -> None:
     assert inference_expression(B200, "nvfp4").has(sympy.floor(K / 16))
-    counted = {recipe for recipe, chosen in FORMATS.items() if chosen.block}
+    counted = {recipe for recipe, (_, block) in FORMATS.items() if block}
     assert counted == {recipe for recipe in FORMATS if recipe.startswith(("mx", "nv"))}
 
 
