@@ -15,9 +15,10 @@ from roofcal.core.paths import DEVICES, RunFolder
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.models.priors import calibration_by_priors, priors_file
+from roofcal.models.priors import cards_like, priors_file
 from roofcal.ops import OPS
 from roofcal.ops.constants import calibrated_pairs, other_equations
+from roofcal.ops.priors import calibration_of_nobody
 from roofcal.ops.time_models import Sources
 
 _SIDE = 512  # of a matrix that every op takes
@@ -40,7 +41,7 @@ def find_calibration(
     datasheet = DEVICES / f"{device}.yaml"
     if datasheet.is_file() and all(run.device != device for run in runs):
         spec = load_device(datasheet)
-        by_priors = calibration_by_priors(spec)
+        by_priors = calibration_of_nobody(cards_like(spec), spec)
         if by_priors is not None and environment in (None, by_priors.environment_id):
             return priors_file(spec), by_priors
     raise PredictError(_no_match(device, environment, runs))
