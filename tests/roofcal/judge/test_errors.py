@@ -204,3 +204,12 @@ def test_rivals_are_judged_on_the_points_of_the_calibrated_model(errors: pd.Data
         assert (rows["count"] <= rows["count"].iloc[0]).all()
     fitted = row_of(errors, op="gemm", model="torchao_fitted")
     assert fitted["mape"] < row_of(errors, op="gemm", model="torchao")["mape"]
+
+
+def test_a_model_that_lacks_a_point_is_named_and_not_compared(errors: pd.DataFrame) -> None:
+    is_torchao = (errors["op"] == "gemm") & (errors["model"] == "torchao")
+    fewer = errors.assign(count=errors["count"] - is_torchao)
+    (sentence, *_) = error_sentences(fewer)
+    count = row_of(errors, op="gemm", model="torchao")["count"]
+    assert f"Not compared: torchao, which answers {count - 1} of them." in sentence
+    assert "torchao by" not in sentence

@@ -9,7 +9,7 @@ from roofcal.core.devices import load_device, load_devices
 from roofcal.models.wave import model
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
-from tests.roofcal.models.runs import DESCRIBED, SOURCES, SPEC, WAVE, product
+from tests.roofcal.models.runs import DESCRIBED, SOURCES, SPEC, WAVE, cast, product
 from tests.roofcal.models.wave_layer import product as gemm
 
 H200 = ROOT / "config" / "devices" / "nvidia-h200.yaml"
@@ -60,3 +60,9 @@ def test_a_device_without_a_description_is_told_of_those_that_have_one() -> None
         "nvidia-b200", specs
     )
     assert "x.yaml. The wave model knows no device; " in model.missing_description("x", {})
+
+
+def test_a_cast_moves_its_bytes() -> None:
+    (prediction,) = model.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
+    assert prediction.total_s == pytest.approx(1e-6 + (3 * 4096**2 + 4 * 4096) / 2e12)
+    assert prediction.bound_by == "dram"

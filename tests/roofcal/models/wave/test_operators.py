@@ -16,6 +16,7 @@ from roofcal.models.wave.operators import (
     all_reduce,
     check_sizes,
     normalisation,
+    send,
     used_bytes_per_s,
 )
 from tests.roofcal.models.runs import WAVE
@@ -93,3 +94,7 @@ def test_a_size_that_is_none_is_named(size: object) -> None:
 def test_an_unknown_function_names_the_file(function: str, message: str) -> None:
     with pytest.raises(PredictError, match=rf"config/devices/made-up\.yaml: wave\.act.*{message}"):
         activation(WAVE, 10, function=function)
+
+
+def test_a_send_uses_the_link_between_two() -> None:
+    assert send(WAVE, 10**9).total_s == pytest.approx(10e-6 + 1e9 * 7 / 200e9)

@@ -10,6 +10,7 @@ from roofcal.ops.all_gather_matmul.model import (
     pieces,
     received_bytes,
 )
+from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.probe_link.model import Fabric, Line
 
 LIBRARY = Line(latency_s=30e-6, bytes_per_s=250e9)
@@ -54,3 +55,13 @@ def test_torch_copies_its_rows_and_multiplies_by_shards() -> None:
     assert parts_of("torch_fused", 2e-3, 8).total[0] == pytest.approx(own + 16e-6 + 2e-3)
     short = parts_of("torch_fused", 200e-6, 8).total[0]
     assert short == pytest.approx(own + 16e-6 + 280e-6 + 200e-6 / 8)
+
+
+def test_every_provider_has_a_time_but_no_other_and_nothing_fused_without_symmetric_memory() -> (
+    None
+):
+    assert all(parts_of(name, 1e-3).total[0] > 0 for name in OP.every_provider)
+    alone = Fabric(library=LIBRARY)
+    for provider, fabric in (("torch_fused", alone), ("symm_mem_fused", alone), ("magic", FABRIC)):
+        with pytest.raises(KeyError):
+            parts_of(provider, 1e-3, fabric=fabric)

@@ -12,7 +12,9 @@ from roofcal.ops.linear.model import (
     cast_recipes,
     has_casts,
     parts_of,
+    product_recipes,
     product_sides,
+    usual_weights,
 )
 from tests.roofcal.ops.linear.test_spec import OWN
 
@@ -148,3 +150,21 @@ def test_casts_that_nobody_measured_are_a_key_error(recipe: str) -> None:
     assert not has_casts(recipe)
     with pytest.raises(KeyError, match=recipe):
         cast_recipes(Linear(recipe=recipe, casts="torch_compile"))
+
+
+def test_without_casts_nothing_is_cast() -> None:
+    assert cast_recipes(Linear(recipe="fp8_axiswise", casts="none", weights="cast")) == []
+
+
+def test_grad_weight_can_stay_in_bf16() -> None:
+    assert product_recipes(BF16_GRAD_WEIGHT, "forward") == {"output": "fp8_axiswise"}
+    assert product_recipes(BF16_GRAD_WEIGHT, "forward_backward") == {
+        "output": "fp8_axiswise",
+        "grad_input": "fp8_axiswise",
+        "grad_weight": "bf16",
+    }
+
+
+def test_weights_are_cast_in_every_step_of_training_alone() -> None:
+    assert usual_weights("forward") == "cached"
+    assert usual_weights("forward_backward") == "cast"
