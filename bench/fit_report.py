@@ -17,7 +17,7 @@ from roofcal.calibrate.calibration import cross_validated_ops
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.times import Array
 from roofcal.core.units import format_seconds
-from roofcal.fitting.cross_validation import choose_families
+from roofcal.fitting.cross_validation import choose_families, judging_families, problems_of
 from roofcal.fitting.probes import Probe
 from roofcal.ops.spec import OpSpec
 
@@ -32,10 +32,11 @@ def fit_report(run: Path, spec: DeviceSpec | None = None) -> str:
     RecordsError as `calibrate` does.
     """
     lines = [f"{run}: predicted / measured - 1 of probes left out of the fit, in %"]
-    for op, method, device, probes in cross_validated_ops(run, spec):
-        for problem in method.problems(probes, device):
-            every = np.ones((1, len(problem.probes)))
-            (family,), (log_errors,) = choose_families(problem, method, every)
+    for op, kind, device, probes in cross_validated_ops(run, spec):
+        for problem in problems_of(kind, probes, device):
+            (place,), errors = choose_families(problem, np.ones((1, len(problem.probes))))
+            judges, family = judging_families(problem, errors), problem.families[place]
+            log_errors = errors[judges, 0, np.arange(len(judges))]
             for recipe in dict.fromkeys(probe.point.recipe for probe in problem.probes):
                 own = [i for i, p in enumerate(problem.probes) if p.point.recipe == recipe]
                 lines += ["", f"{op.folder} {recipe} by {problem.provider}: {family}"]

@@ -7,7 +7,7 @@ points it is judged on proves nothing.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from roofcal.core.visits.rows import (
     width_texts,
 )
 from roofcal.fitting.bootstrap import exact
-from roofcal.fitting.cross_validation import Method
+from roofcal.fitting.cross_validation import Problem
 from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import current_equations, load_part
@@ -96,17 +96,17 @@ def calibrate(
 
 def cross_validated_ops(
     run: Path, spec: DeviceSpec | None
-) -> Iterator[tuple[OpSpec, Method[Any], Device, list[Probe]]]:
-    """Every probe op whose fit is a roofcal.fitting.cross_validation.Method, with its probes.
+) -> Iterator[tuple[OpSpec, type[Problem], Device, list[Probe]]]:
+    """Every probe op whose fit is a roofcal.fitting.cross_validation.Problem, with its probes.
 
     The device of an op has the constants of those ops before it that are fitted in one step, as
     streams are. Raises as `calibrate`.
     """
     device = _measured_device(read_environment(run), spec)
     for op, part, points in _fits_with_points(run):
-        probes, method = probes_of(points), getattr(part, "METHOD", None)
-        if method is not None:
-            yield op, method, device, probes
+        probes, kind = probes_of(points), getattr(part, "PROBLEM", None)
+        if kind is not None:
+            yield op, kind, device, probes
         else:
             constants = part.fit(probes, device, np.random.default_rng(0)).constants
             device = replace(device, constants={**device.constants, **constants})

@@ -5,13 +5,13 @@ Only probes are read, never a point of the study. docs/method.md says how the pr
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from roofcal.calibrate.calibration import cross_validated_ops
 from roofcal.core.devices import DeviceSpec
-from roofcal.fitting.cross_validation import Method, Problem, held_out_log_errors
+from roofcal.fitting.cross_validation import Problem, held_out_log_errors
 from roofcal.fitting.parallel import parallel_map
 from roofcal.fitting.probes import by_provider_and_recipe
 
@@ -34,14 +34,14 @@ def learning_csv(
     CalibrationError without an environment, RecordsError for bad files.
     """
     subjects = [
-        (f"{op.folder},{recipe},{provider}", method, method.problem(probes=members, device=device))
-        for op, method, device, probes in cross_validated_ops(run, spec)
+        (f"{op.folder},{recipe},{provider}", kind.of(members, device))
+        for op, kind, device, probes in cross_validated_ops(run, spec)
         for provider, recipe, members in by_provider_and_recipe(probes)
     ]
 
-    def curve(subject: tuple[str, Method[Any], Problem]) -> list[str]:
-        labels, method, problem = subject
-        return [f"{labels},{row}" for row in _curve_rows(problem, method, repetitions, seed)]
+    def curve(subject: tuple[str, Problem]) -> list[str]:
+        labels, problem = subject
+        return [f"{labels},{row}" for row in _curve_rows(problem, repetitions, seed)]
 
     curves = parallel_map(curve, subjects)
     return "\n".join([",".join(COLUMNS), *(row for rows in curves for row in rows)]) + "\n"
@@ -58,22 +58,20 @@ def sizes(least: int, count: int) -> list[int]:
     return sorted({round(float(size)) for size in np.geomspace(least, most, _STEPS)})
 
 
-def _curve_rows(
-    problem: Problem, method: Method[Any], repetitions: int, seed: int
-) -> Iterator[str]:
+def _curve_rows(problem: Problem, repetitions: int, seed: int) -> Iterator[str]:
     """One row per repetition and number of probes, without the labels of op and recipe."""
     count = len(problem.probes)
     draws = [
         (repetition, size, np.random.default_rng([seed, repetition]).permutation(count)[:size])
         for repetition in range(repetitions)
-        for size in sizes(method.least_probes, count)
+        for size in sizes(problem.least_probes, count)
     ]
     if not draws:
         return
     subsets = np.zeros((len(draws), count))
     for subset, (_, _, drawn) in zip(subsets, draws, strict=True):
         subset[drawn] = 1.0
-    log_errors = held_out_log_errors(problem, method, subsets)
+    log_errors = held_out_log_errors(problem, subsets)
     for (repetition, size, _), subset, logs in zip(draws, subsets, log_errors, strict=True):
         error = np.abs(np.expm1(logs[subset == 0]))
         figures = (error.mean(), np.median(error), np.percentile(error, 95))

@@ -16,7 +16,6 @@ rounds alike everywhere are used (roofcal.core.portable_math says why).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -39,14 +38,6 @@ _TOLERANCE: Final = 1e-8  # a problem is solved when a step lowers its cost by l
 _LEAST_CURVATURE: Final = 1e-8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Solution:
-    """The results of the searches: parameters [problems, n] and costs [problems]."""
-
-    parameters: Array
-    cost: Array
-
-
 def minimise(
     residuals: ResidualsWithJacobian,
     start: Array,
@@ -55,7 +46,7 @@ def minimise(
     scale: float,
     *,
     steps: int = 80,
-) -> Solution:
+) -> tuple[Array, Array]:
     """Minimise the weighted soft-L1 cost of every problem.
 
     Args:
@@ -65,6 +56,9 @@ def minimise(
         weights: how often each point counts in each problem, [problems, points]; 0 leaves it out.
         scale: residual beyond which a point pulls less than its square.
         steps: at most so many evaluations per problem after the first.
+
+    Returns:
+        The parameters found, [problems, n], and their costs, [problems].
     """
     low, high = (np.broadcast_to(bound, start.shape) for bound in bounds)
     parameters = np.clip(start, low, high)
@@ -98,7 +92,7 @@ def minimise(
         residual = np.where(is_better[:, None], tried_residual, residual)[goes_on]
         jacobian = np.where(is_better[:, None, None], tried_jacobian, jacobian)[goes_on]
         open_problems = open_problems[goes_on]
-    return Solution(parameters=parameters, cost=cost)
+    return parameters, cost
 
 
 def _soft_l1_costs(residual: Array, weights: Array, scale: float) -> Array:

@@ -75,8 +75,8 @@ class Fitted:
 class FitPart(Protocol):
     """The module `fit.py` of an op.
 
-    One whose families are chosen by cross-validation also has `METHOD`, a
-    roofcal.fitting.cross_validation.Method; with it the op has learning curves.
+    One whose families are chosen by cross-validation also has `PROBLEM`, a kind of
+    roofcal.fitting.cross_validation.Problem; with it the op has learning curves.
     """
 
     def fit(

@@ -24,7 +24,7 @@ from roofcal.fitting.batched_least_squares import Index, minimise
 from roofcal.models import torchao
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.gemm.tiles import ALIGNED_BYTES, least_work, row_alignment_bytes
-from roofcal.ops.predictions import TimesAndParts, predictions_of, sizes_of
+from roofcal.ops.predictions import TimesAndParts, predict_groups, sizes_of
 from roofcal.ops.time_models import Model, Sources, product_times
 from roofcal.points.columns import POINT, declared
 from roofcal.points.reader import read_points, with_intervals, with_made
@@ -75,19 +75,18 @@ class Rival:
 
     def predict(self, points: Sequence[PlanPoint], _: Sources, /) -> list[Prediction]:
         """A prediction per point of a pair that has probes and is modelled."""
-        groups: dict[Pair, list[PlanPoint]] = {}
-        for point in points:
-            groups.setdefault((point.op, point.provider, point.recipe), []).append(point)
-        answers: dict[str, Prediction] = {}
-        for pair, members in groups.items():
+
+        def answer(provider: str, members: Sequence[PlanPoint]) -> TimesAndParts | None:
+            pair = (members[0].op, provider, members[0].recipe)
             if pair not in self.predictors:
                 self.predictors[pair] = self.fit(self.probes[pair]) if pair in self.probes else None
-            if (predictor := self.predictors[pair]) is not None:
-                names = [self.MODEL] * len(members)
-                times = Times(total=predictor(members), bound_by=names)
-                own = predictions_of(members, self.MODEL, TimesAndParts(times))
-                answers |= {prediction.point_id: prediction for prediction in own}
-        return [answers[point.point_id] for point in points if point.point_id in answers]
+            predictor = self.predictors[pair]
+            if predictor is None:
+                return None
+            names = [self.MODEL] * len(members)
+            return TimesAndParts(Times(total=predictor(members), bound_by=names))
+
+        return predict_groups(points, self.MODEL, lambda point: (point.provider,), answer)
 
 
 def rivals_of(run: Run, spec: DeviceSpec | None) -> tuple[Model, ...]:
@@ -132,8 +131,8 @@ def fitted_torchao(probes: Probes, constants: torchao.Constants) -> Predictor | 
 
     def seconds(fractions: Array, points: Sequence[PlanPoint]) -> Array | None:
         math, dram = map(float, fractions)
-        own = replace(constants, math_fraction=math, dram_fraction=dram)
-        answer = torchao.times_of_points(own, BY_NAME[points[0].op], points[0].recipe, points)
+        own = constants._replace(math_fraction=math, dram_fraction=dram)
+        answer = torchao.times_of_points(own, points)
         return None if answer is None else answer.times.total
 
     start = np.array([constants.math_fraction, constants.dram_fraction])
@@ -215,4 +214,5 @@ def fitted(equation: Callable[[Array], Array], start: Array, seconds: Array) -> 
     first = log(start)[None]
     weights = np.ones((1, len(seconds)))
     bounds = first - _REACH, first + _REACH
-    return exp(minimise(residuals, first, bounds, weights, _SCALE, steps=40).parameters[0])
+    found, _ = minimise(residuals, first, bounds, weights, _SCALE, steps=40)
+    return exp(found[0])

@@ -1,7 +1,7 @@
 """Calibrations by device: those measured on this machine, else published ones."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +15,10 @@ from roofcal.core.paths import DEVICES, RunFolder
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.models.priors import calibration_by_priors, priors_file
+from roofcal.models.priors import cards_like, priors_file
 from roofcal.ops import OPS
-from roofcal.ops.constants import (
-    calibrated_pairs,
-    missing_constants,
-    names_without_provider,
-    other_equations,
-)
+from roofcal.ops.constants import calibrated_pairs, other_equations
+from roofcal.ops.priors import calibration_of_nobody
 from roofcal.ops.time_models import Sources
 
 _SIDE = 512  # of a matrix that every op takes
@@ -45,7 +41,7 @@ def find_calibration(
     datasheet = DEVICES / f"{device}.yaml"
     if datasheet.is_file() and all(run.device != device for run in runs):
         spec = load_device(datasheet)
-        by_priors = calibration_by_priors(spec)
+        by_priors = calibration_of_nobody(cards_like(spec), spec)
         if by_priors is not None and environment in (None, by_priors.environment_id):
             return priors_file(spec), by_priors
     raise PredictError(_no_match(device, environment, runs))
@@ -72,9 +68,8 @@ def calibrated_runs(published: Path, results: Path) -> list[RunFolder]:
 def read_calibration(path: Path, device: str | None) -> Calibration:
     """The calibration in a file, of `device` where one is named.
 
-    Raises PredictError where there is none, it is another device's, or it was fitted by a roofcal
-    that did not tell providers of products apart, knew fewer constants of a model or had another
-    equation, or it has no time for a pair of provider and recipe that it names; RecordsError for a
+    Raises PredictError where there is none, it is another device's, a roofcal with another equation
+    fitted it, or it has no time for a pair of provider and recipe that it names; RecordsError for a
     bad file.
     """
     calibrations = read_records(path, Calibration)
@@ -86,34 +81,27 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
             f"{path} was fitted on {calibration.device}, not on {device}; "
             "give the calibration of that device"
         )
-    _check_constants(path, calibration)
+    _check_equations(path, calibration)
     _check_answers(path, calibration)
     return calibration
 
 
-def _check_constants(path: Path, calibration: Calibration) -> None:
-    """Raises PredictError for the calibration of an older roofcal, with the way to fit it again."""
-    nameless = names_without_provider(calibration.constants)
-    missing = missing_constants(calibration.constants)
+def _check_equations(path: Path, calibration: Calibration) -> None:
+    """Raises PredictError for the calibration of another roofcal, with the way to fit it again."""
     others = other_equations(calibration)
-    if nameless:
-        name = min(nameless)
-        problem = (
-            f"{name} does not say whose products it is of: an older roofcal fitted it. "
-            f"Names are {name.split('.')[0]}.<provider>.<recipe>.<constant> now: run"
-        )
-    elif missing:
-        problem = f"{missing[0]} is missing: an older roofcal fitted it. Run"
-    elif others:
-        problem = f"{_equations_text(others)}. Run"
-    else:
+    if not others:
         return
+    parts = [
+        f"equation {stated or 'without a number'} of {op}, and this roofcal has equation {here}"
+        for op, (stated, here) in others.items()
+    ]
+    whose = "a newer" if any(stated > here for stated, here in others.values()) else "an older"
     again = f"python -m roofcal calibrate --run {path.parent} --out {path}"
     if (path.parent / MANIFEST).is_file():
         again = f"python -m roofcal publish --again {path.parent}"
     raise PredictError(
-        f"{path}: {problem} `make study` again, which fits what is under results/ from its records,"
-        f" or fit this one again: {again}"
+        f"{path}: {whose} roofcal fitted it, with {'; '.join(parts)}. Run `make study` again, "
+        f"which fits what is under results/ from its records, or fit this one again: {again}"
     )
 
 
@@ -146,16 +134,6 @@ def _check_answers(path: Path, calibration: Calibration) -> None:
             ends = [end for p in predictions for end in (p.total_s, p.low_s, p.high_s) if end]
             if not all(map(math.isfinite, ends)):
                 raise PredictError(f"{name}: its constants give a time that is no number")
-
-
-def _equations_text(others: Mapping[str, tuple[int, int]]) -> str:
-    """Which equations a calibration was fitted with, and which are here."""
-    parts = [
-        f"equation {stated or 'without a number'} of {op}, and this roofcal has equation {here}"
-        for op, (stated, here) in others.items()
-    ]
-    whose = "a newer" if any(stated > here for stated, here in others.values()) else "an older"
-    return f"{whose} roofcal fitted it, with {'; '.join(parts)}"
 
 
 def _no_match(device: str, environment: str | None, runs: Sequence[RunFolder]) -> str:

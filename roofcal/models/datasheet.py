@@ -44,21 +44,18 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     spec = sources.spec
     if spec is None:
         return []
-    predictions = (_prediction(point, spec) for point in points)
-    return [prediction for prediction in predictions if prediction is not None]
-
-
-def _prediction(point: PlanPoint, spec: DeviceSpec) -> Prediction | None:
-    op = BY_NAME[point.op]
-    work, link = op.work_of(point.provider, point.recipe, point.shape), _link_seconds(point, spec)
-    if point.provider in op.partial and link is None:
-        return None
-    rate = spec.peak_flops_per_s.get(work.math_dtype) if work.math_dtype else None
-    if work.math_dtype and rate is None:
-        return None
-    math = work.flops / rate if rate else 0.0
-    dram = work.dram_bytes / spec.dram_bytes_per_s
-    return longest_part(point, MODEL, math_s=math, dram_s=dram, link_s=link)
+    predictions = []
+    for point in points:
+        op, link = BY_NAME[point.op], _link_seconds(point, spec)
+        work = op.work_of(point.provider, point.recipe, point.shape)
+        rate = spec.peak_flops_per_s.get(work.math_dtype) if work.math_dtype else None
+        is_alone = point.provider in op.partial  # which does a part that has no other roof
+        if (is_alone and link is None) or (work.math_dtype and rate is None):
+            continue
+        math = work.flops / rate if rate else 0.0
+        dram = work.dram_bytes / spec.dram_bytes_per_s
+        predictions.append(longest_part(point, MODEL, math_s=math, dram_s=dram, link_s=link))
+    return predictions
 
 
 def _link_seconds(point: PlanPoint, spec: DeviceSpec) -> float | None:

@@ -12,7 +12,6 @@ from roofcal.core import paths
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Calibration
-from roofcal.ops.priors import calibration_of_nobody
 
 BETWEEN: Final = "between-cards"  # the environment of the record of an architecture
 
@@ -25,14 +24,6 @@ def cards_like(spec: DeviceSpec | None) -> list[Calibration]:
     """
     file = priors_file(spec) if spec else None
     return read_records(file, Calibration) if file and file.is_file() else []
-
-
-def calibration_by_priors(spec: DeviceSpec) -> Calibration | None:
-    """The calibration of a device that nobody measured; None where no card is of its architecture.
-
-    Raises RecordsError for a bad file.
-    """
-    return calibration_of_nobody(cards_like(spec), spec)
 
 
 def priors_file(spec: DeviceSpec) -> Path:

@@ -17,9 +17,7 @@ points, activations and output. The conversion of weights to bf16 is not modelle
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,8 +26,8 @@ from roofcal.core.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.models.errors import PredictError
-from roofcal.ops.predictions import TimesAndParts, least_bytes_of, predict_by_recipe, sizes_of
-from roofcal.ops.spec import OpSpec
+from roofcal.ops import BY_NAME
+from roofcal.ops.predictions import TimesAndParts, least_bytes_of, predict_groups, sizes_of
 from roofcal.ops.time_models import Sources
 
 MODEL = "torchao"
@@ -51,8 +49,7 @@ LAUNCH_S: Final = 2e-6  # a kernel of one element, measured on an H100; a floor 
 DATASHEET: Final = "datasheet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constants:
+class Constants(NamedTuple):
     """A device as torchao sees it.
 
     name               the set of constants
@@ -94,17 +91,7 @@ _ROWS: Final = {
 _VENDOR_FRACTIONS: Final = {"nvidia": (0.78, 0.92), "amd": (0.47, 0.72)}
 
 SETS: Final[dict[str, dict[str, Constants]]] = {
-    name: {
-        device: Constants(
-            name=name,
-            device=device,
-            peak_flops_per_s=peaks,
-            dram_bytes_per_s=bandwidth,
-            math_fraction=math_fraction,
-            dram_fraction=dram_fraction,
-        )
-        for device, (peaks, bandwidth, math_fraction, dram_fraction) in rows.items()
-    }
+    name: {device: Constants(name, device, *row) for device, row in rows.items()}
     for name, rows in _ROWS.items()
 }
 
@@ -128,14 +115,15 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per product or cast in bf16 or fp8; none without a datasheet."""
     if sources.spec is None:
         return []
-    return predict_by_recipe(points, MODEL, partial(times_of_points, from_datasheet(sources.spec)))
+    constants = from_datasheet(sources.spec)
+    return predict_groups(
+        points, MODEL, lambda _: ("",), lambda _, members: times_of_points(constants, members)
+    )
 
 
-def times_of_points(
-    constants: Constants, op: OpSpec, recipe: str, points: Sequence[PlanPoint]
-) -> TimesAndParts | None:
+def times_of_points(constants: Constants, points: Sequence[PlanPoint]) -> TimesAndParts | None:
     """Seconds of points of one op and recipe; None for what torchao does not model."""
-    rates = constants.peak_flops_per_s
+    op, recipe, rates = BY_NAME[points[0].op], points[0].recipe, constants.peak_flops_per_s
     if op.computes == "cast" and recipe in _CAST_KERNELS:
         rows, cols = sizes_of(points, op.axes)
         kernels = (traffic_s(constants, w * (rows * cols)) for w in _CAST_KERNELS[recipe])
@@ -172,18 +160,10 @@ def _longest(constants: Constants, math: Array, dram: Array) -> TimesAndParts:
 
 def from_datasheet(spec: DeviceSpec) -> Constants:
     """The constants of a device that torchao does not list."""
-    math_fraction, dram_fraction = _VENDOR_FRACTIONS[spec.vendor]
-    peaks = spec.peak_flops_per_s
-    return Constants(
-        name=DATASHEET,
-        device=spec.device,
-        peak_flops_per_s={
-            dtype: peaks[dtype] for dtype in ("bf16", "fp8", "fp4") if dtype in peaks
-        },
-        dram_bytes_per_s=spec.dram_bytes_per_s,
-        math_fraction=math_fraction,
-        dram_fraction=dram_fraction,
-    )
+    rates = spec.peak_flops_per_s
+    peaks = {dtype: rates[dtype] for dtype in BYTES if dtype in rates}
+    fractions = _VENDOR_FRACTIONS[spec.vendor]
+    return Constants(DATASHEET, spec.device, peaks, spec.dram_bytes_per_s, *fractions)
 
 
 def product_parts(

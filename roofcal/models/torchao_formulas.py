@@ -21,8 +21,7 @@ only where a formula is asked for.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sympy
 
@@ -47,8 +46,7 @@ _SCALE: Final = 4  # bytes of a scale in fp32
 _BLOCK: Final = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(NamedTuple):
     """Bytes per element of the tensor that one kernel reads and writes.
 
     fusible   the op before can hand over what it reads
@@ -82,7 +80,10 @@ def _by_role(activation: tuple[Kernel, ...], weight: tuple[Kernel, ...]) -> _Cas
     return {"input": activation, "weight": weight, "grad_output": activation}
 
 
-_MXFP8_CASTS: Final = _by_role((_FUSED_FP8, _TO_FP8), (_FUSED_FP8, _TO_FP8))
+_BF16_GRAD_WEIGHT: Final = "rowwise_with_gw_hp"  # whose grad_weight product is in bf16
+_ROW_SCALES: Final = "rowwise"  # whose activation has one fp32 scale per row
+_MXFP8: Final = tuple(f"mxfp8_{name}" for name in ("emulated", "cutlass", "cublas", "cublas_rceil"))
+_MXFP8_32X32: Final = ("mxfp8_32x32_flexible_gemm_layout", "mxfp8_32x32_weight")
 
 KERNELS: Final[dict[str, _Casts]] = {
     "tensorwise": _by_role(
@@ -93,82 +94,35 @@ KERNELS: Final[dict[str, _Casts]] = {
         (_cast(_FP8 + _BF16, fusible=True), _TO_FP8),  # cast and transpose, cast of the transpose
         (_FUSED_FP8, _TRANSPOSE, _TO_FP8),
     ),
-    "rowwise_with_gw_hp": _by_role(
+    _BF16_GRAD_WEIGHT: _by_role(
         (_FUSED_FP8,),  # the backward pass takes bf16 of it
         (_TO_FP8, _REDUCE, _TO_FP8),  # the second with one scale for all, the maximum of the rows'
     ),
-    "mxfp8_emulated": _MXFP8_CASTS,
-    "mxfp8_cutlass": _MXFP8_CASTS,
-    "mxfp8_cublas": _MXFP8_CASTS,
-    "mxfp8_cublas_rceil": _MXFP8_CASTS,
-    "mxfp8_32x32_flexible_gemm_layout": _by_role((_FUSED_FP8,), (_FUSED_FP8,)),
-    "mxfp8_32x32_weight": _by_role(
-        (_FUSED_FP8, _TO_FP8), (_TO_FP8, Kernel(reads=_FP8, writes=_FP8))
-    ),
+    **dict.fromkeys(_MXFP8, _by_role((_FUSED_FP8, _TO_FP8), (_FUSED_FP8, _TO_FP8))),
+    _MXFP8_32X32[0]: _by_role((_FUSED_FP8,), (_FUSED_FP8,)),
+    _MXFP8_32X32[1]: _by_role((_FUSED_FP8, _TO_FP8), (_TO_FP8, Kernel(reads=_FP8, writes=_FP8))),
     "mxfp4_cutlass": _by_role((_FUSED_FP4, _TO_FP4), (_FUSED_FP4, _TO_FP4)),
     "blockwise": _by_role((_FUSED_TILES, _TO_TILES), (_TO_SQUARES, _TO_SQUARES)),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActivationCast:
-    """The cast of an inference linear: bytes per element of each kernel.
-
-    row_scales   the last kernel writes one fp32 scale per row
-    block        the last kernel writes a scale of one byte per so many elements of a row
-    """
-
-    kernels: tuple[float, ...]
-    row_scales: bool = False
-    block: int | None = None
-
-
-ACTIVATION_CASTS: Final[dict[str, ActivationCast]] = {
-    "tensorwise": ActivationCast(kernels=(2, 3)),
-    "rowwise": ActivationCast(kernels=(3,), row_scales=True),
-    "mxfp8": ActivationCast(kernels=(3,), block=32),
-    "mxfp4": ActivationCast(kernels=(2.5,), block=32),
-    "nvfp4": ActivationCast(kernels=(4.5,), block=16),  # amax 2, cast 2.5
-    "nvfp4_static": ActivationCast(kernels=(2.5,), block=16),
-    "nvfp4_no_global_scale": ActivationCast(kernels=(2.5,), block=16),
+# The cast of an inference linear: bytes per element of each kernel. The last one writes the scales.
+ACTIVATION_CASTS: Final[dict[str, tuple[float, ...]]] = {
+    "tensorwise": (2, 3),
+    _ROW_SCALES: (3,),
+    "mxfp8": (3,),
+    "mxfp4": (2.5,),
+    "nvfp4": (4.5,),  # amax 2, cast 2.5
+    "nvfp4_static": (2.5,),
+    "nvfp4_no_global_scale": (2.5,),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Formats:
-    """The format of the operands of a recipe's products.
-
-    backward_weight   the format in the grad_weight product, where it differs
-    block             elements per scale, None where scales are not counted
-    """
-
-    operand: str
-    backward_weight: str | None = None
-    block: int | None = None
-
-
-_MXFP8: Final = Formats(operand="fp8", block=32)
-_NVFP4: Final = Formats(operand="fp4", block=16)
-
-# Recipes of training linears, then those of inference alone.
-FORMATS: Final[dict[str, Formats]] = {
-    "bf16": Formats(operand="bf16"),
-    "tensorwise": Formats(operand="fp8"),
-    "rowwise": Formats(operand="fp8"),
-    "rowwise_with_gw_hp": Formats(operand="fp8", backward_weight="bf16"),
-    "mxfp8_emulated": _MXFP8,
-    "mxfp8_cutlass": _MXFP8,
-    "mxfp8_cublas": _MXFP8,
-    "mxfp8_cublas_rceil": _MXFP8,
-    "mxfp8_32x32_flexible_gemm_layout": _MXFP8,
-    "mxfp8_32x32_weight": _MXFP8,
-    "mxfp4_cutlass": Formats(operand="fp4", block=32),
-    "blockwise": Formats(operand="fp8"),
-    "mxfp8": _MXFP8,
-    "mxfp4": Formats(operand="fp4", block=32),
-    "nvfp4": _NVFP4,
-    "nvfp4_static": _NVFP4,
-    "nvfp4_no_global_scale": _NVFP4,
+# recipe -> format of the operands of its products, elements per scale (None: scales not counted)
+FORMATS: Final[dict[str, tuple[str, int | None]]] = {
+    "bf16": ("bf16", None),
+    **dict.fromkeys(("tensorwise", "rowwise", _BF16_GRAD_WEIGHT, "blockwise"), ("fp8", None)),
+    **dict.fromkeys(("mxfp8", *_MXFP8, *_MXFP8_32X32), ("fp8", 32)),
+    **dict.fromkeys(("mxfp4", "mxfp4_cutlass"), ("fp4", 32)),
+    **dict.fromkeys(("nvfp4", "nvfp4_static", "nvfp4_no_global_scale"), ("fp4", 16)),
 }
 TRAINING_RECIPES: Final = ("bf16", *KERNELS)
 INFERENCE_RECIPES: Final = ("bf16", *ACTIVATION_CASTS)
@@ -180,8 +134,7 @@ def product_expression(constants: Constants, recipe: str) -> sympy.Expr:
     Raises PredictError for an unknown recipe and for a device without a rate of its format.
     """
     check_name("recipe of products", recipe, FORMATS)
-    chosen = FORMATS[recipe]
-    return _product(constants, chosen.operand, chosen.block, M, K, N)
+    return _product(constants, *FORMATS[recipe], M, K, N)
 
 
 def cast_expression(constants: Constants, recipe: str, role: str, fused: bool) -> sympy.Expr:
@@ -203,13 +156,10 @@ def linear_expression(constants: Constants, recipe: str, fused: bool) -> sympy.E
     Raises PredictError for an unknown recipe and for a device without a rate of its format.
     """
     check_name("recipe of linears", recipe, TRAINING_RECIPES)
-    chosen = FORMATS[recipe]
-    last, block = chosen.operand, chosen.block
-    if chosen.backward_weight is not None:
-        last, block = chosen.backward_weight, None
+    last = FORMATS["bf16" if recipe == _BF16_GRAD_WEIGHT else recipe]
     output = product_expression(constants, recipe)
-    grad_input = _product(constants, chosen.operand, chosen.block, M, N, K)
-    products = output + grad_input + _product(constants, last, block, K, M, N)
+    grad_input = _product(constants, *FORMATS[recipe], M, N, K)
+    products = output + grad_input + _product(constants, *last, K, M, N)
     if recipe == "bf16":
         return products
     fuses = {"input": fused, "weight": False, "grad_output": fused}
@@ -224,12 +174,11 @@ def inference_expression(constants: Constants, recipe: str) -> sympy.Expr:
     total = product_expression(constants, recipe)
     if recipe == "bf16":
         return total
-    cast = ACTIVATION_CASTS[recipe]
-    moved = [width * (M * K) for width in cast.kernels]
-    if cast.row_scales:
+    moved, (_, block) = [width * (M * K) for width in ACTIVATION_CASTS[recipe]], FORMATS[recipe]
+    if recipe == _ROW_SCALES:
         moved[-1] = moved[-1] + _SCALE * M
-    if cast.block is not None:
-        moved[-1] = moved[-1] + M * (K // cast.block)
+    if block is not None:  # scales of one byte
+        moved[-1] = moved[-1] + M * (K // block)
     return total + sympy.Add(*(_kernel(constants, part) for part in moved))
 
 

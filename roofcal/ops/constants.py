@@ -83,24 +83,6 @@ def neutral_values(constants: Mapping[str, Constant]) -> dict[str, float]:
     return {name: c.neutral for name, c in constants.items() if c.neutral is not None}
 
 
-def search_ranges(
-    constants: Iterable[Constant], quantities: Mapping[str, tuple[float, float]], *, on_cpu: bool
-) -> dict[str, tuple[float, float, float]]:
-    """Name -> (start, least, most) of the constants that are searched.
-
-    quantities: by the names of Search.of, as (a, b) for a / b: only then are values that a fit
-    starts from the same to the last bit, however a declaration counts them.
-    """
-    ranges = {}
-    for constant in constants:
-        search = (on_cpu and constant.on_cpu) or constant.search
-        if search and (search.of in quantities or not search.of):
-            above, below = quantities.get(search.of, (1.0, 1.0))
-            start, least, most = (value * above / below for value in search[:3])
-            ranges[constant.name] = (start, least, most)
-    return ranges
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpPage:
     """What the report shows of one op, `PAGE` of its model: plain data, and all of it optional.
@@ -182,26 +164,6 @@ def calibrated_providers(constants: Iterable[str], op: str, recipe: str) -> list
     return [provider for provider, calibrated in pairs if calibrated == recipe]
 
 
-def names_without_provider(constants: Iterable[str]) -> list[str]:
-    """Constants `<op>.<recipe>.<constant>`, as they were called before providers had their own."""
-    ops = {op.name for op in STUDY_OPS}
-    return [name for name in constants if name.count(".") == 2 and name.split(".")[0] in ops]
-
-
-def missing_constants(constants: Collection[str]) -> list[str]:
-    """Constants that the models of ops need for every calibrated pair and that are missing.
-
-    An older roofcal fitted such a calibration: its equations had fewer constants.
-    """
-    required = (
-        f"{op.name}.{provider}.{recipe}.{constant}"
-        for op in STUDY_OPS
-        for provider, recipe in calibrated_pairs(constants, op.name)
-        for constant in getattr(load_part(op, "model"), "REQUIRED", ())
-    )
-    return [name for name in required if name not in constants]
-
-
 def values_of_pair(
     constants: Mapping[str, Ceiling], name: str, last_parts: Iterable[str]
 ) -> dict[str, float]:
@@ -234,8 +196,8 @@ def other_equations(calibration: Calibration) -> dict[str, tuple[int, int]]:
     return {
         op: (calibration.equations.get(op, 0), number)
         for op, number in current_equations().items()
-        if calibrated_pairs(calibration.constants, op)
-        and calibration.equations.get(op, 0) != number
+        if calibration.equations.get(op, 0) != number
+        and any(name.startswith(f"{op}.") for name in calibration.constants)
     }
 
 

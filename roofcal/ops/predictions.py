@@ -19,7 +19,7 @@ of the fastest probe), except where the interval without widening is below them 
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
@@ -30,7 +30,6 @@ import numpy as np
 from roofcal.core.portable_math import exp, log
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, BeyondProbes, Times
-from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.spec import OpSpec
 
@@ -59,6 +58,41 @@ class TimesAndParts(NamedTuple):
 AnswerPair = Callable[[Calibration, str, str, Sequence[Array]], TimesAndParts]
 
 
+def predict_groups(
+    points: Sequence[PlanPoint],
+    model: str,
+    candidates: Callable[[PlanPoint], Iterable[str]],
+    answer: Callable[[str, Sequence[PlanPoint]], TimesAndParts | None],
+    *,
+    only_first: bool = False,
+) -> list[Prediction]:
+    """A prediction per point that has an answer, in their order: that of the fastest candidate.
+
+    Args:
+        points: to predict.
+        model: its name.
+        candidates: providers that may answer for a point.
+        answer: of a candidate, and of points of one op, recipe and world size; None for what is
+            not known.
+        only_first: take the first candidate that answers, not the fastest.
+    """
+    groups: dict[tuple[tuple[str, ...], str, str, int], list[PlanPoint]] = {}
+    for point in points:
+        key = (tuple(candidates(point)), point.op, point.recipe, point.world_size)
+        groups.setdefault(key, []).append(point)
+    fastest: dict[str, Prediction] = {}
+    for (providers, *_), members in groups.items():
+        for provider in providers:
+            times = answer(provider, members)
+            for prediction in predictions_of(members, model, times) if times else ():
+                best = fastest.setdefault(prediction.point_id, prediction)
+                if prediction.total_s < best.total_s:
+                    fastest[prediction.point_id] = prediction
+            if only_first and members[0].point_id in fastest:
+                break
+    return [fastest[point.point_id] for point in points if point.point_id in fastest]
+
+
 def predict_fastest(
     points: Sequence[PlanPoint],
     calibration: Calibration,
@@ -71,45 +105,18 @@ def predict_fastest(
     A point without a provider is answered for the fastest provider that was calibrated and takes
     sizes that small; a point whose provider does not has no answer.
     """
-    groups: dict[tuple[str, str], list[PlanPoint]] = {}
-    for point in points:
-        groups.setdefault((point.provider, point.recipe), []).append(point)
-    fastest: dict[str, Prediction] = {}
-    for (provider, recipe), members in groups.items():
-        sizes = sizes_of(members, op.axes)
-        for candidate in calibrated_providers(calibration.constants, op.name, recipe):
-            if provider not in ("", candidate):
-                continue
-            times = answer(calibration, candidate, recipe, sizes)
-            predictions = predictions_of(members, model, times)
-            for point, prediction in zip(members, predictions, strict=True):
-                refused = op.refused_axes(candidate, recipe, point.shape)
-                if any(is_small for (_, kind), is_small in refused.items() if kind == "least"):
-                    continue
-                best = fastest.get(point.point_id)
-                if best is None or prediction.total_s < best.total_s:
-                    fastest[point.point_id] = prediction
-    return [fastest[point.point_id] for point in points if point.point_id in fastest]
 
+    def candidates(point: PlanPoint) -> Iterator[str]:
+        for provider in calibrated_providers(calibration.constants, op.name, point.recipe):
+            refused = op.refused_axes(provider, point.recipe, point.shape).items()
+            is_too_small = any(is_small for (_, kind), is_small in refused if kind == "least")
+            if point.provider in ("", provider) and not is_too_small:
+                yield provider
 
-def predict_by_recipe(
-    points: Sequence[PlanPoint],
-    model: str,
-    answer: Callable[[OpSpec, str, Sequence[PlanPoint]], TimesAndParts | None],
-) -> list[Prediction]:
-    """Predictions in the order of the points, of the ops and recipes that have an answer.
+    def answer_members(provider: str, members: Sequence[PlanPoint]) -> TimesAndParts:
+        return answer(calibration, provider, members[0].recipe, sizes_of(members, op.axes))
 
-    answer: of an op, a recipe, and all points of both.
-    """
-    groups: dict[tuple[str, str], list[PlanPoint]] = {}
-    for point in points:
-        groups.setdefault((point.op, point.recipe), []).append(point)
-    predictions: dict[str, Prediction] = {}
-    for (op, recipe), members in groups.items():
-        times = answer(BY_NAME[op], recipe, members)
-        if times is not None:
-            predictions |= {p.point_id: p for p in predictions_of(members, model, times)}
-    return [predictions[p.point_id] for p in points if p.point_id in predictions]
+    return predict_groups(points, model, candidates, answer_members)
 
 
 def least_bytes_of(op: OpSpec, recipe: str, points: Iterable[PlanPoint]) -> Array:

@@ -87,13 +87,10 @@ def priors_of(
                 continue
             code = own[0].constants[prefix + family_name].value
             alike = [card for card in own if card.constants[prefix + family_name].value == code]
-            names = (name.removeprefix(prefix) for name in alike[0].constants)
             constants = {
                 name: _known(prefix + name, alike, spec, stream)
-                for name in names
-                if "." not in name
-                and _is_searched(op.name, name)
-                and _identified(prefix + name, alike)
+                for name in getattr(model, "CONSTANTS", {})
+                if prefix + name in alike[0].constants and _identified(prefix + name, alike)
             }
             priors.setdefault(op.name, {})[pair] = Prior(
                 family=decode_family(getattr(model, "FAMILIES", ()), code),
@@ -134,8 +131,15 @@ def calibration_of_nobody(cards: Sequence[Calibration], spec: DeviceSpec) -> Cal
                 for name, constant in of_pair.items()
             }
     names = {name.rpartition(".")[0] for name in constants if "." in name}
+    # Half-widths no narrower than those of a card by itself: two cards that are alike by chance
+    # would else give a card that nobody measured narrower intervals than a measured one has.
     errors = {
-        name: _wider(errors, [card.probe_errors.get(name, {}) for card in present])
+        name: {
+            key: max([error, *(c.probe_errors.get(name, {}).get(key, error) for c in present)])
+            if _is_width(key)
+            else error
+            for key, error in errors.items()
+        }
         for between in cards
         if not between.constants
         for name, errors in between.probe_errors.items()
@@ -215,22 +219,6 @@ def _is_width(key: str) -> bool:
     return key.startswith("log_p95")
 
 
-def _wider(
-    between: Mapping[str, float], of_cards: Sequence[Mapping[str, float]]
-) -> dict[str, float]:
-    """Errors between cards, with half-widths that are no narrower than those of a card by itself.
-
-    Two cards that happen to be alike would else give a card that nobody measured narrower intervals
-    than a measured one has.
-    """
-    return {
-        name: max([error, *(own.get(name, error) for own in of_cards)])
-        if _is_width(name)
-        else error
-        for name, error in between.items()
-    }
-
-
 def _of_present_equations(cards: Iterable[Calibration]) -> list[Calibration]:
     """The cards whose constants are of the equations here, those of most probes first."""
     own = (card for card in cards if card.constants and card.equations == current_equations())
@@ -243,25 +231,17 @@ def _is_shared(name: str) -> bool:
     return op in BY_NAME if rest else name != "compute_units"
 
 
-def _declared(op: str, name: str) -> Constant | None:
-    model = load_part(BY_NAME[op], "model")
-    declared: Mapping[str, Constant] = getattr(model, "CONSTANTS", {})
-    return declared.get(name)
-
-
-def _is_searched(op: str, name: str) -> bool:
-    declared = _declared(op, name)
-    return declared is not None and name != getattr(load_part(BY_NAME[op], "model"), "FAMILY", "")
-
-
 def _yardstick(name: str, constant: Ceiling, spec: DeviceSpec, stream: float) -> float:
     """What a constant is a fraction of, see the module; 1 for those that cards share."""
     op, _, rest = name.partition(".")
     if not rest and name.startswith("dram_"):
         return spec.dram_bytes_per_s
-    declared = _declared(op, name.rpartition(".")[2]) if rest else None
-    if declared is not None and declared.datasheet == "dram_bytes_per_s":
-        return stream
+    if rest:
+        model = load_part(BY_NAME[op], "model")
+        declared: Mapping[str, Constant] = getattr(model, "CONSTANTS", {})
+        last = declared.get(name.rpartition(".")[2])
+        if last is not None and last.datasheet == "dram_bytes_per_s":
+            return stream
     peak, unit = spec.peak_flops_per_s["bf16"], constant.unit
     if unit in ("flop/s", "B/s", "1/s"):
         return peak

@@ -21,7 +21,7 @@ Source: the seed mi300_llm_inference_roofline_notebook (flashattn_eff, softmax_r
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from roofcal.core.devices import WaveDevice
@@ -71,12 +71,16 @@ def flash_attention(device: WaveDevice, shape: Attention) -> OperatorTime:
     Raises PredictError for sizes below 1, heads that are no multiple of kv_heads, fewer kv_tokens
     than query_tokens, a head too large for LDS, and a device without a rate of bf16.
     """
-    _check(shape)
+    switches = ("causal", "shared_kv")
+    check_sizes("attention", **{n: v for n, v in asdict(shape).items() if n not in switches})
+    if shape.query_tokens > shape.kv_tokens:
+        raise PredictError(
+            f"attention: query_tokens={shape.query_tokens} are more than "
+            f"kv_tokens={shape.kv_tokens}, which hold them"
+        )
     cols = kv_tile(device, shape)
-    total, products, softmax = min(
-        (_unit_clocks(device, shape, rows, cols) for rows in device.attention_rows),
-        key=lambda clocks: clocks[0],
-    )
+    clocks = (_unit_clocks(device, shape, rows, cols) for rows in device.attention_rows)
+    total, products, softmax = min(clocks, key=lambda own: own[0])
     scale = device.clock_hz * device.matrix_fraction
     dram = stream_seconds(device, moved_bytes(shape))
     parts = {
@@ -122,47 +126,21 @@ def _unit_clocks(
 ) -> tuple[float, float, float]:
     """Clocks of the busiest compute unit: in all, in products, in the softmax."""
     groups = shape.sequences * shape.kv_heads * math.ceil(shape.query_tokens * shape.group / rows)
-    steps = _steps(shape, rows, cols)
+    # Tiles of K and V that a workgroup walks over, on average; a masked one is left out.
+    own = min(max(1.0, rows / shape.group), shape.query_tokens)  # tokens of one workgroup
+    masked = (shape.query_tokens - own) / 2 if shape.causal else 0.0
+    steps = math.ceil((shape.kv_tokens - masked) / cols)
     splits = max(1, min(steps, device.compute_units // groups))
     steps = math.ceil(steps / splits)
     per_unit = math.ceil(groups * splits / device.compute_units)
-    products = 2 * _product_clocks(device, shape, rows, cols)
+    # QK and PV of one step, which take as long
+    flops = 2 * rows * cols * shape.head_dim
+    rate = described_value(device, "matrix_flops_per_clock", "bf16")
+    rate *= device.attention_fraction
+    loaded = cols * shape.head_dim * _WIDTH
+    products = 2 * max(flops / rate, loaded / device.l2_bytes_per_clock_and_unit)
     softmax = softmax_clocks(device, rows, cols)
     pairs, odd = divmod(per_unit, _RESIDENT)
     hidden = _RESIDENT * pairs * max(products, softmax)
     total = steps * (hidden + odd * (products + softmax))
     return total, steps * per_unit * products, steps * per_unit * softmax
-
-
-def _steps(shape: Attention, rows: int, cols: int) -> int:
-    """Tiles of K and V that a workgroup walks over, on average."""
-    own = min(max(1.0, rows / shape.group), shape.query_tokens)  # tokens of one workgroup
-    masked = (shape.query_tokens - own) / 2 if shape.causal else 0.0
-    return math.ceil((shape.kv_tokens - masked) / cols)
-
-
-def _product_clocks(device: WaveDevice, shape: Attention, rows: int, cols: int) -> float:
-    """Clocks of QK, and of PV, of one step."""
-    flops = 2 * rows * cols * shape.head_dim
-    rate = described_value(device, "matrix_flops_per_clock", "bf16")
-    rate *= device.attention_fraction
-    loaded = cols * shape.head_dim * _WIDTH
-    return max(flops / rate, loaded / device.l2_bytes_per_clock_and_unit)
-
-
-def _check(shape: Attention) -> None:
-    check_sizes(
-        "attention",
-        heads=shape.heads,
-        kv_heads=shape.kv_heads,
-        head_dim=shape.head_dim,
-        query_tokens=shape.query_tokens,
-        kv_tokens=shape.kv_tokens,
-        sequences=shape.sequences,
-    )
-    divide("heads", shape.heads, shape.kv_heads, "kv_heads")
-    if shape.query_tokens > shape.kv_tokens:
-        raise PredictError(
-            f"attention: query_tokens={shape.query_tokens} are more than "
-            f"kv_tokens={shape.kv_tokens}, which hold them"
-        )

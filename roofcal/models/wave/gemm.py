@@ -84,7 +84,7 @@ def product_times(device: WaveDevice, recipe: Recipe, m: Array, n: Array, k: Arr
     _, moved = least_work(recipe.name, m, n, k)
     tiles, limit = _best_tile(device, recipe, m, n, k)
     skinny = np.minimum(m, n) < SKINNY_ROWS
-    tiles = np.where(skinny, skinny_seconds(device, _operand_bytes(recipe), m, n, k), tiles)
+    tiles = np.where(skinny, skinny_seconds(device, BITS[recipe.a.dtype] / 8, m, n, k), tiles)
     return ProductTimes(
         launch=np.full_like(tiles, device.launch_s),
         tiles=tiles,
@@ -122,8 +122,8 @@ def tile_clocks(device: WaveDevice, recipe: Recipe, k: Array, busy: Array) -> Ar
 
     busy  compute units that share the cache, by tile and shape
     """
-    rows, cols = _tile_sides(device)
-    width, output = _operand_bytes(recipe), BITS[recipe.out] / 8
+    rows, cols = np.array(device.tiles, dtype=float).T[:, :, None]
+    width, output = BITS[recipe.a.dtype] / 8, BITS[recipe.out] / 8
     reads_of_a, reads_of_b = device.lds_reads
     rate = described_value(device, "matrix_flops_per_clock", recipe.math_dtype)
     math = 2 * rows * cols * k / rate
@@ -144,30 +144,28 @@ def skinny_seconds(device: WaveDevice, width: float, m: Array, n: Array, k: Arra
     seconds = []
     for split in _SPLITS:
         waves = np.ceil(strips * split / device.compute_units)
-        loaded = waves * (SKINNY_ROWS + np.minimum(m, n)) * part_of_k(k, split) * width
-        seconds.append(loaded / rate + sums_seconds(device, split, m, n))
+        loaded = waves * (SKINNY_ROWS + np.minimum(m, n)) * _part_of_k(k, split) * width
+        seconds.append(loaded / rate + _sums_seconds(device, split, m, n))
     least: Array = np.min(seconds, axis=0)
     return least
 
 
-def part_of_k(k: Array, split: int) -> Array:
+def _part_of_k(k: Array, split: int) -> Array:
     """Columns of a part of K, or as many as take as long as a very short one."""
-    part: Array = np.maximum(k / split, np.minimum(k, SHORTEST_K))
-    return part
+    return np.asarray(np.maximum(k / split, np.minimum(k, SHORTEST_K)))
 
 
-def sums_seconds(device: WaveDevice, split: int, m: Array, n: Array) -> Array:
+def _sums_seconds(device: WaveDevice, split: int, m: Array, n: Array) -> Array:
     """Seconds of writing and reading the partial sums of a split."""
     passes = 2 * split if split > 1 else 0
-    seconds: Array = passes * m * n * _SUM_BYTES / device.stream_bytes_per_s
-    return seconds
+    return np.asarray(passes * m * n * _SUM_BYTES / device.stream_bytes_per_s)
 
 
 def _best_tile(
     device: WaveDevice, recipe: Recipe, m: Array, n: Array, k: Array
 ) -> tuple[Array, NDArray[np.intp]]:
     """(seconds on the best tile and split of K, index in _LIMITS of what limits it)."""
-    rows, cols = _tile_sides(device)
+    rows, cols = np.array(device.tiles, dtype=float).T[:, :, None]
     count = np.ceil(m / rows) * np.ceil(n / cols)
     fastest = np.full_like(m, np.inf)
     limit = np.zeros(len(m), dtype=np.intp)
@@ -175,23 +173,12 @@ def _best_tile(
     for split in _SPLITS:
         groups = split * count
         busy = np.minimum(groups, device.compute_units)
-        clocks = tile_clocks(device, recipe, part_of_k(k, split), busy)
+        clocks = tile_clocks(device, recipe, _part_of_k(k, split), busy)
         waves = np.ceil(groups / device.compute_units)
         seconds = waves * clocks.max(axis=0) / (device.clock_hz * device.matrix_fraction)
-        seconds = seconds + sums_seconds(device, split, m, n)
+        seconds = seconds + _sums_seconds(device, split, m, n)
         best = seconds.argmin(axis=0)
         faster = seconds[best, at] < fastest
         fastest = np.where(faster, seconds[best, at], fastest)
         limit = np.where(faster, clocks.argmax(axis=0)[best, at], limit)
     return fastest, limit
-
-
-def _tile_sides(device: WaveDevice) -> tuple[Array, Array]:
-    """Rows and columns of the tiles, as columns of a matrix."""
-    rows, cols = np.array(device.tiles, dtype=float).T[:, :, None]
-    return rows, cols
-
-
-def _operand_bytes(recipe: Recipe) -> float:
-    """Bytes of an element of A or B."""
-    return BITS[recipe.a.dtype] / 8

@@ -22,9 +22,9 @@ from roofcal.core.times import Array, Times
 from roofcal.models.wave.gemm import narrow_product_times
 from roofcal.models.wave.gemm import product_times as gemm_times
 from roofcal.models.wave.operators import used_bytes_per_s
-from roofcal.ops.predictions import TimesAndParts, least_bytes_of, predict_by_recipe, sizes_of
+from roofcal.ops import BY_NAME
+from roofcal.ops.predictions import TimesAndParts, least_bytes_of, predict_groups, sizes_of
 from roofcal.ops.probe_link.model import Fabric, Fabrics, Line
-from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
 
 MODEL = "wave"
@@ -80,7 +80,8 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     if device is None:
         return []
 
-    def answer(op: OpSpec, recipe: str, members: Sequence[PlanPoint]) -> TimesAndParts | None:
+    def answer(_: str, members: Sequence[PlanPoint]) -> TimesAndParts | None:
+        op, recipe = BY_NAME[members[0].op], members[0].recipe
         if op.computes == "cast":
             dram = least_bytes_of(op, recipe, members) / device.stream_bytes_per_s
             launch = np.full_like(dram, device.launch_s)
@@ -99,4 +100,4 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
             times, {"math_s": product.tiles, "dram_s": product.dram, "launch_s": product.launch}
         )
 
-    return predict_by_recipe(points, MODEL, answer)
+    return predict_groups(points, MODEL, lambda _: ("",), answer)

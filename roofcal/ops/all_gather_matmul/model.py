@@ -42,7 +42,7 @@ from roofcal.core.times import Array, Times
 from roofcal.ops.all_gather_matmul import spec
 from roofcal.ops.constants import OpPage
 from roofcal.ops.gemm import model as gemm
-from roofcal.ops.predictions import TimesAndParts, predictions_of, sizes_of
+from roofcal.ops.predictions import TimesAndParts, predict_groups, sizes_of
 from roofcal.ops.probe_link.model import NO_LINK, Fabric, calibrated_world_sizes
 from roofcal.ops.time_models import Model, Sources, fabrics_of, product_times
 
@@ -131,20 +131,10 @@ def predict_composed(
     model: Model, points: Sequence[PlanPoint], sources: Sources
 ) -> list[Prediction]:
     """A prediction per point of several devices that the model can answer."""
-    groups: dict[tuple[tuple[str, ...], str, int], list[PlanPoint]] = {}
-    for point in points:
-        if point.world_size > 1:
-            key = (_candidates(point), point.recipe, point.world_size)
-            groups.setdefault(key, []).append(point)
-    predictions: list[Prediction] = []
-    for (candidates, _, _), members in groups.items():
-        answers = [_predict_group(model, name, members, sources) for name in candidates]
-        answered = [answer for answer in answers if answer]
-        predictions += (
-            min(alternatives, key=lambda prediction: prediction.total_s)
-            for alternatives in zip(*answered, strict=True)
-        )
-    return predictions
+    own = [point for point in points if point.world_size > 1]
+    return predict_groups(
+        own, model.MODEL, _candidates, lambda name, group: _answer(model, name, group, sources)
+    )
 
 
 def _candidates(point: PlanPoint) -> tuple[str, ...]:
@@ -173,18 +163,18 @@ def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str | No
     )
 
 
-def _predict_group(
+def _answer(
     model: Model, provider: str, points: Sequence[PlanPoint], sources: Sources
-) -> list[Prediction]:
-    """Predictions of points of one recipe and world size by a provider; [] if it is unknown."""
+) -> TimesAndParts | None:
+    """Seconds of points of one recipe and world size by a provider; None if it is unknown."""
     recipe, world_size = points[0].recipe, points[0].world_size
     alone = provider == spec.GEMM_ONLY
     link = NO_LINK if alone else fabrics_of(model, sources, world_size)
     if link is None:
-        return []
+        return None
     m, n, k = sizes_of(points, "mnk")
+    rows = m / pieces(provider, world_size)
     try:
-        rows = m / pieces(provider, world_size)
         product = _product_times(model, sources, provider, recipe, (rows, n, k))
         likely = evaluate(provider, recipe, link.likely, (m, k), product.total, world_size)
         low, high = (
@@ -194,30 +184,24 @@ def _predict_group(
             for fabric, piece_s in ((link.fast, product.low), (link.slow, product.high))
         )
     except KeyError:  # a product, or a way of gathering, that the model does not know
-        return []
-    gather_decides = (likely.gather > likely.product).tolist()
-    bound_by = [
-        "link" if by_link else by_product
-        for by_link, by_product in zip(gather_decides, product.bound_by, strict=True)
-    ]
+        return None
+    bound_by = np.where(likely.gather > likely.product, "link", product.bound_by).tolist()
     times = Times(total=likely.total, low=low, high=high, bound_by=bound_by)
-    return predictions_of(
-        points, model.MODEL, TimesAndParts(times=times, parts={"link_s": likely.gather})
-    )
+    return TimesAndParts(times, {"link_s": likely.gather})
 
 
 def _product_times(
     model: Model, sources: Sources, provider: str, recipe: str, sizes: tuple[Array, Array, Array]
 ) -> Times:
     """Seconds of products; of a gather alone exactly none."""
-    if provider != spec.ALL_GATHER_ONLY:
-        times = product_times(model, sources, "", recipe, sizes)
-        if model.MODEL != CALIBRATED or sources.calibration is None or times.low is None:
-            return times
-        # Ranks wait for each other before every sample, so that cards rest. On H200s they clocked
-        # 1.55 to 1.95 GHz in large products, where those of one card in turns held 1.42 to 1.56.
-        library = gemm.default_provider(sources.calibration.constants, recipe)
-        rested = gemm.fastest_times(sources.calibration, library, recipe, sizes)
-        return replace(times, low=np.minimum(times.low, rested))
-    nothing = np.zeros_like(sizes[0])
-    return Times(total=nothing, low=nothing, high=nothing, bound_by=["link"] * len(nothing))
+    if provider == spec.ALL_GATHER_ONLY:
+        nothing = np.zeros_like(sizes[0])
+        return Times(total=nothing, low=nothing, high=nothing, bound_by=["link"] * len(nothing))
+    times = product_times(model, sources, "", recipe, sizes)
+    if model.MODEL != CALIBRATED or sources.calibration is None or times.low is None:
+        return times
+    # Ranks wait for each other before every sample, so that cards rest. On H200s they clocked
+    # 1.55 to 1.95 GHz in large products, where those of one card in turns held 1.42 to 1.56.
+    library = gemm.default_provider(sources.calibration.constants, recipe)
+    rested = gemm.fastest_times(sources.calibration, library, recipe, sizes)
+    return replace(times, low=np.minimum(times.low, rested))

@@ -151,8 +151,6 @@ OUR_FAMILIES: Final = dict.fromkeys(("fp8_rowwise_dim1", "fp8_rowwise_both"), ("
 OUR_OTHERS: Final = ("ours_divisor", "ours_256")
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
 EQUATION: Final = 9  # see roofcal.ops.constants; 1 is of calibrations that state none
-# without these, a calibration is of an older roofcal
-REQUIRED: Final = (FAMILY, "fixed_s", "bytes_per_s")
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # group of shapes whose errors make an interval -> what it has, in words
 GROUPS: Final[dict[str, str]] = {
@@ -276,7 +274,10 @@ def _slower(
     elif how.loads == "columns":
         slower = np.where(cols % _ALIGNED != 0, misaligned, 1.0)
     elif how.loads == "by_divisor":
-        slower = _slower_by_divisor(misaligned, _divisor(cols))
+        # less for vectors than for single elements: loads and memory add as squares
+        divisor = np.gcd(cols.astype(np.int64), _VECTOR).astype(float)
+        more = (misaligned * misaligned - 1) / (divisor * divisor)
+        slower = np.where(divisor < _VECTOR, np.sqrt(1 + more), 1.0)
     else:
         slower = np.where(is_ragged, misaligned, 1.0)
     if how.rule == "ours" and recipe == "fp8_rowwise_dim0":
@@ -326,18 +327,6 @@ def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
     high, across = np.where(rows <= ours.FEW_ROWS, few, many)
     idle = np.ceil(np.ceil(cols / across) / units) * units * across / cols
     return np.asarray(np.where(high > _SHARED_ROWS, idle * np.sqrt(high / rows), np.sqrt(idle)))
-
-
-def _divisor(count: Array) -> Array:
-    """The largest divisor of 8 that divides a count."""
-    return np.gcd(count.astype(np.int64), _VECTOR).astype(float)
-
-
-def _slower_by_divisor(misaligned: Value, divisor: Array) -> Array:
-    """`misaligned` for single elements, and less for vectors: loads and memory add as squares."""
-    more = (misaligned * misaligned - 1) / (divisor * divisor)
-    slower: Array = np.where(divisor < _VECTOR, np.sqrt(1 + more), 1.0)
-    return slower
 
 
 def answer(

@@ -6,7 +6,7 @@ Equations: the model beside. Two libraries have different tiles, so each provide
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,30 +15,9 @@ from roofcal.core.portable_math import log
 from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
 from roofcal.fitting.bootstrap import Index, ceiling, interval
-from roofcal.fitting.cross_validation import (
-    Method,
-    Predictor,
-    Problem,
-    SearchSpace,
-    Stage,
-    columns_by_name,
-    fit_each_recipe,
-)
+from roofcal.fitting.cross_validation import Predictor, Problem, Stage, fit_each_recipe
 from roofcal.fitting.probes import Device, Probe
-from roofcal.ops.constants import search_ranges
 from roofcal.ops.gemm import model
-from roofcal.ops.gemm.model import (
-    CEILING,
-    CONSTANTS,
-    NEUTRAL,
-    PLAIN_CONSTANTS,
-    SLOW_PATHS,
-    TILED_CONSTANTS,
-    choice_seconds,
-    packed_parts,
-    plain_parts,
-    tiled_parts,
-)
 from roofcal.ops.gemm.spec import PROBE
 from roofcal.ops.gemm.tiles import (
     FAMILIES,
@@ -102,7 +81,7 @@ class Candidates(NamedTuple):
         best = []
         for start in range(0, fits, size):
             block = {name: values[start : start + size] for name, values in constants.items()}
-            _, _, seconds = choice_seconds(block, self.choices, family)
+            _, _, seconds = model.choice_seconds(block, self.choices, family)
             least = np.minimum.reduceat(seconds, self.first, axis=1)
             # The first candidate of a shape that is as fast as the fastest.
             is_best = seconds == least[:, self.shape]
@@ -132,30 +111,52 @@ def _undominated_columns(costs: Array) -> Index:
     return np.flatnonzero(~is_dominated)
 
 
-def search_bounds(
-    sizes: Array, seconds: Array, moved: Array, device: Device
-) -> dict[str, tuple[float, float, float]]:
-    """Constant -> (start, least, most), from the fastest product and the shortest time.
+class _AnyProducts(Problem):
+    """Products of one provider and recipe."""
 
-    moved: bytes of each product, for a device whose streams were not measured.
-    """
-    m, n, k = sizes
-    rate = float((2 * m * n * k / seconds).max())
-    stream = device.stream_bytes_per_s or 2 * float((moved / seconds).max())
-    quantities = {
-        "rate": (rate, 1.0),
-        "unit_rate": (rate, float(device.compute_units)),
-        "stream": (stream, 1.0),
-        "time": (float(seconds.min()), 1.0),
-    }
-    return search_ranges(CONSTANTS.values(), quantities, on_cpu=device.is_cpu)
+    equation: ClassVar = model
+    noun = "products"
+    least_probes = 12
+    needs_all = True
+    folds = 6
+    soft = 0.05
+    quick_folds = 2
+    quick_steps = 4
+    judged_steps = 20
+
+    @classmethod
+    def of(cls, probes: Sequence[Probe], device: Device) -> Problem:
+        """On a GPU or a processor."""
+        return (ProcessorProducts if device.is_cpu else Products)(probes=probes, device=device)
+
+    @cached_property
+    def quantities(self) -> Mapping[str, tuple[float, float]]:
+        """From the fastest product and the shortest time, and the bandwidth of streams.
+
+        Where no stream was measured, twice that of a product; on a GPU by the elements of its
+        operands, of which each takes a byte at least.
+        """
+        m, n, k = self.sizes
+        moved = least_work(self.recipe, m, n, k)[1] if self.device.is_cpu else (m + n) * k
+        rate = float((2 * m * n * k / self.seconds).max())
+        stream = self.device.stream_bytes_per_s or 2 * float((moved / self.seconds).max())
+        return {
+            "rate": (rate, 1.0),
+            "unit_rate": (rate, float(self.device.compute_units)),
+            "stream": (stream, 1.0),
+            "time": (float(self.seconds.min()), 1.0),
+        }
+
+    def more(self, generator: np.random.Generator) -> dict[str, Ceiling]:
+        """The rate, clock and power that the products of a pair reached."""
+        return {
+            model.CEILING: _fastest_rate(self.probes, generator),
+            **dict(sustained_constants(self.probes, generator)),
+        }
 
 
-class Products(Problem):
+class Products(_AnyProducts):
     """Products of one provider and recipe on a GPU."""
-
-    axes = ("m", "n", "k")
-    neutral = NEUTRAL
 
     @cached_property
     def _shapes(self) -> dict[str, Shapes]:
@@ -200,20 +201,13 @@ class Products(Problem):
             }
         return [*own, *tiled]
 
-    @cached_property
-    def bounds(self) -> Mapping[str, tuple[float, float, float]]:
-        """Those of the search; `moved` are elements here, of which each takes a byte at least."""
-        m, n, k = self.sizes
-        return search_bounds(self.sizes, self.seconds, (m + n) * k, self.device)
-
-    def space(self, family: str) -> SearchSpace:
-        """All constants; those that are in no stage of the family stay unknown."""
-        start, low, high = log(np.array([self.bounds[name] for name in TILED_CONSTANTS])).T
-        return SearchSpace(names=TILED_CONSTANTS, low=low, high=high, starts=start[None])
+    def constants(self, family: str) -> Sequence[str]:
+        """All of tiles; those that are in no stage of the family stay unknown."""
+        return model.TILED_CONSTANTS
 
     def restarts(self, generator: np.random.Generator) -> Sequence[Array]:
         """Two more starts, all constants multiplied alike: the minimum over tiles has kinks."""
-        starts = log(np.array([self.bounds[name][0] for name in TILED_CONSTANTS]))
+        starts = log(np.array([self.ranges("")[name][0] for name in model.TILED_CONSTANTS]))
         jumps = generator.normal(0, _JUMP, size=_RESTARTS)
         return [starts + jump for jump in jumps]
 
@@ -221,16 +215,16 @@ class Products(Problem):
         """The aligned path, then each slow path: other kernels, whose scatter would pull at it."""
         aligned = self.path == "aligned"
         slow = (
-            Stage(names=names, probes=self.path == path, least_probes=_LEAST_SLOW_POINTS)
-            for path, names in SLOW_PATHS.items()
+            Stage(names, self.path == path, _LEAST_SLOW_POINTS)
+            for path, names in model.SLOW_PATHS.items()
         )
-        return [Stage(names=self._aligned_names(family), probes=aligned), *slow]
+        return [Stage(self._aligned_names(family), aligned), *slow]
 
     def _aligned_names(self, family: str) -> tuple[str, ...]:
         """Constants of the aligned path, without those that no probe depends on."""
         shapes, aligned = self._shapes[family], self.path == "aligned"
         misaligned = shapes.choices.is_misaligned[:, 0] & aligned
-        slow = {name for names in SLOW_PATHS.values() for name in names}
+        slow = {name for names in model.SLOW_PATHS.values() for name in names}
         depends = {
             "store_bytes_per_s": not shapes.choices.is_one_size,
             "wave_s": shapes.choices.is_one_size,
@@ -240,7 +234,7 @@ class Products(Problem):
             "crowd_s_per_byte": shapes.choices.crowd.any(),
         }
         return tuple(
-            name for name in TILED_CONSTANTS if name not in slow and depends.get(name, True)
+            name for name in model.TILED_CONSTANTS if name not in slow and depends.get(name, True)
         )
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
@@ -250,22 +244,19 @@ class Products(Problem):
     def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
         """As for every problem, but close by, the best tile stays the best."""
         shapes, candidates = self._shapes[family], self._candidates[family]
-        best = candidates.best(columns_by_name(TILED_CONSTANTS, constants, NEUTRAL), family)
+        best = candidates.best(self.columns(family, constants), family)
         chosen = TileChoices(*(array[best] for array in candidates.choices))
 
         def seconds_close_by(constants: Array) -> Array:
-            columns = columns_by_name(TILED_CONSTANTS, constants, NEUTRAL)
-            tiles, sums, _ = choice_seconds(columns, chosen, family)
-            return tiled_parts(columns, shapes, tiles, sums).total
+            columns = self.columns(family, constants)
+            tiles, sums, _ = model.choice_seconds(columns, chosen, family)
+            return model.tiled_parts(columns, shapes, tiles, sums).total
 
         return seconds_close_by(constants), seconds_close_by
 
 
-class ProcessorProducts(Problem):
+class ProcessorProducts(_AnyProducts):
     """Products of one provider and recipe on a CPU."""
-
-    axes = ("m", "n", "k")
-    neutral = NEUTRAL
 
     @property
     def families(self) -> Sequence[str]:
@@ -277,42 +268,23 @@ class ProcessorProducts(Problem):
         m, n, k = self.sizes
         return describe(self.recipe, m, n, k, "plain", self.device.compute_units)
 
-    @cached_property
-    def bounds(self) -> Mapping[str, tuple[float, float, float]]:
-        """Those of the search."""
-        _, moved = least_work(self.recipe, *self.sizes)
-        return search_bounds(self.sizes, self.seconds, moved, self.device)
-
-    def space(self, family: str) -> SearchSpace:
-        """The constants of the family, from starts where copying costs less or more."""
+    def constants(self, family: str) -> Sequence[str]:
+        """Those of the equation of the family."""
         how = FAMILIES[family]
-        names = how.constants if isinstance(how, PackedFamily) else PLAIN_CONSTANTS
-        start, low, high = log(np.array([self.bounds[name] for name in names])).T
-        copies = np.array([name.startswith("pack_") for name in names])
-        starts = [start + shift * copies for shift in _SHIFTS if shift == 0 or copies.any()]
-        return SearchSpace(names=names, low=low, high=high, starts=np.array(starts))
+        return how.constants if isinstance(how, PackedFamily) else model.PLAIN_CONSTANTS
+
+    def shifts(self, family: str) -> Sequence[Mapping[str, float]]:
+        """Starts where copying costs less or more than what is declared."""
+        copies = [name for name in self.constants(family) if name.startswith("pack_")]
+        return [dict.fromkeys(copies, shift) for shift in (_SHIFTS if copies else (0.0,))]
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the family."""
-        columns = columns_by_name(self.space(family).names, constants, NEUTRAL)
+        columns = self.columns(family, constants)
         if not isinstance(FAMILIES[family], PackedFamily):
-            return plain_parts(columns, self._shapes).total
+            return model.plain_parts(columns, self._shapes).total
         m, n, k = self.sizes
-        return packed_parts(columns, self.recipe, (m, n, k), self.device.compute_units).total
-
-
-def products_of(*, probes: Sequence[Probe], device: Device) -> Problem:
-    """The probes of one provider and recipe with the equations of their kind of device."""
-    return (ProcessorProducts if device.is_cpu else Products)(probes=probes, device=device)
-
-
-def reached(problem: Problem, generator: np.random.Generator) -> dict[str, Ceiling]:
-    """The rate, clock and power that the products of a pair reached, by name of the constant."""
-    members = problem.probes
-    return {
-        CEILING: _fastest_rate(members, generator),
-        **dict(sustained_constants(members, generator)),
-    }
+        return model.packed_parts(columns, self.recipe, (m, n, k), self.device.compute_units).total
 
 
 def _fastest_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:
@@ -338,8 +310,11 @@ def sustained_constants(
     """
     long = [p for p in probes if p.latency.median >= _LONG_S]
     for sensor, (constant, unit) in _SENSORS.items():
-        medians = [_settled_median(probe, sensor) for probe in long]
-        values = np.array([value for value in medians if value is not None])
+        readings = (
+            [getattr(row.telemetry, sensor)[place] for place in row.settled_readings]
+            for row in (probe.measurement for probe in long)
+        )
+        values = np.array([float(np.median(own)) for own in readings if own])
         if len(values) < _LEAST_READINGS:
             continue
 
@@ -351,27 +326,6 @@ def sustained_constants(
         yield constant, ceiling(float(np.median(values)), float(low), float(high), unit, evidence)
 
 
-def _settled_median(probe: Probe, sensor: str) -> float | None:
-    """Median reading since the clock settled, None without one."""
-    values = getattr(probe.measurement.telemetry, sensor)
-    readings = [values[position] for position in probe.measurement.settled_readings]
-    return float(np.median(readings)) if readings else None
-
-
-METHOD: Final = Method(
-    problem=products_of,
-    noun="products",
-    least_probes=12,
-    needs_all=True,
-    folds=6,
-    soft=0.05,
-    resample_from_best=True,
-    quick_folds=2,
-    quick_steps=4,
-    judged_steps=20,
-    more=reached,
-)
-
-
 # The constants of every provider and recipe; CalibrationError for a pair of fewer than twelve.
-fit = partial(fit_each_recipe, op="gemm", equation=model, method=METHOD)
+PROBLEM: Final = Products
+fit = partial(fit_each_recipe, PROBLEM)

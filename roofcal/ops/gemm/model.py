@@ -155,7 +155,6 @@ SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
     for path in ("8_byte", "odd")
 }
 EQUATION: Final = 7  # see roofcal.ops.constants; 1 is of calibrations that state none
-REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval
 # scores of an H200's probes left out: 0.43, 0.46 and 0.52 (0.50 if they are not told apart).

@@ -25,9 +25,9 @@ provider is answered for our kernels, or for torchao where the model does not kn
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.ops.constants import OpPage
 from roofcal.ops.linear import spec
-from roofcal.ops.predictions import TimesAndParts, predictions_of, sizes_of
+from roofcal.ops.predictions import TimesAndParts, predict_groups, sizes_of
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import (
     Model,
@@ -51,6 +51,7 @@ from roofcal.ops.time_models import (
 Passes = Literal["forward", "forward_backward"]
 Casts = Literal["fastest", "none", "torch_compile", "torch_eager", "triton"]
 Weights = Literal["cached", "cast"]
+Fills = Literal["", "copied", "fused"]
 PASSES: Final[tuple[Passes, ...]] = ("forward", "forward_backward")
 FASTEST: Final = "fastest"
 CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager", "triton")
@@ -84,13 +85,16 @@ _BY_COLUMNS: Final = {
     "blockwise": (_STRIPS_DIM1,),
     "squares": (BLOCKS, _STRIPS_DIM1),
 }
-# (along rows, along columns) -> recipes of op cast, where a cast serves both
-_OUR_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("axiswise", "axiswise"): ("fp8_rowwise_both",),
+# (along rows, along columns) -> recipes of op cast, where they serve both. Of two along the rows
+# the second takes its scale from those of the first, and is one pass: it reduces no columns.
+_ANY_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tensorwise", "tensorwise"): (_TENSORWISE,),
     ("axiswise", "tensorwise"): (_DIM0, _DIM0),
-    ("squares", "squares"): (BLOCKS,),
 }
+_BY_BOTH: Final = {("axiswise", "axiswise"): ("fp8_rowwise_both",)}
+_OUR_CASTS: Final = {**_ANY_CASTS, **_BY_BOTH, ("squares", "squares"): (BLOCKS,)}
+_TORCHAO_CASTS: Final = {**_ANY_CASTS, **_BY_BOTH}
+_TORCHAO_WEIGHT_CASTS: Final = {**_ANY_CASTS, ("squares", "squares"): (BLOCKS, BLOCKS)}
 # Pairs whose cast writes its values transposed too (kernels.cast.both_ways).
 _OUR_TRANSPOSED: Final = (("tensorwise", "tensorwise"), ("squares", "squares"))
 # A byte that is stored transposed takes as long as 1.5 of those that our cast along the rows moves,
@@ -111,16 +115,6 @@ CASTS_SHARE: Final = 0.88
 CAST_S: Final = 1e-6
 # Half of the 95 % interval of such a sum where all parts are known, as a fraction of it.
 _SUM_ERROR: Final = 0.045
-_TORCHAO_WEIGHT_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("tensorwise", "tensorwise"): (_TENSORWISE,),
-    # the second takes its scale from those of the first, and is one pass: it reduces no columns
-    ("axiswise", "tensorwise"): (_DIM0, _DIM0),
-    ("squares", "squares"): (BLOCKS, BLOCKS),
-}
-_TORCHAO_CASTS: Final = {
-    **_TORCHAO_WEIGHT_CASTS,
-    ("axiswise", "axiswise"): ("fp8_rowwise_both",),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +133,7 @@ class Linear:
     weights: Weights = "cached"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinearParts:
+class LinearParts(NamedTuple):
     """What the time of a linear is the sum of.
 
     products   product -> its recipe of op gemm
@@ -155,8 +148,8 @@ class LinearParts:
     products: Mapping[str, str]
     casts_by: str
     casts: list[tuple[str, str]]
-    transposed: list[str] = field(default_factory=list)
-    fills: Literal["", "copied", "fused"] = ""
+    transposed: Sequence[str] = ()
+    fills: Fills = ""
 
 
 def is_made_of_linears(op: OpSpec) -> bool:
@@ -234,23 +227,15 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
     if provider == "torch_cpu":
         raise KeyError(f"{provider} {recipe}")
     if recipe == "bf16":
-        products = product_recipes(recipe, "forward_backward")
-        return LinearParts(products=products, casts_by="none", casts=[])
+        return LinearParts(product_recipes(recipe, "forward_backward"), "none", [])
     if provider in OURS:
         products = product_recipes(recipe, "forward_backward")
-        ends = _granularities(recipe, "forward_backward")
-        casts = [
-            (tensor, cast) for tensor, pair in ends.items() for cast in _casts(pair, _OUR_CASTS)
-        ]
-        transposed = [tensor for tensor, pair in ends.items() if pair in _OUR_TRANSPOSED]
+        ends = _granularities(recipe, "forward_backward").items()
+        casts = [(tensor, cast) for tensor, pair in ends for cast in _casts(pair, _OUR_CASTS)]
+        transposed = [tensor for tensor, pair in ends if pair in _OUR_TRANSPOSED]
+        fills: Fills = "fused" if "x" in transposed else "copied"
         is_fp8 = products["grad_weight"] != "bf16"
-        return LinearParts(
-            products=products,
-            casts_by="triton",
-            casts=casts,
-            transposed=transposed,
-            fills=("fused" if "x" in transposed else "copied") if is_fp8 else "",
-        )
+        return LinearParts(products, "triton", casts, transposed, fills if is_fp8 else "")
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
         raise KeyError(f"{provider} {recipe}")
     return _torchao_parts(
@@ -260,25 +245,22 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
 
 def _torchao_parts(linear: Linear) -> LinearParts:
     """Raises KeyError for a product or casts that a linear has and nobody knows."""
-    return LinearParts(
-        products=product_recipes(linear.recipe, linear.passes),
-        casts_by=linear.casts,
-        casts=cast_recipes(linear),
-    )
+    products = product_recipes(linear.recipe, linear.passes)
+    return LinearParts(products, linear.casts, cast_recipes(linear))
 
 
 def _granularities(recipe: str, passes: Passes) -> dict[str, tuple[str, str]]:
     """Tensor -> granularity of its scales along its rows and along its columns."""
     linear = spec.recipe(recipe)
+    output, grad_input, grad_weight = linear.output, linear.grad_input, linear.grad_weight
     weight = {"blockwise": "squares"}  # the scales of w are per 128 x 128
-    rows = {"x": linear.output.a, "w": weight.get(linear.output.b, linear.output.b)}
+    w = [weight.get(product.b, product.b) for product in (output, grad_input)]
     if passes == "forward":
-        return {tensor: (granularity, "none") for tensor, granularity in rows.items()}
-    columns = weight.get(linear.grad_input.b, linear.grad_input.b)
+        return {"x": (output.a, "none"), "w": (w[0], "none")}
     return {
-        "x": (rows["x"], linear.grad_weight.b),
-        "w": (rows["w"], columns),
-        "grad_out": (linear.grad_input.a, linear.grad_weight.a),
+        "x": (output.a, grad_weight.b),
+        "w": (w[0], w[1]),
+        "grad_out": (grad_input.a, grad_weight.a),
     }
 
 
@@ -445,23 +427,31 @@ def predict_composed(
 
     more: seconds of what an op has beside the parts of a linear.
     """
-    groups: dict[tuple[str, str], list[PlanPoint]] = {}
-    for point in points:
-        groups.setdefault((point.provider, point.recipe), []).append(point)
-    predictions: list[Prediction] = []
-    for (provider, recipe), members in groups.items():
-        for candidate in (provider,) if provider else _ANY_PROVIDER:
-            answers = _predict_group(model, (candidate, recipe), members, sources, more)
-            predictions += answers
-            if answers:
-                break
-    return predictions
+
+    def answer(provider: str, members: Sequence[PlanPoint]) -> TimesAndParts | None:
+        m, n, k = sizes_of(members, "mnk")
+        try:
+            parts = parts_of(provider, members[0].recipe)
+            times = times_of_parts(model, sources, parts, (m, n, k), _MULTIPLIERS)
+            beside = more(model, sources, m, n, k) if more else None
+        except KeyError:  # a product or cast that the model does not know
+            return None
+        if beside:
+            both = sum_of_times({"linear": times, "passes": beside})
+            bound_by = np.where(beside.total > times.total, "passes", times.bound_by).tolist()
+            times = replace(both, bound_by=bound_by)
+        return TimesAndParts(times)
+
+    return predict_groups(points, model.MODEL, _providers, answer, only_first=True)
+
+
+def _providers(point: PlanPoint) -> tuple[str, ...]:
+    return (point.provider,) if point.provider else _ANY_PROVIDER
 
 
 def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:
     """Which product or cast of a linear a model does not know, by each provider that it tried."""
-    providers = (point.provider,) if point.provider else _ANY_PROVIDER
-    reasons = (_missing_part(model, (name, point.recipe), sources) for name in providers)
+    reasons = (_missing_part(model, (name, point.recipe), sources) for name in _providers(point))
     return "; ".join(dict.fromkeys(reasons))
 
 
@@ -482,26 +472,6 @@ def _missing_part(model: Model, pair: tuple[str, str], sources: Sources) -> str:
         except KeyError:
             return f"it knows no casts {cast} by {parts.casts_by} there, which such a linear has"
     return f"it lacks a product of {provider} in {recipe} there, which such a linear has"
-
-
-def _predict_group(
-    model: Model,
-    pair: tuple[str, str],
-    points: Sequence[PlanPoint],
-    sources: Sources,
-    more: MoreTimes | None,
-) -> list[Prediction]:
-    m, n, k = sizes_of(points, "mnk")
-    try:
-        times = times_of_parts(model, sources, parts_of(*pair), (m, n, k), _MULTIPLIERS)
-        if more:
-            beside = more(model, sources, m, n, k)
-            both = sum_of_times({"linear": times, "passes": beside})
-            bound_by = np.where(beside.total > times.total, "passes", times.bound_by).tolist()
-            times = replace(both, bound_by=bound_by)
-    except KeyError:  # a product or cast that the model does not know
-        return []
-    return predictions_of(points, model.MODEL, TimesAndParts(times=times))
 
 
 PAGE = OpPage(

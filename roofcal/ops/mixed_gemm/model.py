@@ -179,7 +179,6 @@ CONSTANTS: Final = by_name(
              Search(0.9, 0.001, 4, "time")),
 )  # fmt: skip
 EQUATION: Final = 11  # see roofcal.ops.constants; 1 is of calibrations that state none
-REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
 GROUPS: Final[dict[str, str]] = {
@@ -264,13 +263,22 @@ def evaluate(
     if how.rule:
         cut = cut or our_blocks(how.rule, recipe, m, n, k, compute_units)
         return _ours(constants, compute_units, sizes, moved, cut)
-    block, blocks = _token_blocks(how, m)
+    block, blocks = m, np.ones_like(m)
+    if how.blocks:  # the smallest that holds all tokens, else as many of the largest as do
+        sides = np.array(how.blocks, dtype=float)
+        block = sides[np.minimum(np.searchsorted(sides, m), len(sides) - 1)]
+        blocks = np.ceil(m / block)
     work = n * k * blocks
     if how.splits:
         edge = constants["block_columns"] * block / _LARGEST_BLOCK
         tiles = np.ceil(n / _ROWS) * blocks / compute_units
-        # of one block of 64 rows by waves, which count the blocks of tokens already
-        work = compute_units * _ROWS * _columns_of_busiest_unit(how.splits, tiles, k, edge)
+        # Columns of K that the busiest unit takes, of the best split. A wave is of blocks of 64
+        # rows, and counts the blocks of tokens already.
+        columns = [
+            (np.maximum(tiles * split, 1.0) + np.ceil(tiles * split)) / 2 * (k / split + edge)
+            for split in how.splits
+        ]
+        work = compute_units * _ROWS * np.asarray(reduce(np.minimum, columns))
     fixed = constants["fixed_s"] + np.zeros_like(moved)
     math = np.asarray(2 * work * block / constants["flops_per_s"])
     if how.converts:
@@ -324,27 +332,6 @@ def _ours(
     math = np.asarray(tokens / constants["flops_per_s"])
     total = np.asarray(fixed + fourth_norm(dram, chain + slots + math))
     return NarrowParts(fixed + chain, dram, slots, math, total)
-
-
-def _token_blocks(family: BlockFamily, m: Array) -> tuple[Array, Array]:
-    """(tokens of a block, blocks) of the smallest that holds all tokens, else the largest."""
-    if not family.blocks:
-        return m, np.ones_like(m)
-    sides = np.array(family.blocks, dtype=float)
-    block = sides[np.minimum(np.searchsorted(sides, m), len(sides) - 1)]
-    return block, np.ceil(m / block)
-
-
-def _columns_of_busiest_unit(splits: tuple[int, ...], tiles: Array, k: Array, edge: Array) -> Array:
-    """Columns of K, and what blocks cost beside, that the busiest unit takes: of the best split.
-
-    tiles: of rows and tokens per unit. edge: columns that a block costs beside its own.
-    """
-    columns = []
-    for split in splits:
-        waves = (np.maximum(tiles * split, 1.0) + np.ceil(tiles * split)) / 2
-        columns.append(waves * (k / split + edge))
-    return np.asarray(reduce(np.minimum, columns))
 
 
 def narrow_parts(

@@ -9,8 +9,7 @@ Constants are `link.<collective>.<world size>.*`.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from roofcal.core.records import Calibration
 from roofcal.core.times import Array, Duration, Rate
@@ -50,8 +49,7 @@ def share(collective: str, world_size: int) -> float:
     return _STEPS[collective] * (world_size - 1) / world_size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(NamedTuple):
     """Latency and rate of a transfer: seconds = latency_s + bytes / bytes_per_s."""
 
     latency_s: float
@@ -62,8 +60,7 @@ class Line:
         return transfers * self.latency_s + moved / self.bytes_per_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fabric:
+class Fabric(NamedTuple):
     """What joins the devices of one world size.
 
     library            all-gather of NCCL or gloo, by bytes that a device receives
@@ -78,8 +75,7 @@ class Fabric:
     dram_bytes_per_s: float = math.inf
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fabrics:
+class Fabrics(NamedTuple):
     """A fabric as it is, and at the fast and the slow ends of its intervals, where it has any."""
 
     likely: Fabric
@@ -87,12 +83,11 @@ class Fabrics:
     slow: Fabric | None = None
 
 
-_FREE: Final = Fabric(library=Line(latency_s=0.0, bytes_per_s=math.inf))
-NO_LINK: Final = Fabrics(likely=_FREE, fast=_FREE, slow=_FREE)  # for what gathers nothing
+_FREE: Final = Fabric(library=Line(0.0, math.inf))
+NO_LINK: Final = Fabrics(_FREE, _FREE, _FREE)  # for what gathers nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UncertainLine:
+class UncertainLine(NamedTuple):
     """Rate and latency of one collective in one world size, with the ends of their intervals."""
 
     rate: Rate
@@ -102,9 +97,9 @@ class UncertainLine:
         """The line as it is likely, at the fast and at the slow ends of both intervals."""
         rate, latency = self.rate, self.latency
         return (
-            Line(latency_s=latency.value_s, bytes_per_s=rate.value),
-            Line(latency_s=latency.low_s, bytes_per_s=rate.high),
-            Line(latency_s=latency.high_s, bytes_per_s=rate.low),
+            Line(latency.value_s, rate.value),
+            Line(latency.low_s, rate.high),
+            Line(latency.high_s, rate.low),
         )
 
 
@@ -118,8 +113,8 @@ def calibrated_line(
     if rate is None or latency is None:
         return None
     return UncertainLine(
-        rate=Rate(rate.value, rate.ci95_low, rate.ci95_high),
-        latency=Duration(latency.value, latency.ci95_low, latency.ci95_high),
+        Rate(rate.value, rate.ci95_low, rate.ci95_high),
+        Duration(latency.value, latency.ci95_low, latency.ci95_high),
     )
 
 
@@ -136,21 +131,21 @@ def calibrated_fabrics(calibration: Calibration, world_size: int) -> Fabrics | N
     them is missing, `direct` is None.
     """
     gather, direct, send = (
-        calibrated_line(calibration, name, world_size)
+        line.ends() if (line := calibrated_line(calibration, name, world_size)) else None
         for name in ("all_gather", "all_gather_symm_mem", "send")
     )
     if gather is None:
         return None
     copy = calibration.constants.get("dram_copy_bytes_per_s")
-    likely, fast, slow = (
-        Fabric(
-            library=gather.ends()[end],
-            direct=direct.ends()[end] if direct and send else None,
-            copy_latency_s=send.ends()[end].latency_s if send else 0.0,
-            dram_bytes_per_s=copy_bytes_per_s,
-        )
-        for end, copy_bytes_per_s in enumerate(
-            (copy.value, copy.ci95_high, copy.ci95_low) if copy else (math.inf,) * 3
+    copies = (copy.value, copy.ci95_high, copy.ci95_low) if copy else (math.inf,) * 3
+    return Fabrics(
+        *(
+            Fabric(
+                library=gather[end],
+                direct=direct[end] if direct and send else None,
+                copy_latency_s=send[end].latency_s if send else 0.0,
+                dram_bytes_per_s=copies[end],
+            )
+            for end in range(3)
         )
     )
-    return Fabrics(likely=likely, fast=fast, slow=slow)

@@ -1,6 +1,6 @@
 """Run folders of a made-up GPU whose constants are known, for tests of calibrate and predict."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,14 +92,24 @@ def device_with(stream: float | None = None, **changes: Any) -> Device:
     return Device(environment=environment, cache_bytes=cache_bytes, constants=stream_constants)
 
 
-def write_run(folder: Path, *, noise: float = 0.0, family: str = "any_tile_split_k") -> Path:
-    """A run folder with the four probe ops of the made-up GPU."""
+def write_run(
+    folder: Path,
+    *,
+    noise: float = 0.0,
+    family: str = "any_tile_split_k",
+    ops: Collection[str] = ("probe_copy", "probe_launch", "probe_math", "probe_cast"),
+) -> Path:
+    """A run folder with probe ops of the made-up GPU."""
     source = np.random.default_rng(7)
     write_records(folder / "environment.jsonl", [ENVIRONMENT])
-    _write(folder, "probe_copy", list(streams()), noise, source)
-    _write(folder, "probe_launch", list(launches()), 0.0, source)
-    _write(folder, "probe_math", list(products(family)), noise, source)
-    _write(folder, "probe_cast", list(casts()), noise, source)
+    rows = {
+        "probe_copy": streams(),
+        "probe_launch": launches(),
+        "probe_math": products(family),
+        "probe_cast": casts(),
+    }
+    for op in ops:
+        _write(folder, op, rows[op], 0.0 if op == "probe_launch" else noise, source)
     return folder
 
 

@@ -72,13 +72,6 @@ def test_a_provider_of_few_probes_takes_the_quantile_of_all_providers() -> None:
     assert np.mean(covered) > 0.925, "the largest of ten errors covers ten in eleven"
 
 
-def test_scales_of_providers_do_not_mix() -> None:
-    errors = [(name, "r", ["all"] * 40, np.full(40, e)) for name, e in (("a", 0.5), ("b", 0.01))]
-    widths = half_widths("op", errors)
-    assert widths["op.a.r"]["log_p95"] == pytest.approx(0.5)
-    assert widths["op.b.r"]["log_p95"] == pytest.approx(0.01)
-
-
 def test_the_scale_of_a_probe_does_not_contain_its_own_error() -> None:
     widths = widths_of(["all"] * 11, np.array([0.1] * 10 + [1.0]))
     # without its own error every scale is 0.1, so the largest ratio is 10; the mean is 2 / 11

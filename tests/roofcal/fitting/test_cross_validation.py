@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,48 +11,56 @@ from roofcal.core.statistics import summarise
 from roofcal.core.times import Array
 from roofcal.fitting import cross_validation
 from roofcal.fitting.cross_validation import (
-    Method,
     Problem,
-    SearchSpace,
     Stage,
     choose_families,
     fit_problem,
     held_out_log_errors,
+    judging_families,
+    problems_of,
     search,
 )
 from roofcal.fitting.probes import CalibrationError, Probe
+from roofcal.ops.constants import Constant, Search, by_name
 from tests.roofcal.calibrate.probe_runs import device_with
 from tests.roofcal.made_up_records import point_of, row
 
 POWERS = {"linear": 1.0, "square": 2.0}
+PRICE = Search(1e-3, 1e-6, 1.0)
 
 
 class Powers(Problem):
     """seconds = start + price * size ** power; sizes beyond 100 have a price of their own."""
 
-    axes = ("size",)
+    equation = SimpleNamespace(
+        OP=SimpleNamespace(name="stream", axes=("size",)),
+        FAMILY="power",
+        FAMILIES=POWERS,
+        CONSTANTS=by_name(
+            Constant("start", "s", "Start", Search(1.0, 1e-3, 1e3)),
+            Constant("price", "s", "Price of a size", PRICE),
+            Constant("large_price", "s", "Price of a large size", PRICE),
+        ),
+    )
+    noun = "sizes"
+    least_probes = 6
+    folds = 4
+    quick_folds = 2
     families = tuple(POWERS)
+    quantities = {}  # noqa: RUF012
 
-    def space(self, family: str) -> SearchSpace:  # noqa: ARG002
-        low, start, high = np.log([[1e-3, 1e-6, 1e-6], [1.0, 1e-3, 1e-3], [1e3, 1.0, 1.0]])
-        names = ("start", "price", "large_price")
-        return SearchSpace(names=names, low=low, high=high, starts=start[None])
+    def constants(self, family: str) -> Sequence[str]:  # noqa: ARG002
+        return tuple(self.equation.CONSTANTS)
 
     def stages(self, family: str) -> Sequence[Stage]:  # noqa: ARG002
         small = self.sizes[0] <= 100
-        return [
-            Stage(names=("start", "price"), probes=small),
-            Stage(names=("large_price",), probes=~small, least_probes=3),
-        ]
+        return [Stage(("start", "price"), small), Stage(("large_price",), ~small, 3)]
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         start, price, large_price = np.moveaxis(constants, -1, 0)[..., None]
         large_price = np.where(np.isnan(large_price), price, large_price)
         own = np.where(self.sizes > 100, large_price, price)
         return np.asarray(start + own * self.sizes ** POWERS[family])
-
-
-METHOD = Method(problem=Powers, noun="sizes", least_probes=6, folds=4, quick_folds=2, soft=0.1)
 
 
 def problem(sizes: Sequence[int], power: float = 1.0, slower: float = 3.0) -> Powers:
@@ -72,10 +81,10 @@ LARGE = [200, 300, 400, 500]
 @pytest.mark.parametrize("family", POWERS)
 def test_the_family_that_predicts_probes_left_out_is_chosen(family: str) -> None:
     every = np.ones((1, len(SMALL)))
-    (chosen,), log_errors = choose_families(problem(SMALL, POWERS[family]), METHOD, every)
-    assert chosen == family
-    assert log_errors.shape == every.shape
-    assert np.abs(log_errors).max() < 1e-4
+    (chosen,), log_errors = choose_families(problem(SMALL, POWERS[family]), every)
+    assert list(POWERS)[chosen] == family
+    assert log_errors.shape == (len(POWERS), *every.shape)
+    assert np.abs(log_errors[chosen]).max() < 1e-4
 
 
 def test_a_family_that_leaves_a_probe_without_a_time_is_not_chosen_for_it(
@@ -85,25 +94,25 @@ def test_a_family_that_leaves_a_probe_without_a_time_is_not_chosen_for_it(
     monkeypatch.setattr(
         cross_validation, "_left_out_errors", lambda _, family, *__: np.array(errors[family])
     )
+    three = problem(SMALL[:3])
 
-    families, chosen = choose_families(problem(SMALL[:3]), METHOD, np.ones((1, 3)))
+    (chosen,), log_errors = choose_families(three, np.ones((1, 3)))
 
-    assert families == ["linear"]  # the last probe, which no family predicts, decides nothing
-    assert chosen.tolist()[0][:2] == [0.1, 0.1]
+    assert chosen == 0  # the last probe, which no family predicts, decides nothing
+    assert judging_families(three, log_errors).tolist()[:2] == [0, 0]
 
 
 def test_each_subset_has_a_family_and_errors_of_its_own() -> None:
     """A fit of a subset is that of its probes alone: bounds, folds and family."""
-    mixed = problem([*SMALL, *SMALL])
     square = problem(SMALL, 2.0)
-    mixed = Powers(probes=[*mixed.probes[: len(SMALL)], *square.probes], device=mixed.device)
+    mixed = replace(square, probes=[*problem(SMALL).probes, *square.probes])
     subsets = np.zeros((2, 2 * len(SMALL)))
     subsets[0, : len(SMALL)] = subsets[1, len(SMALL) :] = 1.0
-    families, log_errors = choose_families(mixed, METHOD, subsets)
-    assert families == ["linear", "square"]
+    chosen, log_errors = choose_families(mixed, subsets)
+    assert chosen.tolist() == [0, 1]
     assert (np.isnan(log_errors) == (subsets == 0)).all()
-    alone = choose_families(square, METHOD, np.ones((1, len(SMALL))))[1]
-    assert log_errors[1, len(SMALL) :] == pytest.approx(alone[0], abs=1e-9)
+    _, alone = choose_families(square, np.ones((1, len(SMALL))))
+    assert log_errors[1, 1, len(SMALL) :] == pytest.approx(alone[1, 0], abs=1e-9)
 
 
 def test_a_search_answers_every_row_of_weights_and_leaves_what_they_do_not_tell_unknown() -> None:
@@ -111,7 +120,7 @@ def test_a_search_answers_every_row_of_weights_and_leaves_what_they_do_not_tell_
     every = np.ones(len(both.probes))
     without_two = np.where(np.arange(len(every)) < len(every) - 2, 1.0, 0.0)
     weights = np.array([every, without_two, 2 * every])
-    constants = search(both, "linear", weights, both.space("linear"), METHOD)
+    constants = search(both, "linear", weights, both.space("linear"))
     assert constants.shape == (3, 3)
     assert constants[:, :2] == pytest.approx(np.array([[2.0, 0.01]] * 3), rel=1e-3)
     assert constants[0, 2] == pytest.approx(0.03, rel=1e-3)
@@ -121,42 +130,35 @@ def test_a_search_answers_every_row_of_weights_and_leaves_what_they_do_not_tell_
 
 def test_a_fit_has_intervals_that_hold_its_constants_and_no_unknown_ones() -> None:
     for sizes, names in (([*SMALL, *LARGE], 3), ([*SMALL, *LARGE[:2]], 2)):
-        result = fit_problem(problem(sizes, slower=1.0), METHOD, np.random.default_rng(0))
+        same = problem(sizes, slower=1.0)
+        result, again = (fit_problem(same, np.random.default_rng(0)) for _ in range(2))
         assert result.family == "linear"
-        assert len(result.constants) == len(result.intervals) == names
-        for name, value in result.constants.items():
-            low, high = result.intervals[name]
+        assert len(result.constants) == names
+        for value, low, high in result.constants.values():
             assert low <= value * (1 + 1e-3)
             assert high >= value * (1 - 1e-3)
-
-
-def test_resamples_from_the_best_fit_leave_alone_what_it_did_and_equal_draws_fit_alike() -> None:
-    method = replace(METHOD, resample_from_best=True)
-    two_large = problem([*SMALL, *LARGE[:2]], slower=1.0)
-    once, again = (fit_problem(two_large, method, np.random.default_rng(0)) for _ in range(2))
-    assert set(once.constants) == {"start", "price"}
-    assert (once.constants, once.intervals) == (again.constants, again.intervals)
+        assert result.constants == again.constants  # equal draws fit alike
 
 
 def test_a_fit_is_judged_on_probes_that_it_has_not_seen() -> None:
     subset = np.array([[1.0] * len(SMALL) + [0.0] * 2])
-    log_errors = held_out_log_errors(problem([*SMALL, 7, 61]), METHOD, subset)
+    log_errors = held_out_log_errors(problem([*SMALL, 7, 61]), subset)
     assert np.abs(log_errors).max() < 1e-3
     others = problem([7, 61], power=1.5)
     wrong = Powers(probes=[*problem(SMALL).probes, *others.probes], device=others.device)
-    assert np.abs(held_out_log_errors(wrong, METHOD, subset)[:, -2:]).max() > 0.1
+    assert np.abs(held_out_log_errors(wrong, subset)[:, -2:]).max() > 0.1
 
 
 def test_too_few_probes_are_named_and_no_group_of_a_fit() -> None:
     few = problem(SMALL[:5])
     with pytest.raises(CalibrationError, match="made copy: 5 sizes in probe_copy, needs 6"):
-        fit_problem(few, METHOD, np.random.default_rng(0))
+        fit_problem(few, np.random.default_rng(0))
     with pytest.raises(CalibrationError, match="needs 6; measure more"):
-        held_out_log_errors(problem(SMALL), METHOD, np.array([[1.0] * 5 + [0.0] * 14]))
-    assert list(METHOD.problems(few.probes, few.device)) == []
+        held_out_log_errors(problem(SMALL), np.array([[1.0] * 5 + [0.0] * 14]))
+    assert list(problems_of(Powers, few.probes, few.device)) == []
 
 
-# METHOD wants six probes, here three of a recipe beside others.
+# A fit wants six probes, here three of a recipe beside others.
 @pytest.mark.parametrize(
     ("joint", "beside", "groups"),
     [
@@ -167,8 +169,12 @@ def test_too_few_probes_are_named_and_no_group_of_a_fit() -> None:
 def test_recipes_are_fitted_apart_or_together(joint: bool, beside: int, groups: list[int]) -> None:
     probes = list(problem(SMALL).probes)
     probes += [replace(p, point=replace(p.point, recipe="read")) for p in probes[:beside]]
-    method = replace(METHOD, joint_recipes=joint, least_of_recipe=3)
-    problems = list(method.problems(probes, device_with()))
+
+    class Groups(Powers):
+        joint_recipes = joint
+        least_of_recipe = 3
+
+    problems = problems_of(Groups, probes, device_with())
     assert [len(group.probes) for group in problems] == groups
 
 
@@ -190,11 +196,11 @@ def test_the_error_of_a_probe_is_that_of_a_fit_without_it_and_of_many_without_se
 ) -> None:
     monkeypatch.setattr(cross_validation, "_MOST_LEFT_OUT", fits)
     scattered = noisy(SMALL)
-    result = fit_problem(scattered, METHOD, np.random.default_rng(0))
+    result = fit_problem(scattered, np.random.default_rng(0))
     space = scattered.space(result.family)
     for places in left_out:
         others = np.ones((1, len(SMALL)))
         others[0, places] = 0.0
-        constants = search(scattered, result.family, others, space, METHOD)
+        constants = search(scattered, result.family, others, space)
         expected = scattered.log_errors(result.family, constants)[0, places]
         assert result.log_errors[places] == pytest.approx(expected, abs=1e-6)

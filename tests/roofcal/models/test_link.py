@@ -53,11 +53,6 @@ def test_the_assumption_has_an_interval() -> None:
     assert duration.high_s == pytest.approx(ASSUMED_LATENCY.high_s + seconds / ASSUMED_SHARE.low)
 
 
-def test_one_gpu_needs_no_link() -> None:
-    alone = link_of(calibrated(), SPEC, "calibrated", 1, 1)
-    assert (alone.lines, alone.provenance) == ({}, None)
-
-
 def test_a_world_size_that_was_not_calibrated_is_named_with_those_that_were() -> None:
     with pytest.raises(PredictError) as caught:
         link(EIGHT, "calibrated", tensor=4)
@@ -72,3 +67,8 @@ def test_a_datasheet_without_a_link_is_named() -> None:
     spec = replace(SPEC, link_bytes_per_s=None)
     with pytest.raises(PredictError, match=r"made-up.yaml states no link_gb_per_s; give --tp 1"):
         link_of(calibrated(), spec, "auto", 2, 1)
+
+
+def test_one_gpu_needs_no_link() -> None:
+    alone = link_of(calibrated(), SPEC, "calibrated", 1, 1)
+    assert (alone.lines, alone.provenance) == ({}, None)

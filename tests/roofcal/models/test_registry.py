@@ -168,19 +168,3 @@ def test_what_predicts_no_run_is_refused(
     run, own = folder(tmp_path)
     with pytest.raises(PredictError, match=message):
         predict_run(run, own, op, SPEC, also=[other(run, *one) for one in also])
-
-
-def test_a_calibration_of_another_device_or_none_is_refused(tmp_path: Path) -> None:
-    run, calibrated = folder(tmp_path)
-    with pytest.raises(PredictError, match="fitted on someone-elses, not on made-up"):
-        predict_run(run, other(run, "e1", "someone-elses"), "gemm", SPEC)
-    calibrated.write_text("")
-    with pytest.raises(PredictError, match=r"calibration\.jsonl: holds no calibration"):
-        predict_run(run, calibrated, "gemm", SPEC)
-
-
-def test_casts_are_predicted_with_other_calibrations_too(tmp_path: Path) -> None:
-    run, own = folder(tmp_path)
-    write_records(run / "plan/cast.jsonl", [cast(4096, 4096, "fp8_rowwise_dim0")])
-    predictions = predict_run(run, own, "cast", None, also=[other(run, "e2")])
-    assert [one.model for one in predictions] == ["calibrated", transferred_model("e2")]

@@ -6,7 +6,7 @@ import pytest
 
 from roofcal.core.devices import load_devices
 from roofcal.models import torchao
-from roofcal.models.torchao import SETS, from_datasheet, product_parts
+from roofcal.models.torchao import SETS
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.models.runs import SOURCES, SPEC, cast, product
@@ -46,19 +46,6 @@ def test_a_cast_is_the_sum_of_its_kernels(recipe: str, width: int, idle: float) 
     assert prediction.total_s == pytest.approx(width * 16384**2 / 4.8e12 / 0.92 + idle, rel=1e-12)
 
 
-def test_formats_torchao_does_not_model_have_no_prediction() -> None:
-    assert torchao.predict([product(64, 64, 64, "fp32")], SOURCES) == []
-
-
-def test_scales_are_rounded_down_once_for_both_operands_and_count_as_the_operand_does() -> None:
-    h100, b200 = (SETS["torchao-2025"][f"nvidia-{name}"] for name in ("h100-sxm", "b200"))
-    sizes = (3.0, 17.0, 5.0)  # 51 + 85 = 136 elements, 4 blocks of 32 and a rest of 8
-    _, dram = product_parts(h100, "fp8", 32, sizes)
-    assert dram == pytest.approx((136 + 4 + 2 * 15) / 2.4e12 / 0.92, rel=1e-15)
-    _, dram = product_parts(b200, "fp4", 16, (16.0, 16.0, 16.0))
-    assert dram == pytest.approx((0.5 * (512 + 32) + 512) / 8e12 / 0.92, rel=1e-15)
-
-
 def test_torchaos_devices_are_ours_and_their_peaks_the_datasheets_to_a_tenth() -> None:
     """Bandwidth apart: torchao's H100 is a custom board."""
     ours = load_devices(ROOT / "config/devices")
@@ -66,18 +53,3 @@ def test_torchaos_devices_are_ours_and_their_peaks_the_datasheets_to_a_tenth() -
         for device, constants in rows.items():
             for operand, rate in constants.peak_flops_per_s.items():
                 assert rate == pytest.approx(ours[device].peak_flops_per_s[operand], rel=0.101)
-
-
-def test_the_sets_differ_where_torchao_changed_its_mind() -> None:
-    old, new = SETS["torchao-2025"], SETS["torchao-0.18.0"]
-    assert old["nvidia-h100-sxm"] == replace(new["nvidia-h100-sxm"], name="torchao-2025")
-    assert new["nvidia-b200"].dram_bytes_per_s == pytest.approx(7.672e12, rel=1e-4)
-    assert (old["amd-mi300x"].math_fraction, new["amd-mi300x"].math_fraction) == (0.47, 0.78)
-
-
-def test_a_device_that_torchao_does_not_list_has_its_vendors_fractions() -> None:
-    rates = {"bf16": 1e15, "fp8": 2e15, "fp64": 1e13}
-    constants = from_datasheet(replace(SPEC, vendor="amd", peak_flops_per_s=rates))
-    assert (constants.math_fraction, constants.dram_fraction) == (0.47, 0.72)
-    assert constants.peak_flops_per_s == {"bf16": 1e15, "fp8": 2e15}
-    assert (constants.dram_bytes_per_s, constants.device) == (4.8e12, "made-up")

@@ -27,7 +27,6 @@ from roofcal.models.torchao_formulas import (
     M,
     N,
     cast_expression,
-    check_name,
     choose_constants,
     evaluate,
     inference_expression,
@@ -59,13 +58,13 @@ def expression_of(part: str, key: str, constants: Constants) -> sympy.Expr:
     ("name", "device", "every"),
     [
         # Devices of a file differ in their constants alone. `make test` tries everything for the
-        # first, and for the others all products, which have every rate, and one cast in four.
+        # first, and for the others all products, which have every rate.
         pytest.param(
             name, device, every, marks=pytest.mark.exhaustive if first == (every > 1) else ()
         )
         for name, data in GOLDEN.items()
         for device, first in zip(data["devices"], (True, *[False] * 9), strict=False)
-        for every in (1, 4)
+        for every in (1, 1000)
     ],
 )
 def test_every_expression_is_torchaos(name: str, device: str, every: int) -> None:
@@ -107,26 +106,10 @@ def test_only_what_can_be_fused_saves_its_read_and_the_weight_is_never_fused() -
     assert alone - fused == pytest.approx(saved)
 
 
-def test_a_cast_is_an_expression_in_the_sizes_of_its_tensor() -> None:
-    assert cast_expression(B200, "rowwise", "weight", fused=False).free_symbols == {K, N}
-
-
 def test_scales_of_blocks_are_whole_and_counted_for_formats_of_blocks_alone() -> None:
     assert inference_expression(B200, "nvfp4").has(sympy.floor(K / 16))
-    counted = {recipe for recipe, chosen in FORMATS.items() if chosen.block}
+    counted = {recipe for recipe, (_, block) in FORMATS.items() if block}
     assert counted == {recipe for recipe in FORMATS if recipe.startswith(("mx", "nv"))}
-
-
-def test_fp8_wins_on_large_layers_and_loses_on_small_ones() -> None:
-    bf16, fp8 = (linear_expression(H100, recipe, fused=True) for recipe in ("bf16", "tensorwise"))
-    assert evaluate(bf16 / fp8, *SHAPE) > 1.2
-    assert evaluate(bf16 / fp8, 128, 256, 256) == pytest.approx(6e-6 / (6e-6 + 20e-6))
-
-
-def test_what_is_printed_can_be_read_again() -> None:
-    expression = linear_expression(B200, "mxfp8_cublas", fused=True)
-    again = sympy.sympify(str(expression), locals={"M": M, "K": K, "N": N})
-    assert evaluate(again, *SHAPE) == pytest.approx(evaluate(expression, *SHAPE), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -149,12 +132,6 @@ def test_an_unknown_name_lists_what_is_known(asked: tuple[Any, ...], message: st
     }
     with pytest.raises(PredictError, match=message):
         functions[asked[0]](H100, *asked[1:])
-
-
-def test_a_name_like_none_of_them_gets_the_list_alone() -> None:
-    check_name("role", "input", ["input", "weight"])
-    with pytest.raises(PredictError, match=r"^torchao: unknown role 'x'; known: input$"):
-        check_name("role", "x", ["input"])
 
 
 CHOSEN_SETS: Final = {  # (device, set that is asked for) -> set

@@ -1,27 +1,18 @@
 """Names of fitted constants of all ops, families that some of them stand for, and equations."""
 
 import json
-from types import ModuleType
 
 import pytest
 
 from roofcal.core.records import Ceiling
-from roofcal.fitting.bootstrap import encode_family
-from roofcal.ops.cast import model as cast
 from roofcal.ops.constants import (
     calibrated_pairs,
     calibrated_providers,
     current_equations,
-    decode_family,
     family_of_constant,
-    missing_constants,
-    names_without_provider,
     predicted_with,
-    values_of_pair,
 )
-from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.model import default_provider
-from roofcal.ops.mixed_gemm import model as mixed_gemm
 from tests.roofcal.made_up_records import exactly
 from tests.roofcal.ops.equation_values import FILE, equation_values
 
@@ -64,35 +55,6 @@ def test_the_library_is_meant_and_without_it_the_fastest(
     assert default_provider(constants(**rates), "bf16") == meant
     with pytest.raises(KeyError, match="int8"):
         default_provider(constants(**rates), "int8")
-
-
-def test_names_without_a_provider_are_old() -> None:
-    names = constants(triton=1e15)
-    assert names_without_provider(names) == []
-    names["gemm.bf16.launch_s"] = exactly(1e-6)
-    assert names_without_provider(names) == ["gemm.bf16.launch_s"]
-    assert calibrated_pairs(names, "gemm") == [("triton", "bf16")]
-
-
-def test_values_of_a_pair_are_those_that_were_fitted() -> None:
-    values = values_of_pair(constants(triton=1e15), "gemm.triton.bf16", ("launch_s", "wave_s"))
-    assert values == {"launch_s": 1e-6}
-    with pytest.raises(KeyError, match=r"gemm\.mkl\.bf16"):
-        values_of_pair(constants(triton=1e15), "gemm.mkl.bf16", ("launch_s",))
-
-
-def test_a_model_names_the_constants_without_which_it_has_no_times() -> None:
-    assert missing_constants(constants(triton=1e15)) == ["gemm.triton.bf16.tile_family"]
-    assert missing_constants(["launch_graph_s", "link.all_gather.8.latency_s"]) == []
-
-
-@pytest.mark.parametrize("model", [gemm, cast, mixed_gemm])
-def test_a_family_comes_back_from_its_number(model: ModuleType) -> None:
-    for family in model.FAMILIES:
-        number = encode_family(model.FAMILIES, family).value
-        assert decode_family(model.FAMILIES, number) == family
-    with pytest.raises(IndexError):
-        decode_family(model.FAMILIES, len(model.FAMILIES))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.time_models import Sources
-from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, cast_seconds, seconds
 from tests.roofcal.made_up_records import exactly
 from tests.roofcal.models.runs import SOURCES, calibration, cast, product
 
@@ -31,23 +30,6 @@ def with_ours(recipe: str = "bf16", launch_s: float = 1e-6, error: float = 0.3) 
 def one(point: PlanPoint, sources: Sources = SOURCES) -> Prediction:
     (prediction,) = calibrated.predict([point], sources)
     return prediction
-
-
-@pytest.mark.parametrize(("provider", "launch_s"), [("cublaslt", 3e-6), ("triton", 1e-6)])
-def test_a_product_is_the_equation_with_its_providers_constants(
-    provider: str, launch_s: float
-) -> None:
-    told = one(product(300, 4096, 8192, provider=provider), with_ours(launch_s=1e-6))
-    truth = TRUTH | {"launch_s": launch_s}
-    assert told.total_s == float(seconds("bf16", TILES, truth, *SIZES)[0])
-
-
-@pytest.mark.parametrize(("provider", "slower"), [("torch_compile", 1), ("torch_eager", 5)])
-def test_a_cast_is_its_providers_equation(provider: str, slower: int) -> None:
-    told = one(cast(4096, 4096, DIM0, provider))
-    truth = float(cast_seconds(DIM0, "plain", np.array([4096.0]), np.array([4096.0]))[0])
-    assert told.total_s == pytest.approx(truth + (slower - 1) * CAST_TRUTH["fixed_s"])
-    assert told.bound_by == "dram"
 
 
 @pytest.mark.parametrize(
@@ -86,18 +68,6 @@ def test_what_was_not_calibrated_has_no_prediction_and_is_a_key_error() -> None:
         calibrated.cast_times(SOURCES, "triton", DIM0, one_size, one_size)
     with pytest.raises(KeyError, match="tinygemm"):
         calibrated.narrow_times(SOURCES, "tinygemm", "int4_groupwise_g64", *SIZES)
-
-
-def test_many_points_and_one_agree_in_the_order_of_the_points() -> None:
-    whose = ("triton", "cublaslt", "")
-    points = [
-        product(m, 4096, k, provider=whose[m % 3]) for m in (1, 64, 5000) for k in (64, 4100, 9000)
-    ]
-    points += [cast(16, 8192, DIM0, "torch_eager"), cast(4096, 1000, DIM0, "torch_eager")]
-    assert calibrated.predict(points, with_ours()) == [one(p, with_ours()) for p in points]
-    rows, cols = np.array([16.0, 4096.0]), np.array([8192.0, 1000.0])
-    times = calibrated.cast_times(SOURCES, "torch_eager", DIM0, rows, cols)
-    assert times.total.tolist() == [one(point).total_s for point in points[-2:]]
 
 
 def test_chunks_do_not_show_and_no_points_are_no_predictions() -> None:

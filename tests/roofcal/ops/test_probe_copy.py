@@ -71,11 +71,6 @@ def test_a_cache_larger_than_the_probes_leaves_their_three_largest_sizes(cache: 
     assert "3 sizes" in read.evidence
 
 
-def test_two_sizes_are_too_few_for_a_bandwidth() -> None:
-    two = [probe for probe in probes() if probe.shape["size_bytes"] >= 1 << 31]
-    assert constants(two, None) == {}
-
-
 @pytest.mark.parametrize("size", ["standard", "full"])
 def test_a_study_of_a_gpu_measures_what_each_bandwidth_is_fitted_on(size: str) -> None:
     study_slice = load_study(paths.CONFIG, {"study": size}).op_slice("probe_copy", "cuda")
@@ -85,3 +80,8 @@ def test_a_study_of_a_gpu_measures_what_each_bandwidth_is_fitted_on(size: str) -
     kinds = ("read", "write", "copy")
     wanted = {f"{place}_{kind}_bytes_per_s" for place in ("dram", "cache") for kind in kinds}
     assert constants(taken).keys() == {*wanted, "cache_bytes"}
+
+
+def test_two_sizes_are_too_few_for_a_bandwidth() -> None:
+    two = [probe for probe in probes() if probe.shape["size_bytes"] >= 1 << 31]
+    assert constants(two, None) == {}

@@ -10,7 +10,7 @@ from roofcal.ask.shape_limits import refusal
 from roofcal.models.registry import model_named, predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.bench import build
-from roofcal.ops.predictions import MOST_DOUBLINGS, MOST_FACTOR, doublings_outside, widened
+from roofcal.ops.predictions import MOST_FACTOR, doublings_outside, widened
 from roofcal.ops.spec import OpSpec, Shape, Unsupported
 from tests.roofcal.ask.published_run import PUBLISHED, published_calibration, published_sources
 from tests.roofcal.calibrate.probe_runs import read_probes
@@ -60,18 +60,6 @@ def test_no_interval_far_outside_is_absurd(size: tuple[int, int, int]) -> None:
     assert answer.low_s > 0.8 * work.flops / ceiling  # no lower than the interval inside
 
 
-def test_vectors_of_shapes_have_the_distances_of_each() -> None:
-    rows, cols = np.array([1.0, 64.0, 1e6]), np.array([4096.0, 256.0, 4096.0])
-    several = doublings_outside(
-        CALIBRATION, CAST, "triton", "fp8_rowwise_dim0", {"rows": rows, "cols": cols}
-    )
-    assert several is not None
-    for place, doublings in enumerate(several):
-        shape = {"rows": int(rows[place]), "cols": int(cols[place])}
-        assert outside(CAST, "triton", "fp8_rowwise_dim0", shape) == pytest.approx(doublings)
-    assert several[2] > MOST_DOUBLINGS
-
-
 @pytest.mark.parametrize(
     ("rows", "cols", "farthest"), [(64, 4096, None), (2, 600, "bytes"), (64, 256, "cols")]
 )
@@ -86,11 +74,6 @@ def test_the_axis_that_is_farthest_outside_counts(
     expected = doublings[farthest] if farthest else 0.0
     answer = outside(CAST, "triton", "fp8_rowwise_dim0", shape)
     assert answer == pytest.approx(expected, abs=1e-9)
-
-
-def test_nobody_knows_the_span_of_what_was_not_probed() -> None:
-    shape = {"m": 1, "n": 1, "k": 1}
-    assert outside(GEMM, "nobody", "bf16", shape) is None
 
 
 @pytest.mark.parametrize(("name", "least"), [("gemm", 20), ("cast", 16)])

@@ -241,9 +241,3 @@ def test_no_contradiction_is_expected_that_is_none(expected: Expected) -> None:
         if fnmatchcase(name, expected.pairs)
     ]
     assert max(ratios) > max(MOST[expected.fact], 0.8 * expected.most), expected.why
-
-
-def test_no_contradiction_is_expected_twice() -> None:
-    for _, name in pairs():
-        facts = [e.fact for e in EXPECTED if fnmatchcase(name, e.pairs)]
-        assert len(set(facts)) == len(facts), name

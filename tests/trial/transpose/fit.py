@@ -1,45 +1,43 @@
 """Constants of transposes, fitted on probe_transpose by provider and recipe."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
 from roofcal.core.times import Array
-from roofcal.fitting.cross_validation import (
-    Method,
-    Problem,
-    SearchSpace,
-    columns_by_name,
-    fit_each_recipe,
-)
+from roofcal.fitting.cross_validation import Problem, fit_each_recipe
 from roofcal.ops.transpose import model
-from roofcal.ops.transpose.model import CONSTANTS, FAMILIES, evaluate
 
 
 class Transposes(Problem):
     """Transposes of one provider."""
 
-    axes = ("rows", "cols")
-    families = tuple(FAMILIES)  # the probes tell which one a provider has
+    equation: ClassVar = model
+    noun = "transposes"
+    least_probes = 6
+    folds = 3
+    quick_folds = 2
+    families = tuple(model.FAMILIES)  # the probes tell which one a provider has
 
-    def space(self, family: str) -> SearchSpace:
-        """Bounds from the fastest and the shortest probe."""
+    @property
+    def quantities(self) -> Mapping[str, tuple[float, float]]:
+        """From the shortest and the fastest probe."""
         rows, cols = self.sizes
-        shortest, rate = float(self.seconds.min()), float((4 * rows * cols / self.seconds).max())
-        low, start, high = np.log([[0.01 * shortest, 0.1 * rate], [shortest, rate], [1.0, 1e15]])
-        return SearchSpace(names=tuple(CONSTANTS), low=low, high=high, starts=start[None])
+        rate = float((4 * rows * cols / self.seconds).max())
+        return {"time": (float(self.seconds.min()), 1.0), "rate": (rate, 1.0)}
+
+    def constants(self, family: str) -> Sequence[str]:
+        """All of the equation."""
+        return tuple(model.CONSTANTS)
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model."""
         rows, cols = self.sizes
-        return np.asarray(evaluate(columns_by_name(CONSTANTS, constants), rows, cols, family))
-
-
-METHOD: Final = Method(
-    problem=Transposes, noun="transposes", least_probes=6, folds=3, quick_folds=2, soft=0.1
-)
+        return np.asarray(model.evaluate(self.columns(family, constants), rows, cols, family))
 
 
 # The constants of every provider with six probes and more.
-fit = partial(fit_each_recipe, op="transpose", equation=model, method=METHOD)
+PROBLEM: Final = Transposes
+fit = partial(fit_each_recipe, PROBLEM)

@@ -11,17 +11,17 @@ import numpy as np
 
 from roofcal.core.records import Calibration
 from roofcal.core.times import Array, Times, Value
-from roofcal.ops.constants import Constant, OpPage, by_name, decode_family, values_of_pair
+from roofcal.ops.constants import Constant, OpPage, Search, by_name, decode_family, values_of_pair
 from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
 from roofcal.ops.transpose.spec import OP
 
 FAMILIES: Final = {"streamed": 1, "padded_64": 64}
 FAMILY: Final = "transpose_family"
 CONSTANTS: Final = by_name(
-    Constant("fixed_s", "s", "Start of a transpose"),
-    Constant("bytes_per_s", "B/s", "Bandwidth of a transpose", datasheet="dram_bytes_per_s"),
-)
-REQUIRED: Final = (FAMILY, *CONSTANTS)
+    Constant("fixed_s", "s", "Start of a transpose", Search(1, 0.01, 1e3, "time")),
+    Constant("bytes_per_s", "B/s", "Bandwidth of a transpose", Search(1, 0.1, 1e5, "rate"),
+             datasheet="dram_bytes_per_s"),
+)  # fmt: skip
 PAGE = OpPage(
     meaning="turns rows into columns",
     title="Transposes",

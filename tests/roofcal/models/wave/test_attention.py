@@ -23,10 +23,6 @@ PROMPT = Attention(
 ROWS_128 = replace(WAVE, attention_rows=(128,))
 
 
-def test_the_softmax_by_hand() -> None:
-    assert softmax_clocks(WAVE, 128, 256) == pytest.approx(128 * 256 * (4 / 100 + 1 / 20) + 100)
-
-
 def test_two_tiles_of_k_fit_lds() -> None:
     assert kv_tile(WAVE, PROMPT) == 256  # 2 tiles x 256 rows x 128 x 2 bytes = 128 KiB
     assert kv_tile(replace(WAVE, lds_bytes=100_000), PROMPT) == 128
@@ -51,12 +47,6 @@ def test_one_workgroup_a_unit_hides_nothing_and_two_hide_the_softmax_unless_it_i
     assert time.total_s == pytest.approx(1e-6 + 8 * 2 * softmax_clocks(slow, 128, 256) / 0.5e9)
 
 
-def test_a_mask_halves_a_long_prompt() -> None:
-    long = replace(PROMPT, query_tokens=32768, kv_tokens=32768)
-    half = flash_attention(WAVE, replace(long, causal=True)).parts["math"]
-    assert half / flash_attention(WAVE, long).parts["math"] == pytest.approx(0.5, abs=0.01)
-
-
 def test_decoding_reads_the_cache() -> None:
     step = Attention(
         heads=64, kv_heads=8, head_dim=128, query_tokens=1, kv_tokens=8192, sequences=64
@@ -67,14 +57,6 @@ def test_decoding_reads_the_cache() -> None:
     assert time.total_s == pytest.approx(1e-6 + moved_bytes(step) / 2e12)
     latent = replace(step, shared_kv=True)
     assert moved_bytes(latent) == 64 * (8 * 8192 + 2 * 64) * 128 * 2
-
-
-def test_few_heads_split_the_cache_among_units() -> None:
-    step = Attention(heads=1, kv_heads=1, head_dim=128, query_tokens=1, kv_tokens=1 << 17)
-    one_unit = replace(WAVE, compute_units=1)
-    assert flash_attention(one_unit, step).parts["math"] == pytest.approx(
-        86 * flash_attention(WAVE, step).parts["math"], rel=0.2
-    )
 
 
 def test_shared_heads_move_less_and_never_take_longer() -> None:

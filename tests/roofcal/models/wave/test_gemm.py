@@ -12,9 +12,7 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.gemm import (
     narrow_product_times,
-    part_of_k,
     product_times,
-    skinny_seconds,
     tile_clocks,
 )
 from tests.paths import ROOT
@@ -40,27 +38,11 @@ def test_one_full_wave_by_hand() -> None:
     assert time.bound_by == "math"
 
 
-def test_one_tile_more_is_a_wave_more() -> None:
-    full = product(ONE_TILE, "bf16", 1280, 1280, 1000)
-    more = product(ONE_TILE, "bf16", 1281, 1280, 1000)
-    assert more.parts["math"] == pytest.approx(2 * full.parts["math"])
-
-
-def test_smaller_tiles_fill_a_device_that_large_ones_do_not() -> None:
-    assert product(WAVE, "bf16", 512, 512, 4096).total_s < (
-        product(ONE_TILE, "bf16", 512, 512, 4096).total_s
-    )
-
-
 def test_one_token_is_bound_by_memory() -> None:
     time = product(WAVE, "bf16", 1, 8192, 8192)
     assert time.bound_by == "dram"
     moved = 2 * (8192 * 8192 + 2 * 8192)
     assert time.total_s == pytest.approx(1e-6 + moved / 2e12)
-
-
-def test_a_tiny_product_is_bound_by_its_launch() -> None:
-    assert product(WAVE, "bf16", 16, 16, 16).bound_by == "launch"
 
 
 @pytest.mark.parametrize(
@@ -86,40 +68,11 @@ def test_no_product_beats_its_roofline(m: int, n: int, k: int) -> None:
     assert seconds >= ((m + n) * k + 2 * m * n) / 4e12
 
 
-@given(m=SIDES, n=SIDES, k=SIDES)
-def test_a_better_device_is_never_slower(m: int, n: int, k: int) -> None:
-    better = replace(WAVE, clock_hz=2e9, dram_bytes_per_s=8e12, l2_read_bytes_per_clock=16000.0)
-    mnk = (m, n, k)
-    assert product(better, "bf16", *mnk).total_s <= product(WAVE, "bf16", *mnk).total_s
-
-
 def test_mistakes_are_named() -> None:
     with pytest.raises(PredictError, match="has no 'int8'"):
         product(WAVE, "int8", 4, 4, 4)
     with pytest.raises(KeyError):
         product(WAVE, "bf61", 4, 4, 4)
-
-
-def test_a_strip_by_hand() -> None:
-    one = [np.array([float(size)]) for size in (1, 160, 65536)]  # ten strips in 64 parts of K
-    seconds = skinny_seconds(WAVE, 2.0, *one)
-    waves, sums = 7, 2 * 64 * 160 * 4 / 2e12
-    assert seconds == pytest.approx(waves * (16 + 1) * 65536 / 64 * 2 / 256 / 0.5e9 + sums)
-
-
-def test_a_product_of_few_tiles_splits_k_until_its_units_are_busy() -> None:
-    """One tile of 64 x 64 over all of K would take 64 times as long as a part."""
-    whole = 2 * 64 * 64 * 65536 / 4000 / 0.5e9
-    split = product(replace(ONE_TILE, tiles=((64, 64),)), "bf16", 64, 64, 65536)
-    sums = 2 * 64 * 64 * 64 * 4 / 2e12
-    assert split.total_s < 1e-6 + whole / 8
-    assert split.total_s >= 1e-6 + whole / 64 + sums
-
-
-def test_a_part_of_k_is_never_worth_less_than_a_short_one() -> None:
-    k = np.array([100.0, 256.0, 1024.0, 65536.0])
-    assert part_of_k(k, 1).tolist() == k.tolist()
-    assert part_of_k(k, 64).tolist() == [100, 256, 256, 1024]
 
 
 def test_sixteen_rows_take_about_as_long_as_fifteen() -> None:
@@ -128,14 +81,6 @@ def test_sixteen_rows_take_about_as_long_as_fifteen() -> None:
     assert h200 is not None
     few, more = (product(h200, "bf16", m, 64, 65536).total_s for m in (15, 16))
     assert few < more < 1.2 * few
-
-
-def test_the_sides_are_alike_and_a_longer_one_never_takes_less() -> None:
-    n = np.arange(1, 10_000).astype(np.float64)
-    few, k = np.full_like(n, 8.0), np.full_like(n, 1024.0)
-    seconds = skinny_seconds(WAVE, 2.0, few, n, k)
-    assert (np.diff(seconds) >= -1e-18).all()
-    assert (seconds == skinny_seconds(WAVE, 2.0, n, few, k)).all()
 
 
 def test_packed_weights_save_no_tile_time_beyond_decode() -> None:

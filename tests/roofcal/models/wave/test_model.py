@@ -29,23 +29,6 @@ def test_a_product_has_its_parts() -> None:
     )
 
 
-def test_a_cast_moves_its_bytes() -> None:
-    (prediction,) = model.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
-    assert prediction.total_s == pytest.approx(1e-6 + (3 * 4096**2 + 4 * 4096) / 2e12)
-    assert prediction.bound_by == "dram"
-
-
-def test_answers_come_in_the_order_of_the_points() -> None:
-    points = [
-        cast(64, 64, "fp8_tensorwise"),
-        product(64, 64, 64, "fp8_tensorwise"),
-        product(64, 64, 64, "int8"),
-        product(64, 64, 64),
-    ]
-    predictions = model.predict(points, SOURCES)
-    assert [p.point_id for p in predictions] == [points[i].point_id for i in (0, 1, 3)]
-
-
 def test_it_knows_the_recipes_whose_rate_is_listed() -> None:
     assert "fp8_axiswise_slow_accum" in model.product_recipes(SOURCES)
     narrow = Sources(spec=replace(SPEC, wave=replace(WAVE, matrix_flops_per_clock={"bf16": 1.0})))
@@ -77,3 +60,9 @@ def test_a_device_without_a_description_is_told_of_those_that_have_one() -> None
         "nvidia-b200", specs
     )
     assert "x.yaml. The wave model knows no device; " in model.missing_description("x", {})
+
+
+def test_a_cast_moves_its_bytes() -> None:
+    (prediction,) = model.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
+    assert prediction.total_s == pytest.approx(1e-6 + (3 * 4096**2 + 4 * 4096) / 2e12)
+    assert prediction.bound_by == "dram"

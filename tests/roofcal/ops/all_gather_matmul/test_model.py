@@ -6,7 +6,6 @@ import pytest
 from roofcal.ops.all_gather_matmul.model import (
     CHUNKS,
     GatherParts,
-    collectives,
     evaluate,
     pieces,
     received_bytes,
@@ -34,20 +33,6 @@ def test_rows_travel_with_their_scales() -> None:
     assert received_bytes("fp8_axiswise", m, k, 4).tolist() == [512 * (1024 + 4) * 3 / 4]
     with pytest.raises(KeyError):
         received_bytes("bf17", m, k, 4)
-
-
-@pytest.mark.parametrize("provider", ["nccl_then_gemm", "gloo_then_gemm"])
-def test_in_sequence_is_the_sum_of_both_bounds(provider: str) -> None:
-    alone = parts_of("gemm_only", 1e-3).total[0] + parts_of("all_gather_only", 1e-3).total[0]
-    assert parts_of(provider, 1e-3).total[0] == pytest.approx(alone)
-    assert alone == pytest.approx(1e-3 + 30e-6 + 448e-6)
-
-
-def test_scales_are_a_collective_of_their_own() -> None:
-    assert [collectives(recipe) for recipe in ("bf16", "fp8_axiswise")] == [1, 2]
-    sizes = (np.array([512.0]), np.array([K]))
-    fused = evaluate("all_gather_only", "fp8_axiswise", FABRIC, sizes, np.array([0.0]), 2)
-    assert fused.total[0] == pytest.approx(2 * 30e-6 + 256 * (K + 4) / 250e9)
 
 
 def test_a_long_gather_is_followed_by_the_last_piece_of_the_best_cut() -> None:

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from roofcal.ask.points import predict_point
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
-from roofcal.models.registry import MODELS, predict_points
+from roofcal.models.registry import predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops.all_gather_matmul.model import predict_composed
 from roofcal.ops.time_models import Model, Sources
@@ -102,13 +101,6 @@ def test_the_datasheet_has_the_link_as_a_third_roof() -> None:
     assert predict_points(datasheet, [gathered("all_gather_only")], SOURCES) == []
 
 
-def test_every_model_answers_for_the_product_and_torchao_for_nothing_else() -> None:
-    points = [gathered(name) for name in ("gemm_only", "nccl_then_gemm", "all_gather_only")]
-    told = {name: predict_points(model, points, LINKED) for name, model in MODELS.items()}
-    assert all(answers[0].point_id == points[0].point_id for answers in told.values())
-    assert len(told["torchao"]) == 1
-
-
 # fmt: off
 REFUSED: list[tuple[PlanPoint, str, Sources, str]] = [
     (gathered("nccl_then_gemm", 4), "calibrated", LINKED,
@@ -136,10 +128,3 @@ def test_an_answer_says_for_how_many_devices_it_is() -> None:
     alone_point = product(M, N, K)
     answer = predict_point(alone_point, "calibrated", LINKED).answer
     assert "world_size" not in answer
-
-
-def test_vectors_of_many_shapes_are_those_of_each() -> None:
-    points = [gathered("symm_mem_fused", 2, m=m) for m in (512, 4096, 8192)]
-    together = predict_points(calibrated, points, LINKED)
-    assert [p.total_s for p in together] == [one(point).total_s for point in points]
-    assert np.all(np.diff([p.total_s for p in together]) > 0)

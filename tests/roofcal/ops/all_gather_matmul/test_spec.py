@@ -7,7 +7,6 @@ from roofcal.core.recipes import Work
 from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.study.config import load_study
-from roofcal.study.schema import Backend
 from tests.paths import ROOT
 
 CONFIG = ROOT / "config"
@@ -39,15 +38,6 @@ def test_the_layers_are_those_of_the_models_by_columns(world_size: int) -> None:
     few_rows = load_study(CONFIG).sweep_files[OP.name].sweeps[f"few_rows_{world_size}"].grid
     assert few_rows is not None
     assert few_rows["m"] == [rows * world_size for rows in (64, 128, 256, 512)]
-
-
-@pytest.mark.parametrize(("backend", "bounds"), [("cuda", 5), ("cpu", 3)])
-def test_all_contenders_of_a_backend_compete_with_both_bounds(
-    backend: Backend, bounds: int
-) -> None:
-    contenders = load_study(CONFIG).op_slice(OP.name, backend)["contenders"]
-    assert all(set(names) == set(OP.providers_on(backend)) for names in contenders.values())
-    assert {len(names) for names in contenders.values()} == {bounds}
 
 
 def test_the_work_of_the_op_is_no_bound_of_an_all_gather_alone() -> None:

@@ -25,15 +25,6 @@ def test_a_cast_is_right(recipe: str, rows: int, cols: int, size: float) -> None
     assert error <= bench.tolerance(recipe)
 
 
-def test_the_transposed_output_is_contiguous() -> None:
-    x = torch.randn(6, 10).to(torch.bfloat16)
-    q, scale = cast_by_torch("fp8_rowwise_dim1", x)
-    assert q.shape == (10, 6)
-    assert q.is_contiguous()
-    assert scale.shape == (10, 1)
-    assert len(cast_by_torch("fp8_rowwise_both", x)) == 4
-
-
 def test_scales_of_blocks_are_of_blocks_and_lie_as_products_read_them() -> None:
     x = torch.zeros(130, 300).to(torch.bfloat16)
     x[0, 0], x[129, 129], x[5, 299] = 448, 896, 224

@@ -8,7 +8,7 @@ import pytest
 
 from roofcal.core.records import Ceiling
 from roofcal.fitting.probes import Fitted, Probe
-from roofcal.ops.cast.fit import casts_of, fit
+from roofcal.ops.cast.fit import PROBLEM, fit
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import (
     CAST_TRUTH,
@@ -79,7 +79,7 @@ def test_families_are_those_of_the_providers_kernels(tmp_path: Path) -> None:
 
     def families(provider: str, vendor: str = "nvidia", recipe: str = DIM0) -> list[str]:
         named = [of_pair(probe, provider, recipe) for probe in every]
-        return list(casts_of(probes=named, device=device_with(vendor=vendor)).families)
+        return list(PROBLEM.of(named, device_with(vendor=vendor)).families)
 
     assert families("made", "cpu") == ["threads"]
     assert families("made") == ["plain", "divisor"]

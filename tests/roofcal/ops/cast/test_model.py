@@ -70,51 +70,6 @@ def test_ragged_sizes_slow_only_columns_that_do_not_stay_in_registers() -> None:
     assert ragged_rows == pytest.approx(1.3 * whole, rel=1e-3)  # off a line of the result
 
 
-def test_a_last_wave_of_short_columns_idles_less_where_programs_share_a_multiprocessor() -> None:
-    """A program takes 8 columns of 1024 or 2048 rows; 132 multiprocessors take 1056 at once."""
-    for rows, waves in ((1024, 2**0.5), (2048, 2.0)):
-        one = in_columns(rows, 1056)
-        assert in_columns(rows, 1057) == pytest.approx(waves * one, rel=2e-3), rows
-
-
-def test_rows_that_pad_a_high_tile_take_half_of_their_time() -> None:
-    whole, padded = in_columns(2048, 1056), in_columns(1040, 1056)
-    assert padded / whole == pytest.approx((1040 / 2048) ** 0.5, rel=1e-3)
-
-
-def test_rows_too_long_for_one_read_are_read_once_more_from_the_cache() -> None:
-    ways = {
-        ("ours_divisor", "fp8_rowwise_dim0"): 1.2,
-        ("ours_columns", "fp8_rowwise_both"): 8.6 / 6,
-    }
-    for (family, recipe), ratio in ways.items():
-        short, long = (
-            (seconds(8192, cols, family, recipe) - FIXED) / cols for cols in (16384, 16400)
-        )
-        assert long / short == pytest.approx(ratio, rel=1e-3), recipe
-    # Loads in pieces hide it.
-    slow = seconds(8192, 16401, "ours_divisor", "fp8_rowwise_dim0", misaligned=3.0) - FIXED
-    whole = seconds(8192, 16384, "ours_divisor", "fp8_rowwise_dim0") - FIXED
-    assert slow / whole == pytest.approx(3.0 * 16401 / 16384, rel=1e-3)
-
-
-def test_casts_both_ways_read_thrice_where_no_kernel_casts_rows_beside_columns() -> None:
-    apart, together = (in_columns(rows, 4096, "fp8_rowwise_both") / rows for rows in (8176, 8192))
-    assert apart == pytest.approx(8 / 6 * together, rel=1e-3)
-
-
-def test_our_casts_with_one_scale_read_the_second_time_from_the_cache_what_it_holds() -> None:
-    cache = {"near_bytes": 1e7, "cached_bytes_per_s": 5 * MEMORY}
-    for side in (1024, 2048, 8192):  # 2, 8 and 134 MB
-        moved = float(least_bytes("fp8_tensorwise", *(np.array([1.0 * side]),) * 2)[0])
-        near = min(2.0 * side * side, 1e7)
-        ours = seconds(side, side, "ours_256", "fp8_tensorwise", **cache)
-        assert ours == pytest.approx(FIXED + (moved - near + near / 5) / MEMORY)
-    other = [("ours_256", DIM0), ("plain", "fp8_tensorwise")]
-    for family, recipe in other:
-        assert seconds(1024, 1024, family, recipe, **cache) == seconds(1024, 1024, family, recipe)
-
-
 @pytest.mark.parametrize("family", ["plain", "inductor_rows"])
 def test_more_rows_never_take_less_time(family: str) -> None:
     times = [seconds(16 * i, 4096, family) for i in range(1, 400)]
@@ -139,23 +94,3 @@ def test_rows_off_16_bytes_are_a_group_of_their_own() -> None:
     groups = groups_of("", (rows, cols))
     assert groups == ["few_rows", "small", "large", "unaligned"]
     assert set(groups) == set(GROUPS)
-
-
-def test_a_processor_adds_its_passes_by_hand() -> None:
-    moved = moved_bytes(64, 500)  # one thread; rows off 64 elements; all of it stays near
-    alone = 1.3e-5 + moved / 4e9 + moved / 2e10 + 64 * 8e-8
-    assert on_a_processor(64, 500) == pytest.approx(alone)
-    moved = moved_bytes(1024, 1024)  # two threads, 1.3 MB of it near
-    shared = 1.3e6 / 4e9 + (moved - 1.3e6) / 1.5e9
-    both = 1.3e-5 + 1.6e-5 + shared / 2 + moved / 2e10
-    assert on_a_processor(1024, 1024) == pytest.approx(both)
-
-
-def test_narrow_loads_are_slower_the_fewer_elements_they_take() -> None:
-    times = [seconds(1024, cols, "divisor") / cols for cols in (1024, 1020, 1022, 1021)]
-    assert times[0] < times[1] < times[2] < times[3]
-    narrow = seconds(1024, 1021, "divisor") - FIXED
-    whole = seconds(1024, 1021, "divisor", misaligned=1.0) - FIXED
-    assert narrow == pytest.approx(CAST_TRUTH["misaligned"] * whole)
-    one_row = seconds(8192, 1281, "inductor_rows", further_s=1e-9, misaligned=2.5)
-    assert one_row == pytest.approx(FIXED + 2.5 * moved_bytes(8192, 1281) / MEMORY, rel=1e-3)

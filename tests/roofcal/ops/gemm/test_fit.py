@@ -10,9 +10,9 @@ import pytest
 
 from roofcal.core.records import Ceiling
 from roofcal.fitting.probes import Device, Probe
-from roofcal.ops.gemm.fit import Products, fit, products_of, sustained_constants
+from roofcal.ops.gemm.fit import PROBLEM, Products, fit
 from roofcal.ops.gemm.model import PLAIN_CONSTANTS
-from roofcal.ops.gemm.tiles import FAMILIES, describe
+from roofcal.ops.gemm.tiles import FAMILIES
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import (
     PACKED_TRUTH,
@@ -34,44 +34,25 @@ def fitted(probes: Sequence[Probe], device: Device) -> dict[str, Ceiling]:
 
 
 @pytest.mark.usefixtures("few_resamples")
-def test_left_out_errors_grow_with_the_noise(tmp_path: Path) -> None:
-    errors = []
-    for noise in (0.0, 0.1):
-        probes = read_probes(write_run(tmp_path / str(noise), noise=noise), "probe_math")
-        errors.append(fit(probes, GPU, np.random.default_rng(0)).errors[NAME]["mape"])
-    assert errors[0] < 0.05 < errors[1] < 0.3
-
-
-@pytest.mark.usefixtures("few_resamples")
-@pytest.mark.parametrize("cores", [2, 8, 64])
+@pytest.mark.parametrize("cores", [2, 64])
 def test_a_cpu_reaches_the_rate_of_all_its_cores(tmp_path: Path, cores: int) -> None:
     probes = read_probes(write_run(tmp_path, family="plain"), "probe_math")
     processor = device_with(vendor="cpu", compute_units=cores)
-    result = fit(probes, processor, np.random.default_rng(0))
     constants = fitted(probes, processor)
     assert constants["tile_family"].evidence == "cross-validation: plain"
     assert set(constants) >= set(PLAIN_CONSTANTS)
     assert "wave_s" not in constants
     rate = cores * constants["tile_flops_per_s"].value
     assert rate == pytest.approx(UNITS * TRUTH["tile_flops_per_s"], rel=0.05)
-    assert result.errors[NAME]["mape"] < 0.02
-
-
-@pytest.mark.usefixtures("few_resamples")
-def test_memory_of_a_cpu_may_be_far_below_its_streams(tmp_path: Path) -> None:
-    probes = read_probes(write_run(tmp_path, family="plain"), "probe_math")
-    processor = device_with(3 * TRUTH["dram_bytes_per_s"], vendor="cpu")
-    rate = fitted(probes, processor)["dram_bytes_per_s"].value
-    assert rate == pytest.approx(TRUTH["dram_bytes_per_s"], rel=0.05)
 
 
 @pytest.mark.parametrize("units", [2, 64])
 def test_a_cpu_of_any_size_has_no_tiles(units: int) -> None:
     processor = device_with(vendor="cpu", compute_units=units)
-    families = products_of(probes=[], device=processor).families
+    families = PROBLEM.of([], processor).families
     assert "plain" in families
     assert not any(FAMILIES[name].tiles or FAMILIES[name].rule for name in families)
-    assert not any(FAMILIES[name].is_plain for name in products_of(probes=[], device=GPU).families)
+    assert not any(FAMILIES[name].is_plain for name in PROBLEM.of([], GPU).families)
 
 
 @pytest.mark.usefixtures("few_resamples")
@@ -88,6 +69,7 @@ def test_a_cpu_that_packs_its_operands_is_told_apart(tmp_path: Path, recipe: str
     assert rate == pytest.approx(truth["pack_b_bytes_per_s"], rel=0.1)
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path: Path) -> None:
     """A resample that draws one of three probes twice has four, and no start to search from."""
     rows = probe_runs.products("tile_128x128", count=27)
@@ -101,12 +83,7 @@ def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path:
     assert "tile_flops_odd_per_s" not in constants
 
 
-def test_short_products_say_nothing_about_load(tmp_path: Path) -> None:
-    probes = read_probes(write_run(tmp_path), "probe_math")
-    short = [probe for probe in probes if probe.latency.median < 1e-4]
-    assert list(sustained_constants(short, np.random.default_rng(0))) == []
-
-
+@pytest.mark.usefixtures("few_resamples")
 def test_a_constant_that_the_probes_do_not_identify_is_left_out_and_named(tmp_path: Path) -> None:
     """Operands load so fast here that no probe tells how fast."""
     truth = TRUTH | {"load_bytes_per_s": 1e18, "l2_bytes_per_s": 1e21}
@@ -161,11 +138,3 @@ def test_our_kernels_have_the_tiles_of_those_that_ran(
         for probe, name in zip(made, itertools.cycle(names), strict=False)
     ]
     assert Products(probes=probes, device=GPU).families[0] == family
-
-
-def test_a_product_of_a_kernel_that_is_gone_keeps_its_tile() -> None:
-    """The one probe of the published H200 that ran in it."""
-    m, n, k = (np.array([size]) for size in (896.0, 1280.0, 18432.0))
-    for family, area in (("ours_blocks", 128 * 128), ("ours_blocks_staged", 192 * 128)):
-        described = describe("fp8_blockwise_128x128", m, n, k, family, 132)
-        assert described.choices.store_bytes.item() == 2 * area

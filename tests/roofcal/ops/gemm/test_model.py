@@ -5,7 +5,7 @@ import pytest
 
 from roofcal.core.recipes import GEMM_RECIPES, gemm_work
 from roofcal.ops.gemm.model import GROUPS, evaluate, groups_of, packed_parts
-from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
+from roofcal.ops.gemm.tiles import FAMILIES, describe
 from tests.roofcal.calibrate.probe_runs import TRUTH, seconds, shapes
 
 FREE = {"sustained_flops_per_s": 1e18, "dram_bytes_per_s": 1e18}
@@ -26,12 +26,6 @@ def test_work_is_that_of_the_vocabulary(recipe: str) -> None:
         work = gemm_work(GEMM_RECIPES[recipe], int(m[i]), int(n[i]), int(k[i]))
         assert shapes_of_points.flops[i] == work.flops
         assert shapes_of_points.dram_bytes[i] == pytest.approx(work.dram_bytes, rel=1e-12)
-
-
-def test_one_more_tile_than_units_starts_a_second_wave() -> None:
-    full = one(128 * 132, 128, 8192, FREE)
-    over = one(128 * 132 + 1, 128, 8192, FREE)
-    assert over > 1.9 * full
 
 
 def test_a_tile_by_hand() -> None:
@@ -70,24 +64,6 @@ def test_k_is_split_only_where_the_sums_take_less_than_what_it_saves() -> None:
         assert (parts.sums[0] > 0) == is_split
 
 
-def test_few_rows_wait_for_the_units_that_read_the_same_ones() -> None:
-    # 64 tiles, one row of 128: latency' = hypot(6e-10, 64 * 3e-11 * (1 - 1 / 128)) per byte of K
-    alone = FREE | {"launch_s": 1e-12, "tile_flops_per_s": 1e18, "load_bytes_per_s": 1e18}
-    alone |= {"l2_bytes_per_s": 1e20}
-    crowded = alone | {"crowd_s_per_byte": 3e-11}
-    latency = float(np.hypot(6e-10, 64 * 3e-11 * 127 / 128))
-    assert one(1, 8192, 4096, crowded) == pytest.approx(8192 * latency, rel=1e-3)
-    assert one(128, 8192, 4096, crowded) == one(128, 8192, 4096, alone)
-    assert one(1, 128, 4096, crowded) < 1.01 * one(1, 128, 4096, alone)
-    narrow = {"tiles": "any_tile"}
-    assert one(1, 8192, 4096, crowded, **narrow) == one(1, 8192, 4096, alone, **narrow)
-
-
-def test_the_power_limit_holds_for_the_start_as_well() -> None:
-    limited = FREE | {"launch_s": 1e-6, "sustained_flops_per_s": 1e12}
-    assert one(4096, 4096, 4096, limited) == pytest.approx(2 * 4096**3 / 1e12, rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("n", "k", "rate"),
     [(4100, 4096, 1.5e12), (4096, 4092, 1.5e12), (4095, 4096, 9e11), (4096, 4094, 9e11)],
@@ -98,20 +74,6 @@ def test_rows_off_16_bytes_take_the_kernels_of_older_gpus(n: int, k: int, rate: 
     assert one(4096, n, k, alone) == pytest.approx(waves * 2 * 128 * 128 * 4096 / rate, rel=0.05)
 
 
-def test_a_slow_path_that_was_not_probed_is_as_fast_as_the_aligned_one() -> None:
-    sizes = (np.array([4096.0]) for _ in range(3))
-    aligned = seconds("bf16", "tile_128x128", TRUTH, *sizes)
-    unprobed = {name: value for name, value in TRUTH.items() if "odd" not in name}
-    odd = (np.array([x]) for x in (4096.0, 4096.0, 4095.0))
-    assert seconds("bf16", "tile_128x128", unprobed, *odd) == pytest.approx(aligned, rel=0.2)
-
-
-def test_splitting_k_helps_a_few_long_tiles() -> None:
-    assert one(64, 256, 65536, tiles="any_tile_split_k") < 0.6 * one(
-        64, 256, 65536, tiles="any_tile"
-    )
-
-
 @pytest.mark.parametrize("family", [name for name in FAMILIES if not FAMILIES[name].is_plain])
 def test_more_rows_never_take_less_time_where_units_do_not_crowd(family: str) -> None:
     m, truth = np.arange(1, 3000, 37).astype(np.float64), TRUTH | {"crowd_s_per_byte": 0.0}
@@ -120,22 +82,6 @@ def test_more_rows_never_take_less_time_where_units_do_not_crowd(family: str) ->
     # The rule of our kernels does not know these constants, and may pass to a faster tile.
     other_tile = np.diff(describe("bf16", m, n, k, family, 132).choices.store_bytes[:, 0]) != 0
     assert (is_slower | (other_tile & bool(FAMILIES[family].rule))).all()
-
-
-def test_nothing_beats_its_own_parts() -> None:
-    m, n, k = shapes(200)
-    shapes_ = describe("fp8_tensorwise", m, n, k, "any_tile_split_k", 132)
-    parts = evaluate(TRUTH, shapes_, "any_tile_split_k")
-    serial = parts.launch + parts.sums
-    for part in (parts.tiles + serial, parts.dram + serial, parts.power):
-        assert (parts.total >= part - 1e-15).all()
-    assert set(parts.bound_by) <= {"launch", "tiles", "dram", "power"}
-
-
-def test_a_missing_constant_is_named() -> None:
-    incomplete = {name: TRUTH[name] for name in TRUTH if name != "launch_s"}
-    with pytest.raises(KeyError, match="launch_s"):
-        seconds("bf16", "any_tile", incomplete, *(np.array([64.0]) for _ in range(3)))
 
 
 @pytest.mark.parametrize(
@@ -176,15 +122,3 @@ def test_more_rows_never_take_less_time_on_a_processor(recipe: str) -> None:
     m = np.arange(1.0, 200.0, dtype=np.float64)
     sizes = (m, np.full_like(m, 2048.0), np.full_like(m, 1024.0))
     assert (np.diff(packed_parts(PACKED, recipe, sizes, 2).total) >= 0).all()
-
-
-def test_every_family_of_processors_has_what_the_equation_cannot_do_without() -> None:
-    needed = {"launch_s", "tile_flops_per_s", "dram_bytes_per_s"}
-    families = [family for family in FAMILIES.values() if isinstance(family, PackedFamily)]
-    assert len(families) > 1
-    assert all(needed <= set(family.constants) for family in families)
-    size = np.array([64.0])
-    for lacking in needed - {"tile_flops_per_s"}:
-        constants = {name: value for name, value in PACKED.items() if name != lacking}
-        with pytest.raises(KeyError, match=lacking):
-            packed_parts(constants, "fp32", (size, size, size), 2)

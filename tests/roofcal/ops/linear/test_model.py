@@ -74,24 +74,6 @@ def test_ragged_tokens_are_loaded_in_whole_rows_by_the_gradient_of_bf16_weights_
     assert tokens.tolist() == [4096.0, 15115.0, 1.0]  # the caller's own are not changed
 
 
-def test_without_casts_nothing_is_cast() -> None:
-    assert cast_recipes(Linear(recipe="fp8_axiswise", casts="none", weights="cast")) == []
-
-
-def test_grad_weight_can_stay_in_bf16() -> None:
-    assert product_recipes(BF16_GRAD_WEIGHT, "forward") == {"output": "fp8_axiswise"}
-    assert product_recipes(BF16_GRAD_WEIGHT, "forward_backward") == {
-        "output": "fp8_axiswise",
-        "grad_input": "fp8_axiswise",
-        "grad_weight": "bf16",
-    }
-
-
-def test_weights_are_cast_in_every_step_of_training_alone() -> None:
-    assert usual_weights("forward") == "cached"
-    assert usual_weights("forward_backward") == "cast"
-
-
 @pytest.mark.parametrize(
     ("recipe", "casts"),
     [
@@ -145,10 +127,6 @@ def test_our_casts_store_transposed_values_from_the_same_read(
     assert parts_of("triton", recipe).transposed == tensors
 
 
-def test_torchao_writes_one_layout_of_a_tensor() -> None:
-    assert parts_of("torchao", "fp8_tensorwise").transposed == []
-
-
 def test_products_are_those_of_their_operands() -> None:
     assert parts_of("triton_products", OWN).products == {
         "output": "fp8_axiswise",
@@ -172,3 +150,21 @@ def test_casts_that_nobody_measured_are_a_key_error(recipe: str) -> None:
     assert not has_casts(recipe)
     with pytest.raises(KeyError, match=recipe):
         cast_recipes(Linear(recipe=recipe, casts="torch_compile"))
+
+
+def test_without_casts_nothing_is_cast() -> None:
+    assert cast_recipes(Linear(recipe="fp8_axiswise", casts="none", weights="cast")) == []
+
+
+def test_grad_weight_can_stay_in_bf16() -> None:
+    assert product_recipes(BF16_GRAD_WEIGHT, "forward") == {"output": "fp8_axiswise"}
+    assert product_recipes(BF16_GRAD_WEIGHT, "forward_backward") == {
+        "output": "fp8_axiswise",
+        "grad_input": "fp8_axiswise",
+        "grad_weight": "bf16",
+    }
+
+
+def test_weights_are_cast_in_every_step_of_training_alone() -> None:
+    assert usual_weights("forward") == "cached"
+    assert usual_weights("forward_backward") == "cast"

@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.ask.points import predict_point
 from roofcal.core.records import PlanPoint
-from roofcal.models import calibrated, datasheet, torchao
+from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.ops.linear.model import (
@@ -19,10 +19,10 @@ from roofcal.ops.linear.model import (
     cast_providers,
     linear_times,
 )
-from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, PASSES, pass_seconds
+from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, pass_seconds
 from roofcal.ops.time_models import Sources, cast_times
 from tests.roofcal.made_up_records import exactly, point_of
-from tests.roofcal.models.runs import SOURCES, calibration, cast, product
+from tests.roofcal.models.runs import SOURCES, calibration, product
 from tests.roofcal.models.stand_in import StandIn, TimesItsCasts, sizes
 from tests.roofcal.ops.linear.test_model import BLOCKS, DIM0, SQUARES, STRIPS
 from tests.roofcal.ops.linear.test_spec import OWN
@@ -84,25 +84,6 @@ def test_the_largest_part_bounds() -> None:
     assert times.total.tolist() == [6 + 2 * 5 * 1e-3, 6 + 2 * 1e4 * 1e-3]
 
 
-def test_many_points_and_one_point_agree() -> None:
-    linear = Linear(
-        recipe="fp8_tensorwise", passes="forward_backward", casts="torch_compile", weights="cast"
-    )
-    vectors = [np.array([16.0, 700.0, 8192.0]), np.array([4096.0] * 3), np.array([512.0] * 3)]
-    together = linear_times(torchao, SOURCES, linear, *vectors).total
-    alone = [
-        linear_times(torchao, SOURCES, linear, *sizes(*p)).total[0]
-        for p in zip(*vectors, strict=True)
-    ]
-    assert together.tolist() == alone
-
-
-def test_casts_of_a_model_without_vectors_are_its_predictions() -> None:
-    times = cast_times(torchao, SOURCES, "torch_compile", "fp8_rowwise_both", *sizes(512, 4096))
-    (point,) = torchao.predict([cast(512, 4096, "fp8_rowwise_both")], SOURCES)
-    assert times.total.tolist() == [point.total_s]
-
-
 def test_a_model_says_whose_casts_it_knows() -> None:
     axiswise = Linear(recipe="fp8_axiswise", casts="none")
     both = Linear(recipe="fp8_axiswise", passes="forward_backward", casts="torch_compile")
@@ -111,13 +92,6 @@ def test_a_model_says_whose_casts_it_knows() -> None:
     assert cast_providers(dim0_alone, NOTHING, axiswise) == ["torch_compile"]
     assert cast_providers(dim0_alone, NOTHING, both) == []
     assert cast_providers(StandIn(products={}), NOTHING, axiswise) == []
-
-
-def test_unknown_products_and_casts_are_key_errors() -> None:
-    with pytest.raises(KeyError):
-        linear_times(PLACES, NOTHING, Linear(recipe="int8", casts="none"), *sizes(2, 3, 5))
-    with pytest.raises(KeyError):
-        cast_times(PLACES, NOTHING, "torch_eager", "fp8_tensorwise", *sizes(2, 3))
 
 
 def linear(provider: str, recipe: str, op: str = "linear") -> PlanPoint:
@@ -161,23 +135,6 @@ def test_every_model_that_knows_the_products_answers() -> None:
     assert calibrated.low_s is not None
     assert calibrated.high_s is not None
     assert calibrated.low_s < calibrated.total_s < calibrated.high_s
-
-
-def test_a_linear_in_blocks_is_answered_by_models_that_know_its_casts() -> None:
-    point = linear("triton", BLOCKS)
-    by_model = {name: predict_points(model, [point], SOURCES) for name, model in ALL}
-    counts = {name: len(predictions) for name, predictions in by_model.items()}
-    assert counts == {"datasheet": 1, "torchao": 1, "wave": 1, "calibrated": 0}
-    sides = ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
-    for name in ("torchao", "wave"):
-        parts = [product(*s, BLOCKS) for s in sides]
-        parts += [cast(512, 2048, strips) for strips in STRIPS]
-        parts += [cast(1024, 2048, SQUARES)]
-        parts += [cast(512, 1024, strips) for strips in STRIPS]
-        alone = sum(predict_point(part, name, SOURCES).seconds for part in parts)
-        # the transposed values of w, by half of a cast along its rows
-        alone += predict_point(cast(1024, 2048, DIM0), name, SOURCES).seconds / 2
-        assert by_model[name][0].total_s == pytest.approx(alone)
 
 
 def with_blocks(by: str) -> Sources:
@@ -256,11 +213,6 @@ def test_ragged_tokens_are_filled_up_by_copies_and_multiplied_as_filled() -> Non
     assert ragged.total_s == pytest.approx(filled.total_s + CASTS_SHARE * copies)
 
 
-def test_products_in_blocks_are_ours_and_no_librarys() -> None:
-    sources = with_blocks("cublaslt")
-    assert predict_points(MODELS["calibrated"], [linear("triton", BLOCKS)], sources) == []
-
-
 def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:
     points = [linear("", "bf16"), linear("", "fp8_axiswise")]
     products = dict.fromkeys(("bf16", "fp8_axiswise"), lambda s: s[0] + 0 * s[1])
@@ -318,19 +270,6 @@ def test_without_files_nobody_answers() -> None:
 RATES = dict(zip(CONSTANTS, (3e-6, 5e7, 8e12, 4e12), strict=True))
 
 
-def test_the_passes_by_hand_from_memory_and_within_the_cache() -> None:
-    cached = 0.75 * 5e7
-    expected = sum(
-        3e-6 + cached / 8e12 + (moved - cached) / 4e12
-        for moved in (8192.0**2 * count for count in (4, 4, 6, 6))
-    )
-    large, small = (sizes(size, size, size) for size in (8192.0, 512.0))
-    assert pass_seconds(RATES, *large) == pytest.approx(expected)
-    assert pass_seconds(RATES, *small) == pytest.approx(4 * 3e-6 + 512 * 512 * 20 / 8e12)
-    more = pass_seconds(RATES | {FILL: 1e-6}, *large) - pass_seconds(RATES, *large)
-    assert float(more[0]) == pytest.approx(1e-6 * len(PASSES))
-
-
 def test_a_linear_between_norm_and_sigmoid_is_the_linear_and_its_passes() -> None:
     units = dict(zip(CONSTANTS, ("s", "B", "B/s", "B/s"), strict=True))
     own = {name: exactly(value, units[name]) for name, value in RATES.items()}
@@ -342,12 +281,3 @@ def test_a_linear_between_norm_and_sigmoid_is_the_linear_and_its_passes() -> Non
     assert whole.low_s is not None
     assert alone.low_s is not None
     assert whole.low_s == pytest.approx(alone.low_s + passes)
-
-
-def test_other_ops_are_answered_as_before_and_in_order() -> None:
-    calibrated = MODELS["calibrated"]
-    linear_point = linear("bf16_compile", "bf16")
-    points = [product(16, 32, 64), linear_point, cast(64, 64, "fp8_rowwise_dim0")]
-    predictions = predict_points(calibrated, points, SOURCES)
-    assert [one.point_id for one in predictions] == [one.point_id for one in points]
-    assert predictions[0] == calibrated.predict(points[:1], SOURCES)[0]

@@ -185,14 +185,6 @@ def test_recipes_of_a_provider_share_what_does_not_depend_on_their_weights(tmp_p
     assert both.errors["count"] == 24
 
 
-def test_memory_is_no_faster_than_streams_have_measured(tmp_path: Path) -> None:
-    probes = probes_of(tmp_path, {RECIPE: MEMORY})
-    slow = result_of(fitted(probes, probe_runs.device_with(2e12)))
-    assert slow.constants["bytes_per_s"].value <= 1.02 * 2e12 * (1 + 1e-12)
-    free = result_of(fitted(probes, probe_runs.device_with(None)))
-    assert free.constants["bytes_per_s"].value == pytest.approx(3.6e12, rel=0.1)
-
-
 def test_our_kernels_have_their_blocks_and_processors_have_none(tmp_path: Path) -> None:
     (probe, *_) = probes_of(tmp_path, {RECIPE: MEMORY}, count=1)
 

@@ -53,12 +53,6 @@ def one(tokens: float, n: float = 28672, k: float = 8192, **changes: float) -> t
     return float(seconds_of_parts.total[0]), seconds_of_parts.bound_by[0]
 
 
-def slots(tokens: float, n: float, k: float, **changes: float) -> float:
-    """Columns of K that the busiest unit takes, by the constants' definition."""
-    seconds_of_parts = parts(tokens, n, k, TILED, **changes)
-    return float(seconds_of_parts.slots[0]) * RATES["weights_per_s"] / UNITS / 64
-
-
 @pytest.mark.parametrize("recipe", WEIGHT_ONLY_RECIPES)
 def test_bytes_are_those_of_the_spec(recipe: str) -> None:
     shapes = [(1, 3584, 8192), (16, 1000, 256), (256, 8192, 28672)]
@@ -74,57 +68,11 @@ def test_every_roof_binds_somewhere() -> None:
     assert one(1, n=64, k=128)[1] == "launch"
 
 
-def test_weights_and_tokens_bind_together() -> None:
-    """Neither alone takes as long as memory, both together do."""
-    seconds_of_parts = parts(1, weights_per_s=9e12, flops_per_s=2e13)
-    assert (
-        max(seconds_of_parts.slots[0], seconds_of_parts.math[0])
-        < seconds_of_parts.dram[0]
-        < seconds_of_parts.slots[0] + seconds_of_parts.math[0]
-    )
-    assert seconds_of_parts.bound_by == ["slots"]
-
-
-def test_a_roof_far_above_the_others_costs_nothing_and_two_equal_ones_a_fifth_more() -> None:
-    moved = float(least_bytes(INT4, *(np.array([float(s)]) for s in (1, 28672, 8192)))[0])
-    total, _ = one(1, weights_per_s=1e15, flops_per_s=1e18)
-    assert total == pytest.approx(2e-6 + moved / 4e12, rel=1e-6)
-    rate = 28672 * 8192 / (moved / 4e12)
-    total, _ = one(1, weights_per_s=rate, flops_per_s=1e18, fixed_s=1e-12)
-    assert total == pytest.approx(2**0.25 * moved / 4e12, rel=1e-4)
-
-
-def test_without_blocks_weights_are_turned_once_and_every_token_costs() -> None:
-    few, many = parts(1), parts(256)
-    assert few.slots[0] == many.slots[0] == 28672 * 8192 / 2e13
-    assert many.math[0] == pytest.approx(256 * few.math[0])
-
-
 def test_blocks_are_the_smallest_that_hold_the_tokens_and_are_computed_whole() -> None:
     math = {tokens: float(parts(tokens, family=TILED).math[0]) for tokens in (3, 8, 9, 16, 33, 64)}
     assert math[3] == math[8]
     assert math[9] == math[16] > math[8]
     assert math[33] == math[64]
-
-
-def test_weights_are_turned_again_for_every_block_of_tokens() -> None:
-    """132 tiles of rows fill the units, so that nothing but the blocks counts."""
-    first, again = slots(64, 64 * UNITS, 8192), slots(65, 64 * UNITS, 8192)
-    assert again == pytest.approx(2 * first)
-
-
-def test_a_split_of_k_keeps_units_busy_at_a_price() -> None:
-    """66 tiles: two halves of K busy all units; the start and end of a block are paid once each."""
-    assert slots(64, 64 * UNITS / 2, 8192) == pytest.approx(8192 / 2 + 1000)
-    assert slots(8, 64 * UNITS / 2, 8192) == pytest.approx(8192 / 2 + 1000 / 8)
-    # a tile of few columns is not worth a further start
-    assert slots(64, 64 * UNITS, 512) == pytest.approx(512 + 1000)
-
-
-def test_half_of_the_last_wave_is_lost() -> None:
-    # one tile more than units, no split worth its price: (133 / 132 + 2) / 2 waves
-    columns = slots(64, 64 * (UNITS + 1), 512)
-    assert columns == pytest.approx((133 / 132 + 2) / 2 * (512 + 1000))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -148,17 +96,6 @@ def test_every_constant_is_of_a_family() -> None:
     assert {name for family in FAMILIES.values() for name in family.constants} == set(CONSTANTS)
 
 
-def test_libraries_are_bound_by_memory_or_tokens_and_a_pass_before_them_adds() -> None:
-    m, n, k = (np.array([size]) for size in (256.0, 4096.0, 8192.0))
-    dram, math = float(least_bytes(INT4, m, n, k)[0]) / 4e12, 2 * 256 * 4096 * 8192 / 6e14
-    plain = parts(256, 4096, 8192, "no_blocks").total[0]
-    assert plain == pytest.approx(2e-6 + (dram**4 + math**4) ** 0.25)
-    dram = 2 * (256 * 4096 + 4096 * 8192 + 256 * 8192) / 4e12
-    converted = parts(256, 4096, 8192, "converted").total[0]
-    slots = 3 * 4096 * 8192 / 3e12
-    assert converted == pytest.approx(2e-6 + slots + (dram**4 + math**4) ** 0.25)
-
-
 def test_unknown_names_and_missing_constants_are_refused() -> None:
     sizes = (np.ones(1), np.ones(1), np.ones(1))
     with pytest.raises(KeyError, match="no_tiles"):
@@ -178,66 +115,6 @@ def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> No
     weights = int4.WeightSizes(rows=4096, k=4096, group=128)
     assert int4.for_many_tokens(weights, least - 1) is None
     assert int4.for_many_tokens(weights, least) is not None
-
-
-def test_our_kernels_hide_memory_behind_work() -> None:
-    for family in (SPECIALISED, *OURS):
-        for tokens in (64, 256):
-            own = parts(tokens, family=family)
-            work = (own.slots + own.math) ** 4
-            assert own.total == pytest.approx(own.fixed + (own.dram**4 + work) ** 0.25)
-
-
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 4096, 2048), (8, 704, 8192), (16, 2304, 1024)])
-def test_direct_blocks_stream_as_the_busiest_does_and_chains_wait_for_the_kernel_before(
-    m: int, n: int, k: int
-) -> None:
-    sizes = [np.array([float(size)]) for size in (m, n, k)]
-    for family, rule in (("ours", int4.PLAIN_LAUNCHES), ("ours_chained", int4.CHAINED_LAUNCHES)):
-        cut = our_blocks(rule, INT4, sizes[0], sizes[1], sizes[2], UNITS)
-        assert cut.direct == 1
-        own, share = parts(m, n, k, family), cut.count / UNITS
-        streamed = least_bytes(INT4, *sizes) / RATES["bytes_per_s"]
-        assert own.dram == pytest.approx(streamed * (np.ceil(share) + share) / (2 * share))
-        chain = RATES["filling_s"] * np.minimum(share, 1) if family == "ours_chained" else 0.0
-        assert own.total == pytest.approx(own.fixed - chain + (own.dram**4 + chain**4) ** 0.25)
-        of_warp = RATES["unit_s"] * k / 128 / cut.split / cut.warps
-        joined = RATES["halving_s"] / 2 * np.log2(cut.split)
-        assert own.fixed == pytest.approx(
-            RATES["direct_s"] + (of_warp + joined) * cut.tokens / 8 + chain, rel=1e-6
-        )
-
-
-def test_blocks_beside_each_other_share_the_rates_and_wait_at_once() -> None:
-    no_rates, no_waits = {"weights_per_s": 1e30, "flops_per_s": 1e30}, {"waiting": 0.0}
-    beside = set()
-    for n in (32.0 * UNITS, 96.0 * UNITS, 128.0 * UNITS):
-        sizes = [np.array([size]) for size in (64.0, n, 8192.0)]
-        cut = our_blocks(int4.PLAIN_LAUNCHES, INT4, sizes[0], sizes[1], sizes[2], UNITS)
-        assert cut.count <= UNITS * cut.resident  # one turn
-        columns, of_unit = 8192 / cut.split, cut.count / UNITS
-        of_unit = (np.ceil(of_unit) + of_unit) / 2  # places without a block leave the others more
-        (waits,) = parts(64, n, 8192, "ours", **no_rates).slots
-        assert waits == pytest.approx(columns / 128 * RATES["waiting"] * cut.unit_us * 1e-6)
-        (math,) = parts(64, n, 8192, "ours", **no_waits).math
-        flops = 2 * 64 * of_unit * UNITS * cut.rows * columns
-        assert math == pytest.approx(flops / RATES["flops_per_s"])
-        beside.add(float(of_unit[0]))
-    assert beside == {1.0, 1.75, 2.0}
-
-
-def test_turns_start_and_parts_of_k_are_joined_by_the_tokens_of_a_block() -> None:
-    changes = {"turn_s": 1.0, "halving_s": 1e3}
-    splits = set()
-    for tokens, n, k in ((32, 4096, 8192), (64, 28672, 8192), (512, 8192, 4096), (64, 256, 8192)):
-        sizes = [np.array([float(size)]) for size in (tokens, n, k)]
-        cut = our_blocks(int4.SPECIALISED, INT4, sizes[0], sizes[1], sizes[2], UNITS)
-        (fixed,) = parts(tokens, n, k, SPECIALISED, **changes).fixed
-        turns = np.ceil(cut.count / (UNITS * cut.resident))
-        joined = 1e3 * (0.5 + cut.tokens / 64) * np.log2(cut.split)
-        assert fixed == pytest.approx(turns + joined, rel=1e-6)
-        splits.add(float(cut.split[0]))
-    assert {1.0, 8.0} < splits
 
 
 def test_a_pass_that_converts_and_the_product_behind_it_bind_apart() -> None:

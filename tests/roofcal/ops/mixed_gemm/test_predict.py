@@ -11,7 +11,7 @@ from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated, datasheet, torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, evaluate, narrow_parts
+from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES
 from roofcal.ops.mixed_gemm.spec import OP
 from roofcal.ops.time_models import Sources
 from tests.roofcal.made_up_records import exactly, point_of
@@ -71,18 +71,6 @@ def test_a_kernel_for_many_tokens_answers_for_no_fewer() -> None:
     assert many == own.total_s
     reason = refusal(OP, "triton_specialised", RECIPE, point(tokens=16).shape)
     assert reason == f"triton_specialised takes {RECIPE} with m of 17 and more, got 16"
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_times_are_those_of_the_family_that_was_chosen(family: str) -> None:
-    rates = {name: value for name, value in FAST.items() if name != "narrow_family"}
-    rates |= {"block_columns": 500.0, "ragged": 0.3, "waiting": 0.3, "pass_bytes_per_s": 3e12}
-    seconds = ("turn_s", "halving_s", "unit_s", "direct_s", "filling_s")
-    rates |= dict.fromkeys(seconds, 1e-6)
-    own = rates | {"narrow_family": float(list(FAMILIES).index(family))}
-    sizes = (np.array([16.0]), np.array([3584.0]), np.array([8192.0]))
-    parts = narrow_parts(calibration(triton=own), "triton", RECIPE, sizes)
-    assert parts.total == evaluate(rates, family, 132, RECIPE, sizes).total
 
 
 def test_models_with_a_datasheet_count_the_stored_bytes_and_math_in_bf16() -> None:

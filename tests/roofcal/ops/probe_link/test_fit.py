@@ -6,12 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofcal.calibrate.calibration import calibrate
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import Ceiling, PlanPoint, Protocol
-from roofcal.models.link import link_of
 from roofcal.ops.probe_link.fit import fit
-from tests.roofcal.ask.llm.deployments import LINKED
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, device_with, read_probes
 from tests.roofcal.made_up_records import point_of, timed
 
@@ -91,17 +88,6 @@ def test_known_constants_come_back_within_their_intervals(
     assert sum(held) >= 0.7 * len(held), "ten sizes: the bootstrap is a little narrow, not much"
 
 
-def test_the_model_of_llms_reads_them(tmp_path: Path) -> None:
-    calibration = calibrate(write(tmp_path, every_row(0.0)))
-    link = link_of(calibration, LINKED, "calibrated", tensor=8, pipeline=2)
-    assert link.provenance == "link: calibrated"
-    rate, latency = truth("nccl", 8)
-    spent = link.collective("all_reduce", 8, 8e6).duration.value_s
-    assert spent == pytest.approx(latency + 7 / 4 * 8e6 / rate)
-    rate, latency = truth("symm_mem", 2)
-    assert link.send(1e6).duration.value_s == pytest.approx(latency + 1e6 / rate)
-
-
 @pytest.mark.parametrize(("in_a_graph", "method"), [(SIZES, "graph"), (SIZES[:2], "wall")])
 def test_a_graph_of_three_sizes_counts_before_the_host_clock(
     tmp_path: Path, in_a_graph: list[int], method: str
@@ -144,13 +130,3 @@ def test_intervals_hold_sizes_that_a_line_does_not_follow(tmp_path: Path) -> Non
         moved = SHARES[one.recipe][0] * one.shape["size_bytes"]
         assert seconds <= latency.ci95_high + moved / rate.ci95_low
         assert seconds >= latency.ci95_low + moved / rate.ci95_high
-
-
-def test_a_line_that_fits_has_narrow_intervals_beside_one_that_does_not(tmp_path: Path) -> None:
-    source = np.random.default_rng(3)
-    rows = of_two("all_gather", lambda _: float(np.exp(0.01 * source.normal())))
-    rows += of_two("all_reduce", lambda _: float(np.exp(0.3 * source.normal())))
-    constants = fitted(tmp_path, rows)
-    for kind in ("bytes_per_s", "latency_s"):
-        good, bad = (constants[f"link.{name}.2.{kind}"] for name in ("all_gather", "all_reduce"))
-        assert np.log(good.ci95_high / good.value) < 0.8 * np.log(bad.ci95_high / bad.value)

@@ -5,11 +5,9 @@ import pytest
 from roofcal.models.registry import MODELS
 from roofcal.ops.probe_link.model import (
     COLLECTIVES,
-    NO_LINK,
     calibrated_world_sizes,
     share,
 )
-from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.ops.time_models import Sources, fabrics_of
 from tests.roofcal.models.links import LINKED, linked
 from tests.roofcal.models.runs import calibration
@@ -32,10 +30,6 @@ def test_bytes_pass_a_link_as_a_ring_sends_them(
     assert collective in COLLECTIVES.values()
     with pytest.raises(KeyError):
         share("broadcast", 2)
-
-
-def test_every_collective_has_a_name_among_the_constants() -> None:
-    assert set(COLLECTIVES) == set(RECIPES)
 
 
 def test_fast_ends_have_the_least_latency_and_the_highest_rate() -> None:
@@ -70,8 +64,3 @@ def test_world_sizes_are_those_of_the_all_gather() -> None:
     for sources, sizes in ((LINKED, [2, 8]), (linked("send"), [])):
         assert sources.calibration is not None
         assert calibrated_world_sizes(sources.calibration, "all_gather") == sizes
-
-
-def test_no_link_takes_no_time() -> None:
-    assert NO_LINK.likely.library.latency_s == 0
-    assert 1 / NO_LINK.likely.library.bytes_per_s == 0
