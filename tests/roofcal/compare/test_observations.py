@@ -22,7 +22,7 @@ from tests.roofcal.compare.made_up import (
     point,
     write_run,
 )
-from tests.roofcal.made_up_records import row
+from tests.roofcal.made_up_records import row, session
 
 
 def observation(of: PlanPoint, row: Measurement) -> Any:
@@ -77,11 +77,6 @@ def test_the_drift_regime_says_whether_the_clock_was_limited_and_for_long() -> N
     ]
 
 
-def test_a_run_is_read_with_its_cards(tmp_path: Path) -> None:
-    run = observe(RunFolder.at(write_run(tmp_path, [(point(), measurement(point(), [1.0, 1.0]))])))
-    assert (run.environment, run.cards, len(run.points)) == (ENVIRONMENT, ("GPU-1",), 1)
-
-
 def test_a_folder_without_measurements_and_one_that_is_no_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match=r"environment\.jsonl"):
         observe(RunFolder.at(tmp_path))
@@ -112,6 +107,24 @@ def test_a_point_is_of_another_card_where_the_same_software_ran_on_other_cards(
     assert in_both(*runs)["other_card"].tolist() == [is_other] * 3
 
 
-def test_the_cards_of_a_point_are_those_of_its_sessions(tmp_path: Path) -> None:
-    run = write_run(tmp_path, [(point(), measurement(point(), [1.0, 1.0]))])
-    assert observe(RunFolder.at(run)).points["cards"].tolist() == [frozenset({"GPU-1"})]
+@pytest.mark.parametrize(
+    ("provider", "code", "is_other"),
+    [("triton", "new", True), ("triton", "old", False), ("cublaslt", "new", False)],
+)
+def test_a_point_is_of_other_code_where_our_kernel_was_measured_by_another_commit(
+    provider: str, code: str, is_other: bool
+) -> None:
+    points = many(count=1)
+    points = points.assign(point=[replace(points["point"].iloc[0], provider=provider)])
+    runs = [
+        observed(points.assign(codes=pd.Series([frozenset({name})], points.index)))
+        for name in ("old", code)
+    ]
+    assert in_both(*runs)["other_code"].tolist() == [is_other]
+
+
+def test_cards_and_code_of_a_point_are_those_of_its_sessions(tmp_path: Path) -> None:
+    run = observe(RunFolder.at(write_run(tmp_path, [(point(), measurement(point(), [1.0, 1.0]))])))
+    assert (run.environment, run.cards) == (ENVIRONMENT, ("GPU-1",))
+    (seen,) = run.points[["cards", "codes"]].itertuples(index=False)
+    assert seen == (frozenset({"GPU-1"}), frozenset({session().code_hash}))
