@@ -44,9 +44,9 @@ def with_slower_points(draws: int, kind: Kind, least_devices: int = 1) -> pd.Dat
     tables = []
     for seed in range(1, draws + 1):  # seed 0 plants 59 of one device, too few for the bars
         ids = planted(seed, 0.05)
-        before = drawn(10 * seed, kind, least_devices=least_devices)
+        before = drawn(10 * (seed - 1), kind, least_devices=least_devices)
         factors = slowed(ids, 1.03)
-        after = drawn(10 * seed + 2, kind, factors, least_devices=least_devices)
+        after = drawn(10 * (seed - 1) + 2, kind, factors, least_devices=least_devices)
         tables.append(compared(before, after, ids)[0])
     return pd.concat(tables)
 
