@@ -23,12 +23,7 @@ from tools.write_kernel_tables import (
 )
 
 PRODUCTS = Comparison(
-    op="gemm",
-    ours=("triton",),
-    peers=(("cublaslt", ""), ("cublaslt", "bf16")),
-    by="m",
-    shown=("square",),
-    unit=TFLOPS,
+    "gemm", ("triton",), (("cublaslt", ""), ("cublaslt", "bf16")), ("square",), TFLOPS, by="m"
 )
 
 
@@ -62,7 +57,7 @@ FRAME = points(
 def test_the_page_of_a_family_is_up_to_date(family: str) -> None:
     page = readme_of(family).read_text(encoding="utf-8")
     fresh = family_page(family, *tables_of_devices())
-    assert page == fresh, "run: python tools/write_kernel_tables.py"
+    assert page == fresh, "run: python -m tools.write_kernel_tables"
 
 
 def test_every_family_of_kernels_has_a_page() -> None:
