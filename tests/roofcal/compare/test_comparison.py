@@ -235,13 +235,13 @@ def test_constants_that_differ_beyond_interval_and_threshold_are_listed(tmp_path
     of_b = {"far": exactly(1.10, half=0.05), "near": exactly(1.06, half=0.05)}
     of_b |= {"small": exactly(1.01, half=0.001), name: exactly(0, "code")}
     of_b |= {"new": exactly(1.0, half=0.1)}
-    runs = [RunFolder.at(write_run(tmp_path / end, [])) for end in "ab"]
-    for run, constants in zip(runs, (of_a, of_b), strict=True):
+    a, b = (RunFolder.at(write_run(tmp_path / end, [])) for end in "ab")
+    for run, constants in ((a, of_a), (b, of_b)):
         fitted = Calibration(
             device="made-up", environment_id=ENVIRONMENT.environment_id, constants=constants
         )
         write_records(run.calibration_file, [fitted])
-    far, choice, new = compare(*runs)["constants"]
+    far, choice, new = compare(a, b)["constants"]
     assert (far["constant"], far["change"]) == ("far", pytest.approx(0.1))
     assert (choice["choice_a"], choice["choice_b"]) == (families[1], families[0])
     assert choice["change"] is None
