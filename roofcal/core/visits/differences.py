@@ -268,7 +268,7 @@ def healthy_values(values: Array) -> Array:
     values: one per card, differences of natural logarithms of time.
     """
     distance = np.abs(values - np.median(values))
-    return values[distance <= max(_KEPT * scatter(values), np.log1p(MATTERS))]
+    return values[distance <= max(_KEPT * scatter(values), float(np.log1p(MATTERS)))]
 
 
 def limit_from_others(others: Array, tests: int) -> float:
