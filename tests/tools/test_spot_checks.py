@@ -122,8 +122,6 @@ def test_linears_and_each_of_their_parts_once_are_measured(
 
 def test_a_machine_without_a_gpu_draws_no_layers(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="this machine has none"):
-        spot_checks.unlisted_lines(tmp_path, replace(environment(), vendor="cpu"), 1)
-    with pytest.raises(SystemExit, match="this machine has none"):
         spot_checks.parts_lines(tmp_path, replace(environment(), vendor="cpu"))
 
 
