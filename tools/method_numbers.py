@@ -7,7 +7,7 @@ Run: python -m tools.method_numbers; a test fails when a page and the tables dis
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -181,9 +181,15 @@ def contest_table(tables: Sequence[Path]) -> str:
         for gpu, op, models in judged_rows(tables)
     ]
     names = ("GPU", "op", "points", *CONTENDERS.values())
-    head = [name for name in names if any(name in row for row in rows)]
-    cells = [head, ["---"] * len(head), *([row.get(name, "") for name in head] for row in rows)]
-    return "\n" + "\n".join(f"| {' | '.join(row)} |" for row in cells) + "\n" if rows else ""
+    heads = [name for name in names if any(name in row for row in rows)]
+    lines = markdown_table(heads, ([row.get(name, "") for name in heads] for row in rows))
+    return "\n" + "\n".join(lines) + "\n" if rows else ""
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return [f"| {' | '.join(map(str, cells))} |" for cells in lines]
 
 
 def peaks_table(tables: Path) -> str:

@@ -18,7 +18,7 @@ from roofcal.ops import BY_NAME
 from roofcal.report.data.prediction_errors import regime_rank
 from roofcal.report.data.tidy import axes_of, standard_rows
 from roofcal.report.kit.numbers import shape_text, significant
-from tools.method_numbers import tables_of_devices
+from tools.method_numbers import markdown_table, tables_of_devices
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -151,15 +151,15 @@ def ratio_table(rows: Points, comparison: Comparison) -> list[str]:
     """Lines of Markdown: recipes and groups down, peers across."""
     peers = [peer for peer in map(_peer_name, comparison.peers) if peer in set(rows["peer"])]
     label, texts, ranks = GROUPS[comparison.by](rows[comparison.by])
-    lines = _head_lines(["recipe", "provider", label, "points", *peers])
+    lines = []
     of_recipe = rows["recipe"].map(BY_NAME[comparison.op].recipes.index)
     ordered = rows.assign(group=texts, rank=ranks, of_recipe=of_recipe)
     keys = ["of_recipe", "recipe", "provider", "rank", "group"]
     for (_, recipe, provider, _, group), members in ordered.groupby(keys):
         by_peer = [members.loc[members["peer"] == peer, "ratio"] for peer in peers]
         count = max(len(values) for values in by_peer)
-        lines.append(_line([recipe, provider, group, count, *map(_ratio_text, by_peer)]))
-    return lines
+        lines.append([recipe, provider, group, count, *map(_ratio_text, by_peer)])
+    return markdown_table(["recipe", "provider", label, "points", *peers], lines)
 
 
 def _peer_name(peer: tuple[str, str]) -> str:
@@ -211,12 +211,12 @@ def memory_table(points: Points, comparison: Comparison) -> list[str]:
         return []
     axes = axes_of(points)
     recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(known["recipe"])]
-    lines = _head_lines([" x ".join(axes), "provider", *recipes])
+    lines = []
     for (*sides, provider), rows in known.groupby([*axes, "provider"], sort=True):
         most = rows.groupby("recipe")["peak_bytes"].min()
         cells = [significant(most[r] / 1e9, 3) if r in most else "" for r in recipes]
-        lines.append(_line([shape_text(sides), provider, *cells]))
-    return lines
+        lines.append([shape_text(sides), provider, *cells])
+    return markdown_table([" x ".join(axes), "provider", *recipes], lines)
 
 
 def point_table(points: Points, comparison: Comparison) -> list[str]:
@@ -230,13 +230,13 @@ def point_table(points: Points, comparison: Comparison) -> list[str]:
     recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(compared["recipe"])]
     gpus = ["GPUs"] if (compared["world_size"] > 1).any() else []
     providers = ["provider"] if compared["provider"].nunique() > 1 else []
-    lines = _head_lines([" x ".join(axes), *gpus, *providers, *recipes])
+    lines = []
     keys = [*axes, "world_size", "provider"]
     for (*sides, devices, provider), rows in compared.groupby(keys):
         labels = [*([devices] if gpus else []), *([provider] if providers else [])]
         cells = [_point_text(rows[rows["recipe"] == recipe], comparison) for recipe in recipes]
-        lines.append(_line([shape_text(sides), *labels, *cells]))
-    return lines
+        lines.append([shape_text(sides), *labels, *cells])
+    return markdown_table([" x ".join(axes), *gpus, *providers, *recipes], lines)
 
 
 def _point_text(rows: Points, comparison: Comparison) -> str:
@@ -256,14 +256,6 @@ def _ratio_text(values: "pd.Series[float]") -> str:
         return ""
     mean = float(np.exp(np.log(values).mean()))
     return f"{mean:.2f}" + (f" ({values.min():.2f} to {values.max():.2f})" * (len(values) > 1))
-
-
-def _head_lines(heads: Sequence[str]) -> list[str]:
-    return [_line(heads), _line(["---"] * len(heads))]
-
-
-def _line(cells: Sequence[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def family_page(family: str, first: Path, *others: Path) -> str:
