@@ -13,7 +13,7 @@ from roofcal.compare.comparison import changed_winners, compare
 from roofcal.compare.observations import CompareError
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Calibration, PlanPoint
+from roofcal.core.records import Calibration, Measurement, PlanPoint
 from roofcal.ops import BY_NAME
 from roofcal.ops.cast import model as cast_model
 from tests.roofcal.compare.made_up import (
@@ -140,6 +140,20 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     assert "constants that moved: none, and 1 whose intervals overlap" in lines
     heading = lines.index("break-even points that moved: 1, and 1 whose intervals overlap")
     assert "n=512" in lines[heading + 1]
+
+
+def test_another_code_of_our_kernel_is_named_beside_another_card(tmp_path: Path) -> None:
+    def ours(of: PlanPoint, row: Measurement) -> Row:
+        own = replace(of, provider="triton")
+        return own, replace(row, point_id=own.point_id)
+
+    a, b = ([ours(*row) for row in rows] for rows in (ROWS, rows_of(1, [1.05])))
+    before = write_run(tmp_path / "a", a)
+    after = write_run(tmp_path / "b", b, card="GPU-2", code="0ther")
+    text = Comparison(compare(RunFolder.at(before), RunFolder.at(after))).text()
+    assert "\nbeyond that, one point in ten differs by more than: too few points\n" in text
+    assert "the code of our kernels differs, too, on 60 points, judged by how far libraries" in text
+    assert "kernel, other code of ours: gemm triton bf16 512x512x512, " in text
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tests.roofcal.compare.made_up import (
     point,
     write_run,
 )
-from tests.roofcal.made_up_records import row, session
+from tests.roofcal.made_up_records import row
 
 
 def observation(of: PlanPoint, row: Measurement) -> Any:
@@ -118,4 +118,4 @@ def test_cards_and_code_of_a_point_are_those_of_its_sessions(tmp_path: Path) -> 
     run = observe(RunFolder.at(write_run(tmp_path, [(point(), measurement(point(), [1.0, 1.0]))])))
     assert (run.environment, run.cards) == (ENVIRONMENT, ("GPU-1",))
     (seen,) = run.points[["cards", "codes"]].itertuples(index=False)
-    assert seen == (frozenset({"GPU-1"}), frozenset({session().code_hash}))
+    assert seen == (frozenset({"GPU-1"}), frozenset({"c0de"}))
