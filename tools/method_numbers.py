@@ -16,7 +16,7 @@ import pandas as pd
 from roofcal.compare.comparison import compare
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records, read_single_record, write_records
-from roofcal.core.paths import RunFolder
+from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.visits.differences import time_ratio
 from roofcal.core.visits.intervals import point_intervals, visit_times
@@ -32,7 +32,7 @@ from roofcal.study.startup import measuring_minutes
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md", ROOT / "docs" / "models.md")
-PUBLICATIONS = ROOT / "reports" / "published" / "nvidia-h200"
+PUBLISHED = ROOT / "reports" / "published"
 TWICE = ROOT / "docs" / "cards" / "nvidia-h200"  # a card that a later session visited again
 ENERGY = ROOT / "docs" / "energy"  # products whose energy counter was read beside their power
 # Model of the table of a judge -> its name in the contest.
@@ -47,22 +47,16 @@ CONTENDERS = {
 _NUMBER = re.compile(r"(<!-- (\w+) -->).*?(<!-- / -->)", re.DOTALL)
 
 
-def tables_of_publication() -> Path:
-    """The tables of the publication with the newest driver, torch and Triton."""
-    newest = max(PUBLICATIONS.iterdir(), key=lambda folder: version_key(folder.name))
-    return newest / "tables"
-
-
 def tables_of_devices() -> list[Path]:
-    """The tables of each device's newest publication, that of `tables_of_publication` first."""
-    first = tables_of_publication()
-    folders = [folder for folder in sorted(PUBLICATIONS.parent.iterdir()) if folder.is_dir()]
-    newest = [
-        max(environments, key=lambda folder: version_key(folder.name)) / "tables"
-        for folder in folders
-        if (environments := [e for e in folder.iterdir() if (e / "tables").is_dir()])
-    ]
-    return [first, *(tables for tables in newest if tables != first)]
+    """The tables of each device's newest publication (driver, torch, Triton), the H200's first."""
+    runs = sorted(run_folders(PUBLISHED), key=lambda run: version_key(run.environment_id))
+    newest = {run.device: run.folder / "tables" for run in runs}
+    return [newest[name] for name in sorted(newest, key=lambda name: (name != "nvidia-h200", name))]
+
+
+def tables_of_publication() -> Path:
+    """Those of the H200."""
+    return tables_of_devices()[0]
 
 
 def measured_numbers(tables: Path) -> dict[str, str]:

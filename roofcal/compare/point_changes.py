@@ -133,12 +133,7 @@ def _with_variances(table: pd.DataFrame) -> pd.DataFrame:
     counts = np.array([[len(x), len(y)] for x, y in units], dtype=float)
     degrees = counts.sum(axis=1) - 2
     means = np.array([[np.mean(x), np.mean(y)] for x, y in units])
-    squares = np.array(
-        [
-            ((np.asarray(x) - mean_x) ** 2).sum() + ((np.asarray(y) - mean_y) ** 2).sum()
-            for (x, y), (mean_x, mean_y) in zip(units, means, strict=True)
-        ]
-    )
+    squares = np.array([np.var(x) * len(x) + np.var(y) * len(y) for x, y in units])
     turns_a, turns_b, degrees_a, degrees_b = _arrays(
         table, "turn_variance_a", "turn_variance_b", "turn_degrees_a", "turn_degrees_b"
     )
