@@ -72,7 +72,7 @@ report: env ## write the report again from what has been measured; measures noth
 
 verify: env ## make everything published again from its records, pages too, and compare (a minute per publication)
 	@$(PY) -m roofcal verify
-	@$(PY) tools/check_pages.py
+	@$(PY) -m tools.check_pages
 
 site: env ## write the pages over all publications to results/site, ready to host
 	@$(PY) -m roofcal site
@@ -87,7 +87,7 @@ bench: env-dev ## time planning, the report and bulk prediction (not part of the
 pages: env-dev ## write the numbers, examples, figures and screenshots of README.md and docs/ anew
 	for tool in write_schemas write_house write_reference method_numbers write_kernel_tables write_examples run_notebooks write_pictures \
 	        take_screenshots; do \
-	    $(PY) tools/$$tool.py; \
+	    $(PY) -m tools.$$tool; \
 	done
 
 # Strict: a warning, such as a link within the site that leads nowhere, is an error.

@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import subprocess
-import tarfile
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +24,7 @@ EXAMPLE: Final = re.compile(
 )
 EXAMPLES: Final = [found for page in PAGES.values() for found in EXAMPLE.findall(page)]
 OF_THIS_MACHINE: Final = ("doctor", "time")
-TWO_CARDS: Final = "compare first nvidia-h200"  # of which the page leaves out most points
+LEFT_OUT: Final = "..."  # a line of a page in the place of many
 INDEXES: Final = ("docs/tutorials.md", "docs/how-to.md", "docs/reference.md", "docs/explanation.md")
 
 
@@ -36,7 +34,7 @@ INDEXES: Final = ("docs/tutorials.md", "docs/how-to.md", "docs/reference.md", "d
         # `make verify` makes all tables of all publications again, and more
         pytest.param(*example, marks=pytest.mark.exhaustive if "verify" in example[0] else ())
         for example in EXAMPLES
-        if example[0] != TWO_CARDS and example[0].split()[0] not in OF_THIS_MACHINE
+        if example[0].split()[0] not in OF_THIS_MACHINE
     ],
     ids=lambda text: str(text)[:60],
 )
@@ -52,33 +50,13 @@ def test_an_example_prints_what_the_page_shows(
     if wanted[0].startswith("error: "):
         assert (code, printed.err.splitlines()) == (2, wanted)
     else:
-        assert code in (0, 3)  # 3: a publication from before manifests
+        # 1: `compare` found a regression. 3: a publication from before manifests
+        assert code in (0, 1, 3)
+        if LEFT_OUT in wanted:
+            gap = wanted.index(LEFT_OUT)
+            tail = len(wanted) - gap - 1
+            wanted, lines = wanted[:gap] + wanted[gap + 1 :], lines[:gap] + lines[-tail:]
         assert lines == wanted
-
-
-def test_two_real_cards_are_compared_as_the_page_shows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = PAGES["docs/compare.md"]
-    archived = re.search(r"git archive (\S+)", page)
-    assert archived is not None
-    archive_command = ["git", "archive", "--output", str(tmp_path / "first.tar"), archived.group(1)]
-    if subprocess.run(archive_command, cwd=ROOT, check=False, capture_output=True).returncode:
-        pytest.skip("a clone without the history that holds the first study")
-    (tmp_path / "first").mkdir()
-    with tarfile.open(tmp_path / "first.tar") as archive:
-        archive.extractall(tmp_path / "first", filter="data")
-    (tmp_path / "reports").symlink_to(ROOT / "reports")
-    monkeypatch.chdir(tmp_path)
-    command, text = next(example for example in EXAMPLES if example[0] == TWO_CARDS)
-    shown = [line.removeprefix("    ") for line in text.splitlines()]
-
-    assert main(shlex.split(command)) == 1
-
-    printed = capsys.readouterr().out.splitlines()
-    gap = shown.index("...")
-    assert printed[:gap] == shown[:gap]
-    assert printed[-1:] == shown[gap + 1 :]
 
 
 def test_what_several_devices_refuse_reads_as_the_page_shows() -> None:

@@ -1,26 +1,38 @@
 """Write the measured numbers of README.md and docs/, from the tables of publications.
 
 A number in a page stands between `<!-- name -->` and `<!-- / -->`; `measured_numbers` has it.
-Run: python tools/method_numbers.py; a test fails when a page and the tables disagree.
+Run: python -m tools.method_numbers; a test fails when a page and the tables disagree.
 """
 
 import re
 import shutil
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-if TYPE_CHECKING:
-    from roofcal.core.records import Measurement, Session
+from roofcal.compare.comparison import compare
+from roofcal.core.environments import version_key
+from roofcal.core.jsonl import read_records, read_single_record, write_records
+from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
+from roofcal.core.visits.differences import time_ratio
+from roofcal.core.visits.intervals import point_intervals, visit_times
+from roofcal.core.visits.rows import merged_visits, split_visits
+from roofcal.ops import BY_NAME, OPS
+from roofcal.points.run import load_run
+from roofcal.report.data.comparisons import fastest_products, ops_of_products
+from roofcal.report.data.tidy import axes_of, ok_rows, with_shape
+from roofcal.study.config import load_study
+from roofcal.study.plan import plan_op
+from roofcal.study.runs import planned_run
+from roofcal.study.startup import measuring_minutes
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md", ROOT / "docs" / "models.md")
-PUBLICATIONS = ROOT / "reports" / "published" / "nvidia-h200"
+PUBLISHED = ROOT / "reports" / "published"
 TWICE = ROOT / "docs" / "cards" / "nvidia-h200"  # a card that a later session visited again
 ENERGY = ROOT / "docs" / "energy"  # products whose energy counter was read beside their power
 # Model of the table of a judge -> its name in the contest.
@@ -35,27 +47,16 @@ CONTENDERS = {
 _NUMBER = re.compile(r"(<!-- (\w+) -->).*?(<!-- / -->)", re.DOTALL)
 
 
-def tables_of_publication() -> Path:
-    """The tables of the publication with the newest driver, torch and Triton."""
-    sys.path.insert(0, str(ROOT))
-    from roofcal.core.environments import version_key  # noqa: PLC0415
-
-    newest = max(PUBLICATIONS.iterdir(), key=lambda folder: version_key(folder.name))
-    return newest / "tables"
-
-
 def tables_of_devices() -> list[Path]:
-    """The tables of each device's newest publication, that of `tables_of_publication` first."""
-    first = tables_of_publication()
-    from roofcal.core.environments import version_key  # noqa: PLC0415
+    """The tables of each device's newest publication (driver, torch, Triton), the H200's first."""
+    runs = sorted(run_folders(PUBLISHED), key=lambda run: version_key(run.environment_id))
+    newest = {run.device: run.folder / "tables" for run in runs}
+    return [newest[name] for name in sorted(newest, key=lambda name: (name != "nvidia-h200", name))]
 
-    folders = [folder for folder in sorted(PUBLICATIONS.parent.iterdir()) if folder.is_dir()]
-    newest = [
-        max(environments, key=lambda folder: version_key(folder.name)) / "tables"
-        for folder in folders
-        if (environments := [e for e in folder.iterdir() if (e / "tables").is_dir()])
-    ]
-    return [first, *(tables for tables in newest if tables != first)]
+
+def tables_of_publication() -> Path:
+    """Those of the H200."""
+    return tables_of_devices()[0]
 
 
 def measured_numbers(tables: Path) -> dict[str, str]:
@@ -102,13 +103,6 @@ def durations(environment_file: Path) -> dict[str, str]:
 
     environment_file: of a GPU; the other one is a CPU of two cores.
     """
-    from roofcal.core.jsonl import read_single_record  # noqa: PLC0415
-    from roofcal.core.records import Environment  # noqa: PLC0415
-    from roofcal.study.config import load_study  # noqa: PLC0415
-    from roofcal.study.plan import plan_op  # noqa: PLC0415
-    from roofcal.study.runs import planned_run  # noqa: PLC0415
-    from roofcal.study.startup import measuring_minutes  # noqa: PLC0415
-
     study = load_study(ROOT / "config", {"study": "quick"})
     gpu = read_single_record(environment_file, Environment)
     cpu = Environment(
@@ -136,7 +130,7 @@ def mean_error(products: pd.DataFrame, model: str) -> str:
     return f"{100 * (products[model] / products['median_s'] - 1).abs().mean():.1f} %"
 
 
-def judged_rows(tables: "Sequence[Path]") -> Iterator[tuple[str, str, pd.DataFrame]]:
+def judged_rows(tables: Sequence[Path]) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """GPU, op, and errors of each model on all points of the op, by its column `model`.
 
     Of several seeds the one that was measured last counts, which is the last of the table.
@@ -155,7 +149,7 @@ def judged_rows(tables: "Sequence[Path]") -> Iterator[tuple[str, str, pd.DataFra
             yield gpu, str(op), last.set_index("model")
 
 
-def judged_text(tables: "Sequence[Path]") -> str:
+def judged_text(tables: Sequence[Path]) -> str:
     """What the records of a judge say of products, device by device; "" where none has any."""
     texts = []
     for gpu, op, models in judged_rows(tables):
@@ -169,7 +163,7 @@ def judged_text(tables: "Sequence[Path]") -> str:
     return f" On layers that no study lists, measured apart, roofcal is off by {by}." if by else ""
 
 
-def contest_table(tables: "Sequence[Path]") -> str:
+def contest_table(tables: Sequence[Path]) -> str:
     """A Markdown table of models on the layers of a judge: mean error (95th percentile)."""
     rows = [
         {"GPU": gpu, "op": op, "points": str(models.loc["calibrated", "count"])}
@@ -181,15 +175,19 @@ def contest_table(tables: "Sequence[Path]") -> str:
         for gpu, op, models in judged_rows(tables)
     ]
     names = ("GPU", "op", "points", *CONTENDERS.values())
-    head = [name for name in names if any(name in row for row in rows)]
-    cells = [head, ["---"] * len(head), *([row.get(name, "") for name in head] for row in rows)]
-    return "\n" + "\n".join(f"| {' | '.join(row)} |" for row in cells) + "\n" if rows else ""
+    heads = [name for name in names if any(name in row for row in rows)]
+    lines = markdown_table(heads, ([row.get(name, "") for name in heads] for row in rows))
+    return "\n" + "\n".join(lines) + "\n" if rows else ""
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return [f"| {' | '.join(map(str, cells))} |" for cells in lines]
 
 
 def peaks_table(tables: Path) -> str:
     """A Markdown table of the H200: datasheet, first turn, settled rate and its share."""
-    from roofcal.report.data.comparisons import fastest_products, ops_of_products  # noqa: PLC0415
-
     constants = pd.read_csv(tables / "constants.csv").set_index("name")
     names = ops_of_products("gemm")
     products = fastest_products({n: pd.read_csv(tables / f"nvidia-h200_{n}.csv") for n in names})
@@ -221,8 +219,6 @@ def twice_table(folders: Sequence[Path]) -> str:
     As sentinels (alone and soon over, of the op and of its probe), in the study (in turns with
     their contenders) and by method `alone` (settled). Medians of visits or repetitions, in us.
     """
-    from roofcal.ops import OPS  # noqa: PLC0415
-
     rows = ["| GPU | point | sentinel | study | alone | apart |", "|---|---|---|---|---|---|"]
     for tables in folders:
         device = tables.parent.parent.name
@@ -234,10 +230,8 @@ def twice_table(folders: Sequence[Path]) -> str:
     return "\n" + "\n".join(rows) + "\n"
 
 
-def _twice_rows(device: str, points: pd.DataFrame) -> "Iterator[str]":
+def _twice_rows(device: str, points: pd.DataFrame) -> Iterator[str]:
     """The rows of an op and its probe; `apart` is the longest over the shortest time, minus 1."""
-    from roofcal.report.data.tidy import axes_of, ok_rows, with_shape  # noqa: PLC0415
-
     gpu, axes = device.removeprefix("nvidia-").upper(), axes_of(points)
     points = ok_rows(points[points["distribution"] == "normal"])
     keys = ["provider", "recipe", *axes, "world_size"]
@@ -295,8 +289,6 @@ def energy_numbers(folder: Path) -> dict[str, str]:
     Args:
         folder: a run folder with products of method `energy`.
     """
-    from roofcal.points.run import load_run  # noqa: PLC0415
-
     points = load_run(folder).points("gemm").table
     ratios = (points["board_w"] / points["integrated_w"]).dropna()
     return {
@@ -316,12 +308,6 @@ def repeat_numbers(publication: Path, op: str) -> dict[str, str]:
         publication: a run folder.
         op: one whose points were visited by several sessions.
     """
-    from roofcal.compare.comparison import compare  # noqa: PLC0415
-    from roofcal.core.jsonl import read_records, write_records  # noqa: PLC0415
-    from roofcal.core.paths import RunFolder  # noqa: PLC0415
-    from roofcal.core.records import Measurement, PlanPoint, Session  # noqa: PLC0415
-    from roofcal.ops import BY_NAME  # noqa: PLC0415
-
     run = RunFolder.at(publication)
     records = list(read_records(run.measurements_file(op)))
     sessions = [record for record in records if isinstance(record, Session)]
@@ -356,15 +342,12 @@ def repeat_numbers(publication: Path, op: str) -> dict[str, str]:
 
 
 def ratios_that_hold_one(
-    before: "Sequence[Measurement]", last: "Sequence[Measurement]", kinds: "Sequence[str]"
+    before: Sequence[Measurement], last: Sequence[Measurement], kinds: Sequence[str]
 ) -> list[bool]:
     """Whether the ratio of two rows of a point holds 1, by intervals as tables print them.
 
     kinds: the regime of each point.
     """
-    from roofcal.core.visits.differences import time_ratio  # noqa: PLC0415
-    from roofcal.core.visits.intervals import point_intervals, visit_times  # noqa: PLC0415
-
     ends = [
         point_intervals([visit_times(row) for row in rows], kinds=kinds) for rows in (before, last)
     ]
@@ -373,11 +356,9 @@ def ratios_that_hold_one(
 
 
 def split_at_last(
-    sessions: "Sequence[Session]", rows: "Sequence[Measurement]"
-) -> "tuple[list[Measurement], list[Measurement]]":
+    sessions: Sequence[Session], rows: Sequence[Measurement]
+) -> tuple[list[Measurement], list[Measurement]]:
     """(rows of the visits before the last session, those of its own), of points that have both."""
-    from roofcal.core.visits.rows import merged_visits, split_visits  # noqa: PLC0415
-
     last = max(sessions, key=lambda session: session.started_utc).session_id
     before, after = [], []
     for row in rows:

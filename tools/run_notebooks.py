@@ -1,6 +1,6 @@
 """Runs the notebooks of docs/notebooks and writes their outputs into them.
 
-Run: python tools/run_notebooks.py; a test fails where a notebook prints something else than it
+Run: python -m tools.run_notebooks; a test fails where a notebook prints something else than it
 shows. Notebooks run in ipykernel, in the environment of this program.
 """
 

@@ -1,6 +1,6 @@
 """Take the pictures of the report in README.md and docs/, with Chromium, from what is published.
 
-Run: python tools/take_screenshots.py [REPORT.html]; without a report it writes that of the newest
+Run: python -m tools.take_screenshots [REPORT.html]; without a report it writes that of the newest
 publication of the H200 first. docs/pictures/ then has one PNG per line of PICTURES.
 """
 
@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from tools.method_numbers import tables_of_publication
 
-from tools.method_numbers import tables_of_publication  # noqa: E402
+ROOT: Final = Path(__file__).resolve().parent.parent
 
 FOLDER: Final = ROOT / "docs" / "pictures"
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")

@@ -12,11 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Examples in Python import roofcal from the checkout, as the commands do by themselves.
-sys.path.insert(0, str(Path.cwd()))
 _OF_THIS_MACHINE = ("doctor", "verify", "plan", "time")
-# The page leaves out most points of it, and the first card is from this repository's history.
-_SHORTENED = "compare first nvidia-h200"
+_LEFT_OUT = "    ..."  # a line of an example in the place of many
 _EXAMPLE = re.compile(
     r"^    \$ python -m roofcal (?P<command>.*)\n(?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+",
     re.MULTILINE,
@@ -26,12 +23,15 @@ _EXAMPLE = re.compile(
 def with_output(example: re.Match[str]) -> str:
     """The example with what its command prints now; as it is where that depends on the machine."""
     arguments = shlex.split(example["command"])
-    if arguments[0] in _OF_THIS_MACHINE or example["command"] == _SHORTENED:
+    if arguments[0] in _OF_THIS_MACHINE:
         return example[0]
     command = [sys.executable, "-m", "roofcal", *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    printed = (run.stdout if run.returncode == 0 else run.stderr).rstrip("\n").split("\n")
-    lines = [f"    {line}".rstrip() for line in printed]
+    lines = [f"    {line}".rstrip() for line in (run.stdout or run.stderr).splitlines()]
+    shown = example[0].splitlines()[1:]
+    if _LEFT_OUT in shown:
+        gap = shown.index(_LEFT_OUT)
+        lines = [*lines[:gap], _LEFT_OUT, *lines[gap + 1 - len(shown) :]]
     return "\n".join([f"    $ python -m roofcal {example['command']}", *lines]) + "\n"
 
 

@@ -1,10 +1,9 @@
 """Write docs/house.md, the rooms of roofcal and kernels and who imports whom, from the code.
 
-Run: python tools/write_house.py; a test fails when the page and the imports disagree.
+Run: python -m tools.write_house; a test fails when the page and the imports disagree.
 """
 
 import ast
-import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -22,7 +21,7 @@ _HEAD = """\
 # The house
 
 The packages ("rooms") of `roofcal` and `kernels`, and which of them imports which.
-`python tools/write_house.py` writes this page from the import statements; a test compares the two.
+`python -m tools.write_house` writes this page from the import statements; a test compares the two.
 What is allowed stands in `[tool.importlinter]` of `pyproject.toml`. Modules that are loaded by
 their names, such as the parts of an op, are not drawn here: see
 [CONTRIBUTING.md](../CONTRIBUTING.md).
@@ -34,7 +33,6 @@ An arrow leads from a room to one that it imports. Arrows that follow from other
 
 def imports_by_room() -> dict[str, set[str]]:
     """Room, such as roofcal.ops -> the other rooms that its modules import directly."""
-    sys.path.insert(0, str(ROOT))
     graph = grimp.build_graph("roofcal", "kernels")
     rooms = {name for name in graph.modules if name.count(".") == 1}
     imports: dict[str, set[str]] = {room: set() for room in rooms}

@@ -2,11 +2,10 @@
 
 A ratio is the time of the peer over ours on one shape, of points that were timed in turns: graph
 replay, cold cache, random normal data. Above 1, ours is faster.
-Run: python tools/write_kernel_tables.py; a test fails when a page and the tables disagree.
+Run: python -m tools.write_kernel_tables; a test fails when a page and the tables disagree.
 """
 
 import ast
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from roofcal.ops import BY_NAME
+from roofcal.report.data.prediction_errors import regime_rank
+from roofcal.report.data.tidy import axes_of, standard_rows
+from roofcal.report.kit.numbers import shape_text, significant
+from tools.method_numbers import markdown_table, tables_of_devices
 
-from roofcal.ops import BY_NAME  # noqa: E402
-from roofcal.report.data.prediction_errors import regime_rank  # noqa: E402
-from roofcal.report.data.tidy import axes_of, standard_rows  # noqa: E402
-from roofcal.report.kit.numbers import shape_text, significant  # noqa: E402
-from tools.method_numbers import tables_of_devices  # noqa: E402
+ROOT: Final = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,84 +37,45 @@ TFLOPS: Final = Unit(column="achieved_flops_per_s", factor=1e-12, name="TFLOP/s"
 MICROSECONDS: Final = Unit(column="median_s", factor=1e6, name="us")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """An op that runs kernels of a family, and who else runs it.
 
     ours   providers that are kernels of the family
     peers  (provider, recipe) of each peer; recipe "" is the one that is compared
-    by     column whose values are told apart: a key of GROUPS
     shown  sweeps whose shapes stand in a table of their own, in `unit`; so do those of sweeps whose
            names go on behind theirs (`square_standard`), of studies that measure fewer points
+    by     column whose values are told apart: a key of GROUPS
     memory whether a table of what calls hold follows, where points of these sweeps know it
     """
 
     op: str
     ours: tuple[str, ...]
     peers: tuple[tuple[str, str], ...]
-    by: str
     shown: tuple[str, ...]
-    unit: Unit
+    unit: Unit = MICROSECONDS
+    by: str = "regime"
     memory: bool = False
 
 
 _LINEAR_PEERS: Final = (("bf16_compile", "bf16"), ("torchao", ""))
+_INT4_PEERS: Final = (
+    *(("tinygemm", ""), ("gemlite", "")),
+    *(("cublaslt", "fp8_tensorwise"), ("cublaslt", "bf16")),
+)
+_STREAM_PEERS: Final = (("torch_eager", ""),)
+_CAST_PEERS: Final = (("torch_compile", ""), ("torch_eager", ""))
+_GEMM_PEERS: Final = (("cublaslt", ""), ("cublaslt", "bf16"))
+_GATHER_PEERS: Final = (("nccl_then_gemm", ""), ("torch_fused", ""))
+_OUR_INT4: Final = ("triton", "triton_chained", "triton_specialised")
+_OUR_LINEARS: Final = ("triton", "triton_products", "triton_inputs")
 FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
-    "streams": (
-        Comparison(
-            op="probe_copy",
-            ours=("triton",),
-            peers=(("torch_eager", ""),),
-            by="regime",
-            shown=("sizes",),
-            unit=TBPS,
-        ),
-    ),
-    "cast": (
-        Comparison(
-            op="cast",
-            ours=("triton",),
-            peers=(("torch_compile", ""), ("torch_eager", "")),
-            by="regime",
-            shown=("square",),
-            unit=TBPS,
-        ),
-    ),
-    "gemm": (
-        Comparison(
-            op="gemm",
-            ours=("triton",),
-            peers=(("cublaslt", ""), ("cublaslt", "bf16")),
-            by="regime",
-            shown=("square_ours",),
-            unit=TFLOPS,
-        ),
-    ),
-    "int4": (
-        Comparison(
-            op="mixed_gemm",
-            ours=("triton", "triton_chained", "triton_specialised"),
-            peers=(
-                ("tinygemm", ""),
-                ("gemlite", ""),
-                ("cublaslt", "fp8_tensorwise"),
-                ("cublaslt", "bf16"),
-            ),
-            by="m",
-            shown=("decode", "many_tokens"),
-            unit=MICROSECONDS,
-        ),
-    ),
+    "streams": (Comparison("probe_copy", ("triton",), _STREAM_PEERS, ("sizes",), TBPS),),
+    "cast": (Comparison("cast", ("triton",), _CAST_PEERS, ("square",), TBPS),),
+    "gemm": (Comparison("gemm", ("triton",), _GEMM_PEERS, ("square_ours",), TFLOPS),),
+    "int4": (Comparison("mixed_gemm", _OUR_INT4, _INT4_PEERS, ("decode", "many_tokens"), by="m"),),
     "linear": tuple(
-        Comparison(
-            op=op,
-            ours=("triton", "triton_products", "triton_inputs"),
-            peers=_LINEAR_PEERS,
-            by="regime",
-            shown=(shown,),
-            unit=MICROSECONDS,
-            memory=True,
-        )
+        Comparison(op, _OUR_LINEARS, _LINEAR_PEERS, (shown,), memory=True)
         for op, shown in (
             ("linear", "layers"),
             ("norm_linear_sigmoid", "square"),
@@ -125,12 +84,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
     ),
     "gather": (
         Comparison(
-            op="all_gather_matmul",
-            ours=("symm_mem_fused",),
-            peers=(("nccl_then_gemm", ""), ("torch_fused", "")),
-            by="world_size",
-            shown=("nine",),
-            unit=MICROSECONDS,
+            "all_gather_matmul", ("symm_mem_fused",), _GATHER_PEERS, ("nine",), by="world_size"
         ),
     ),
 }
@@ -152,7 +106,7 @@ _HEAD: Final = """\
 
 {about}
 
-`python tools/write_kernel_tables.py` writes this page from what is published of {device},
+`python -m tools.write_kernel_tables` writes this page from what is published of {device},
 environment `{environment}`{others}.
 Ratios are the time of the peer over ours on one shape, timed in turns (graph replay, cold cache,
 random normal data): the geometric mean over the points, and the least and most. Above 1, ours is
@@ -197,16 +151,15 @@ def ratio_table(rows: Points, comparison: Comparison) -> list[str]:
     """Lines of Markdown: recipes and groups down, peers across."""
     peers = [peer for peer in map(_peer_name, comparison.peers) if peer in set(rows["peer"])]
     label, texts, ranks = GROUPS[comparison.by](rows[comparison.by])
-    heads = ["recipe", "provider", label, "points", *peers]
-    lines = [_line(heads), _line(["---"] * len(heads))]
+    lines = []
     of_recipe = rows["recipe"].map(BY_NAME[comparison.op].recipes.index)
     ordered = rows.assign(group=texts, rank=ranks, of_recipe=of_recipe)
     keys = ["of_recipe", "recipe", "provider", "rank", "group"]
     for (_, recipe, provider, _, group), members in ordered.groupby(keys):
         by_peer = [members.loc[members["peer"] == peer, "ratio"] for peer in peers]
         count = max(len(values) for values in by_peer)
-        lines.append(_line([recipe, provider, group, count, *map(_ratio_text, by_peer)]))
-    return lines
+        lines.append([recipe, provider, group, count, *map(_ratio_text, by_peer)])
+    return markdown_table(["recipe", "provider", label, "points", *peers], lines)
 
 
 def _peer_name(peer: tuple[str, str]) -> str:
@@ -258,13 +211,12 @@ def memory_table(points: Points, comparison: Comparison) -> list[str]:
         return []
     axes = axes_of(points)
     recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(known["recipe"])]
-    heads = [" x ".join(axes), "provider", *recipes]
-    lines = [_line(heads), _line(["---"] * len(heads))]
+    lines = []
     for (*sides, provider), rows in known.groupby([*axes, "provider"], sort=True):
         most = rows.groupby("recipe")["peak_bytes"].min()
         cells = [significant(most[r] / 1e9, 3) if r in most else "" for r in recipes]
-        lines.append(_line([shape_text(sides), provider, *cells]))
-    return lines
+        lines.append([shape_text(sides), provider, *cells])
+    return markdown_table([" x ".join(axes), "provider", *recipes], lines)
 
 
 def point_table(points: Points, comparison: Comparison) -> list[str]:
@@ -278,14 +230,13 @@ def point_table(points: Points, comparison: Comparison) -> list[str]:
     recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(compared["recipe"])]
     gpus = ["GPUs"] if (compared["world_size"] > 1).any() else []
     providers = ["provider"] if compared["provider"].nunique() > 1 else []
-    heads = [" x ".join(axes), *gpus, *providers, *recipes]
-    lines = [_line(heads), _line(["---"] * len(heads))]
+    lines = []
     keys = [*axes, "world_size", "provider"]
     for (*sides, devices, provider), rows in compared.groupby(keys):
         labels = [*([devices] if gpus else []), *([provider] if providers else [])]
         cells = [_point_text(rows[rows["recipe"] == recipe], comparison) for recipe in recipes]
-        lines.append(_line([shape_text(sides), *labels, *cells]))
-    return lines
+        lines.append([shape_text(sides), *labels, *cells])
+    return markdown_table([" x ".join(axes), *gpus, *providers, *recipes], lines)
 
 
 def _point_text(rows: Points, comparison: Comparison) -> str:
@@ -307,20 +258,16 @@ def _ratio_text(values: "pd.Series[float]") -> str:
     return f"{mean:.2f}" + (f" ({values.min():.2f} to {values.max():.2f})" * (len(values) > 1))
 
 
-def _line(cells: Sequence[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 def family_page(family: str, first: Path, *others: Path) -> str:
     """The text of kernels/<family>/README.md from the tables of publications of devices.
 
     first    of the device whose ops are all named, published or not
     others   of devices that show the ops they have
     """
-    sections = {tables: [*_device_sections(family, tables)] for tables in others}
-    shown = [tables for tables, texts in sections.items() if texts]
-    lines = [_head(family, first, shown), *_sections(family, first)]
-    return "\n".join([*lines, *(text for tables in shown for text in sections[tables])])
+    texts = {tables: [*_sections(family, tables, first)] for tables in (first, *others)}
+    shown = [tables for tables in others if texts[tables]]
+    lines = [text for tables in (first, *shown) for text in texts[tables]]
+    return "\n".join([_head(family, first, shown), *lines])
 
 
 def _head(family: str, tables: Path, others: Sequence[Path]) -> str:
@@ -339,23 +286,17 @@ def _head(family: str, tables: Path, others: Sequence[Path]) -> str:
     return "\n".join([head, *notes])
 
 
-def _sections(family: str, tables: Path) -> Iterator[str]:
+def _sections(family: str, tables: Path, first: Path) -> Iterator[str]:
+    """The ops of a device; those that it lacks are named on the first one alone."""
+    on_device = "" if tables == first else f" on {device_of(tables)}"
     for comparison in FAMILIES[family]:
         points, rows = _compared(tables, comparison)
-        yield f"## Op `{comparison.op}`\n"
-        if rows.empty:
+        if len(rows) or not on_device:
+            yield f"## Op `{comparison.op}`{on_device}\n"
+        if len(rows):
+            yield from _tables(points, rows, comparison)
+        elif not on_device:
             yield "Not published yet: the next publication of a study that measures it shows it.\n"
-        else:
-            yield from _tables(points, rows, comparison)
-
-
-def _device_sections(family: str, tables: Path) -> Iterator[str]:
-    """The ops that another device has."""
-    for comparison in FAMILIES[family]:
-        points, rows = _compared(tables, comparison)
-        if not rows.empty:
-            yield f"## Op `{comparison.op}` on {device_of(tables)}\n"
-            yield from _tables(points, rows, comparison)
 
 
 def _compared(tables: Path, comparison: Comparison) -> tuple[Points, Points]:

@@ -1,10 +1,9 @@
 """Draw the figure of errors in README.md and docs/index.md, from the published records of the H200.
 
-Run: python tools/write_pictures.py; a test fails when the errors in the pictures are not those of
+Run: python -m tools.write_pictures; a test fails when the errors in the pictures are not those of
 the records. tools/take_screenshots.py takes the pictures of the report.
 """
 
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,10 +11,9 @@ import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from tools.method_numbers import library_products, mean_error, tables_of_publication
 
-from tools.method_numbers import library_products, mean_error, tables_of_publication  # noqa: E402
+ROOT: Final = Path(__file__).resolve().parent.parent
 
 FOLDER: Final = ROOT / "docs" / "pictures"
 MODELS: Final = {

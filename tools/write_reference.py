@@ -1,6 +1,6 @@
 """Pages that follow from the code: config/README.md, and the reference of the documentation site.
 
-Run: python tools/write_reference.py writes config/README.md; a test fails when it is stale. The
+Run: python -m tools.write_reference writes config/README.md; a test fails when it is stale. The
 other pages are written while the site is built (docs/conf.py), so nobody has to keep them fresh.
 """
 
@@ -8,20 +8,18 @@ import argparse
 import inspect
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
+from roofcal.cli.main import command_parser as parser_of_commands
+from roofcal.core.recipes import CAST_RECIPES, RECIPES, Operand, Scale
+from roofcal.core.timing_protocol import Timing
+from roofcal.ops import OPS
+from roofcal.study.schema import StudyFile
+
 ROOT: Final = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import yaml  # noqa: E402
-
-from roofcal.cli.main import command_parser as parser_of_commands  # noqa: E402
-from roofcal.core.recipes import CAST_RECIPES, RECIPES, Operand, Scale  # noqa: E402
-from roofcal.core.timing_protocol import Timing  # noqa: E402
-from roofcal.ops import OPS  # noqa: E402
-from roofcal.study.schema import StudyFile  # noqa: E402
 
 CONFIG_PAGE: Final = ROOT / "config" / "README.md"
 _CONFIG_HEAD: Final = """\
@@ -29,7 +27,7 @@ _CONFIG_HEAD: Final = """\
 
 `config/config.yaml` says what a study measures and for how long. Every key may be given for one
 run as well: `snakemake --config study=standard seed=7`, or `--configfile my.yaml`. Mistakes are all
-reported at once, with file, key and the values that are allowed. `python tools/write_reference.py`
+reported at once, with file, key and the values that are allowed. `python -m tools.write_reference`
 writes this page from the schema.
 
 | key | value | default | meaning |

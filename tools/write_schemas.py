@@ -1,11 +1,17 @@
 """Write config/schema/*.json, the JSON Schema of each kind of YAML file, from the code.
 
-Editors complete and check YAML with it. Run: python tools/write_schemas.py; a test fails on drift.
+Editors complete and check YAML with it. Run: python -m tools.write_schemas; a test fails on drift.
 """
 
 import json
-import sys
 from pathlib import Path
+
+from pydantic import BaseModel
+
+from roofcal.claims import Ledger
+from roofcal.core.devices import DeviceFile
+from roofcal.core.language_models import LanguageModel
+from roofcal.study.schema import StudyFile, SweepFile
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "config" / "schema"
@@ -13,14 +19,6 @@ FOLDER = ROOT / "config" / "schema"
 
 def schemas() -> dict[str, str]:
     """File name -> text of its schema."""
-    sys.path.insert(0, str(ROOT))
-    from pydantic import BaseModel  # noqa: PLC0415
-
-    from roofcal.claims import Ledger  # noqa: PLC0415
-    from roofcal.core.devices import DeviceFile  # noqa: PLC0415
-    from roofcal.core.language_models import LanguageModel  # noqa: PLC0415
-    from roofcal.study.schema import StudyFile, SweepFile  # noqa: PLC0415
-
     kinds: dict[str, type[BaseModel]] = {
         "config": StudyFile,
         "sweep": SweepFile,

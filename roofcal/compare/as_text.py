@@ -17,7 +17,8 @@ Row = Mapping[str, Any]
 _SHOWN: Final = 10
 _WIDTH: Final = 120  # columns of text
 _TOLD: Final = 20  # points of a provider whose differences between cards are told
-_CAUSES: Final = {"clock": ", by its clock", "state": ", another state of the launch, {} -> {}"}
+_NAMED: Final = 3  # cards of a run
+_FEW: Final = "too few points"
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,25 @@ class Comparison(Answer):
     indent = 1
 
     def parts(self) -> Iterator[list[str]]:
-        """Runs, common shifts, then what moved; the last line says what follows."""
+        """Runs, common shifts, then what moved; the last line says what follows.
+
+        Of other cards of one model, how these differ comes first.
+        """
         of_cards = pd.DataFrame([row for row in self.answer["points"] if row["other_card"]])
-        heads = [_run_lines(self.answer), _shift_lines(self.answer["shifts"])]
+        shifts = [*_shift_lines(self.answer["shifts"]), ""]
+        runs = [*_run_lines(self.answer), ""]
+        heads = [*runs, *shifts]
         if len(of_cards):
-            heads = [_card_lines(self.answer, of_cards), heads[0]]
-        for line in (*heads[0], "", *heads[1], "", *_change_lines(self.answer)):
-            yield wrap(line, _WIDTH, subsequent_indent="    ", break_on_hyphens=False) or [""]
+            heads = [*_headline_of_cards(self.answer, len(of_cards))]
+            heads += [*shifts[:-1], *_card_lines(self.answer, of_cards), "", *runs]
+        for line in (*heads, *_change_lines(self.answer)):
+            yield wrap(
+                line,
+                _WIDTH,
+                subsequent_indent="    ",
+                break_on_hyphens=False,
+                break_long_words=False,  # the name of a kernel is copied as one word
+            ) or [""]
 
 
 def _run_lines(comparison: Row) -> Iterator[str]:
@@ -83,21 +96,33 @@ def _change_lines(comparison: Row) -> Iterator[str]:
     yield comparison["conclusion"]
 
 
+def _headline_of_cards(comparison: Row, count: int) -> Iterator[str]:
+    sides = []
+    for end, cards in comparison["other_cards"].items():
+        names = ", ".join(card[:12] for card in cards)
+        sides.append(f"{end.upper()} on {names if len(cards) <= _NAMED else f'{len(cards)} cards'}")
+    yield f"other cards of one model, the same libraries, {count:,} points: {'; '.join(sides)}"
+
+
 def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
-    """How two cards of one model differ: as a whole by kind of work, then point by point."""
-    yield f"two cards of one model, the same libraries, {len(of_cards):,} points; B takes:"
-    for row in comparison["shifts"]:
-        words = f"{abs(row['shift']):.1%} {'more' if row['shift'] > 0 else 'less'} time"
-        words = "as much time" if row["low"] <= 0 <= row["high"] else words
-        why = _CAUSES.get(row["cause"], "").format(*map(format_seconds, row.get("shortest_s", ())))
-        yield f"  {words}{why} ({_interval(row)}): {row['group']}"
-    kinds = of_cards["change"].abs().groupby(of_cards["op"] + " " + of_cards["provider"])
-    tenths = kinds.quantile(0.9)[kinds.size() >= _TOLD].nlargest(_SHOWN)
-    by_provider = ", ".join(f"{change:.1%} of {kind}" for kind, change in tenths.items())
-    yield f"beyond that, one point in ten differs by more than: {by_provider or 'too few points'}"
+    """By how much points differ beyond the common shifts: by the card, or by our kernels, too."""
+    of_kernels = of_cards["other_code"]
+    yield f"beyond that, one point in ten differs by more than: {_tenths(of_cards[~of_kernels])}"
+    if of_kernels.any():
+        yield (
+            f"the code of our kernels differs, too, on {sum(of_kernels)} points, judged by how far "
+            f"libraries differ: one in ten by more than {_tenths(of_cards[of_kernels])}"
+        )
     large = of_cards["change"].abs() > comparison["threshold"]
     count = sum(large & ~of_cards["verdict"].isin(MOVED))
     yield f"{count} points differ by more than the threshold, as points of two cards do: no news"
+
+
+def _tenths(points: pd.DataFrame) -> str:
+    """The change that a tenth of the points exceeds, of the providers that differ most."""
+    kinds = points["change"].abs().groupby(points["op"] + " " + points["provider"])
+    tenths = kinds.quantile(0.9)[kinds.size() >= _TOLD].nlargest(_SHOWN)
+    return ", ".join(f"{change:.1%} of {kind}" for kind, change in tenths.items()) or _FEW
 
 
 def _shift_lines(rows: Sequence[Row]) -> Iterator[str]:
@@ -110,8 +135,15 @@ def _shift_lines(rows: Sequence[Row]) -> Iterator[str]:
         clock = "-" if row["clock"] is None else f"{row['clock']:+.1%}"
         yield (
             f"{row['group']:<{width}}  {row['points']:6}  {row['shift']:>+6.1%}"
-            f"  {_interval(row):>16}  {clock:>6}  {row['resolved']:8.0%}  {row['cause'] or '-'}"
+            f"  {_interval(row):>16}  {clock:>6}  {row['resolved']:8.0%}  {_cause_of_shift(row)}"
         )
+
+
+def _cause_of_shift(row: Row) -> str:
+    if row["cause"] == "state":
+        before, after = map(format_seconds, row["shortest_s"])
+        return f"state, {before} -> {after}"
+    return row["cause"] or "-"
 
 
 def _interval(row: Row) -> str:
@@ -127,8 +159,9 @@ def _first_rows(rows: Sequence[Row], line: Callable[[Row], str]) -> Iterator[str
 
 def _point_line(row: Row) -> str:
     names = "" if row["same_names"] else ", other kernel names"
+    code = ", other code of ours" if row["other_code"] else ""
     return (
-        f"{row['verdict']} {row['change']:+.1%} ({_interval(row)}), {row['cause']}{names}: "
+        f"{row['verdict']} {row['change']:+.1%} ({_interval(row)}), {row['cause']}{names}{code}: "
         f"{_name(row)}, {row['median_a_s'] * 1e6:.4g} -> {row['median_b_s'] * 1e6:.4g} us"
     )
 

@@ -74,6 +74,7 @@ def compare(
         "b": _run_summary(run_b),
         "threshold": threshold,
         "limit": limit,
+        "other_cards": _other_cards(pairs),
         "same_measurements": same_measurements(pairs),
         "environment": [
             {"field": name, "a": value, "b": fields_b[name]}
@@ -138,6 +139,13 @@ def _run_summary(run: ObservedRun) -> dict[str, Any]:
         "points": len(run.measured),
         "intervals": dict(Counter(HOLDS[basis] for basis in bases)),
     }
+
+
+def _other_cards(pairs: pd.DataFrame) -> dict[str, list[str]]:
+    """The cards of A and of B that points were measured on which changed their card."""
+    changed = pairs[pairs["other_card"]]
+    names = {end: frozenset[str]().union(*changed[f"cards_{end}"]) for end in "ab"}
+    return {end: sorted({*",".join(of_end).split(",")} - {""}) for end, of_end in names.items()}
 
 
 def _verdict_counts(points: Rows, field: str) -> dict[str, int]:

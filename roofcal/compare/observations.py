@@ -33,6 +33,7 @@ _TRIMMED_OF_CPU: Final = 0.25
 # products that were measured again, 3 moved where both were in one group. None moves apart, with
 # any limit from 0.5 to 10 ms.
 _LONG_S: Final = 3e-3
+_OURS: Final = ("triton", "symm_mem_fused")  # how providers begin whose kernels are in kernels/
 NOT_MEASURED: Final = "not measured"  # the status of a planned point without a row
 LIMITED: Final = "clock limited"  # a part of the names of drift regimes
 _LIMITED: Final = 0.97  # below this share of the run's highest clock something limits the clock
@@ -62,6 +63,7 @@ class ObservedRun:
     clock_error    standard error of that, a fraction
     kernels        names, as often as they were launched
     cards          cards of the sessions of its visits, "" for a session that does not know its own
+    codes          hashes of the code that measured it, kernels included, of those sessions
     """
 
     folder: Path
@@ -91,7 +93,9 @@ def observe(run: RunFolder) -> ObservedRun:
         for part in parts
         if len(part.table)
     ]
-    points = pd.concat(tables) if tables else pd.DataFrame(columns=[*_READ, *_UNITS, "cards"])
+    points = (
+        pd.concat(tables) if tables else pd.DataFrame(columns=[*_READ, *_UNITS, "cards", "codes"])
+    )
     observed = ObservedRun(
         folder=run.folder, environment=environment, points=points, cards=tuple(sorted(cards))
     )
@@ -107,16 +111,23 @@ def observations(points: Points) -> pd.DataFrame:
     # What point_id names, but the device: a hash of each would take 0.1 s of a run.
     keys = [f"{point.group_key},{point.recipe},{point.provider}" for point in table[POINT]]
     status = table["status"].replace(NOT_REACHED, NOT_MEASURED)
-    of = cards_by_session(points.sessions)
-    cards = table[VISIT_TIMES].map(lambda times: frozenset(of.get(t.session_id, "") for t in times))
-    return table.assign(status=status)[_READ].join(units).assign(cards=cards).set_axis(keys)
+    cards = cards_by_session(points.sessions)
+    codes = {session.session_id: session.code_hash for session in points.sessions}
+    of_sessions = {
+        name: table[VISIT_TIMES].map(
+            lambda times, of=of: frozenset(of.get(t.session_id, "") for t in times)
+        )
+        for name, of in (("cards", cards), ("codes", codes))
+    }
+    return table.assign(status=status)[_READ].join(units).assign(**of_sessions).set_axis(keys)
 
 
 def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
     """The points that both runs plan: columns of ObservedRun, and `regime`, with _a and _b.
 
-    `other_card`: whether it was measured on other cards of one environment. Its commits may differ:
-    changes of our own kernels then widen what counts as card to card, for our providers.
+    other_card  whether it was measured on other cards of one environment
+    other_code  whether it is of a kernel of ours, and the code that measured it is another one: not
+                only the card may have made a difference
     """
     keys = [key for key in a.points.index if key in b.points.index]
     parts = (
@@ -126,7 +137,11 @@ def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
     pairs = pd.concat(parts, axis="columns")
     cards = zip(pairs["cards_a"], pairs["cards_b"], strict=True)
     others = [a.environment == b.environment and x != y and "" not in x | y for x, y in cards]
-    return pairs.assign(other_card=np.array(others, dtype=bool))
+    codes = zip(pairs["point_a"], pairs["codes_a"], pairs["codes_b"], strict=True)
+    changed = [point.provider.startswith(_OURS) and x != y for point, x, y in codes]
+    return pairs.assign(
+        other_card=np.array(others, dtype=bool), other_code=np.array(changed, dtype=bool)
+    )
 
 
 def drift_regimes(points: pd.DataFrame) -> list[str]:

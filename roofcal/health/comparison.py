@@ -1,10 +1,8 @@
 """Which cards of a fleet are slower than the others, by how much, and why.
 
 The deviation of a card on a point is the logarithm of its time over the median of the cards that
-have the point; on an op, the median over its points. The limit of a card comes from the other
-cards, outliers left out: median and MAD first (Rousseeuw and Croux, JASA 88, 1993), then the
-standard deviation of the cards that these keep. A card is slower if its deviation exceeds 2 % *and*
-is larger than any healthy card of a fleet would show in 99 of 100 fleets (Student's t, Bonferroni).
+have the point; on an op, the median over its points. A card is slower if its deviation exceeds its
+limit, which comes from the other cards (`limit_from_others`).
 """
 
 import math
@@ -16,13 +14,11 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit  # not scipy.stats.t, whose import costs half a second
 
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder, RunsError, find_publication, run_folders
 from roofcal.core.records import Environment
-from roofcal.core.statistics import MATTERS
-from roofcal.core.visits.differences import FALSE_ALARMS, Array, scatter
+from roofcal.core.visits.differences import healthy_values, limit_from_others
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL, POINT, PROTOCOL, Column, declared
 from roofcal.points.reader import NOT_REACHED, SeenPoint, read_points, with_intervals
@@ -32,7 +28,6 @@ _FEWEST_OF_FLEET: Final = 5  # before the publication is left: limits of three o
 _OTHER_ENVIRONMENT: Final = (
     ", measured in another environment, which may make a difference by itself"
 )
-_KEPT: Final = 3.5  # robust deviations from the median within which a card counts as healthy
 _EXPLAINS: Final = 0.5  # share of a deviation that a cause has to account for
 _HOTTER_C: Final = 5.0  # beyond the fleet's median, and with a thermal reason: temperature
 _OFTENER: Final = 0.2  # share of its time above the fleet's median
@@ -194,19 +189,19 @@ def compare_cards(cards: Cards) -> list[CardVerdict]:
             f"{', '.join(cards)}: no point was measured on {FEWEST} of these cards; measure them "
             "again with one config/health.yaml"
         )
-    deviations: dict[str, list[Deviation]] = {}
+    deviations: dict[str, list[Deviation]] = {name: [] for name in cards}
     for op, of_op in by_op.groupby(level="op", sort=False):
         values = of_op.to_numpy()
         centre = float(np.mean(healthy_values(values)))
         for place, (card, value) in enumerate(of_op.droplevel("op").items()):
             limit = limit_from_others(np.delete(values, place), len(by_op))
             one = Deviation(card=str(card), op=str(op), deviation=value - centre, limit=limit)
-            deviations.setdefault(one.card, []).append(one)
+            deviations[one.card].append(one)
     lacking = f"no point of it is on {FEWEST} cards"
     verdicts = []
     for name, points in cards.items():
         why_not = dict.fromkeys(timed["op"][timed["card"] == name], lacking)
-        verdicts.append(_verdict(name, points, deviations.get(name, []), timed, why_not))
+        verdicts.append(_verdict(name, points, deviations[name], timed, why_not))
     return sorted(verdicts, key=lambda verdict: (not verdict.failures, -verdict.excess))
 
 
@@ -244,26 +239,6 @@ def _verdict(
         failures=_failures(points),
         uncompared={op: reason for op, reason in why_not.items() if op not in compared},
     )
-
-
-def healthy_values(values: Array) -> Array:
-    """The values that do not stand out: two at least, of two or more.
-
-    A value within 2 % of the median never stands out. Without this floor a MAD of 0, or that of
-    three values, would leave out cards that differ by noise.
-
-    values: one per card, differences of natural logarithms of time.
-    """
-    distance = np.abs(values - np.median(values))
-    return values[distance <= max(_KEPT * scatter(values), math.log1p(MATTERS))]
-
-
-def limit_from_others(others: Array, tests: int) -> float:
-    """The largest deviation that one more healthy card would show, in `tests` tests."""
-    healthy = healthy_values(others)
-    spread = float(np.std(healthy, ddof=1)) * math.sqrt(1 + 1 / len(healthy))
-    quantile = float(stdtrit(len(healthy) - 1, 1 - FALSE_ALARMS / tests))
-    return max(math.log1p(MATTERS), quantile * spread)
 
 
 def cause_of(card: str, slow: Sequence[Deviation], readings: pd.DataFrame) -> str:

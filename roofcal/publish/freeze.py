@@ -17,8 +17,12 @@ from roofcal.core import paths
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import check_folder
 from roofcal.core.jsonl import read_plan, read_records, read_single_record, write_records
-from roofcal.core.machine.checkout import MEASURING_CODE, GitError, checkout_commit
-from roofcal.core.machine.checkout import changed_files as checkout_changes
+from roofcal.core.machine.checkout import (
+    MEASURING_CODE,
+    GitError,
+    changed_files,
+    checkout_commit,
+)
 from roofcal.core.manifest import manifest_problems, write_manifest
 from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, JUDGED, SEED_FOLDER, RunFolder
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
@@ -30,7 +34,7 @@ from roofcal.publish.verify import (
     derive,
     derived_names,
     is_drawn,
-    judged_problems,
+    problems_of_records,
     record_problems,
 )
 from roofcal.report.data.prediction_errors import error_by_regime, error_of
@@ -214,7 +218,7 @@ def _checked_seed(folder: Path, runs: Sequence[RunFolder]) -> int:
     run = next((run for run in runs if run.name == judged.name), None)
     if seed is None or run is None:
         raise PublishError(f"{folder}: is of no seed, or of no publication that is made anew")
-    if problems := list(judged_problems(judged, run)):
+    if problems := list(problems_of_records(judged, run)):
         raise PublishError("\n".join(problems))
     if not is_drawn(judged, seed, run.device):
         raise PublishError(f"{folder}/plan: holds other points than seed {seed} draws; {_ALL}")
@@ -257,11 +261,22 @@ def check_terms(run: Path, limits: Publishing) -> None:
 
 
 def check_checkout(published: Path) -> None:
-    """Raises TermsError where the checkout is not that of its commit.
+    """Raises TermsError where the checkout is not that of its commit, and where git fails.
+
+    Files that git does not track count where they decide numbers: in the folders _DECIDING. Outside
+    a git checkout nobody can tell, and nothing is raised.
 
     published: the folder of all publications; changes in it do not make its checkout dirty.
     """
-    files = changed_files(published)
+    where = published.resolve()
+    root = where.parents[1]
+    if not any((place / ".git").exists() for place in (root, *root.parents)):
+        return
+    tracked = (".", f":(exclude){where.relative_to(root).as_posix()}")
+    try:
+        files = changed_files(root, "HEAD", tracked, _DECIDING)
+    except GitError as error:
+        raise TermsError(f"{root}: git cannot tell whether it is clean: {error}") from None
     if files:
         more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
         raise TermsError(
@@ -290,20 +305,3 @@ def hold_out_errors(run: Path) -> Iterator[tuple[str, float, int]]:
         row = error_of(errors, MODEL, op=op) if len(errors) else None
         if row is not None:
             yield op, float(row["mape"]), int(row["count"])
-
-
-def changed_files(published: Path) -> list[str]:
-    """Files that differ from the commit of the checkout, those in `published` left out.
-
-    Files that git does not track count where they decide numbers: in the folders _DECIDING. []
-    outside a git checkout, where nobody can tell. Raises TermsError where git fails.
-    """
-    where = published.resolve()
-    root = where.parents[1]
-    if not any((place / ".git").exists() for place in (root, *root.parents)):
-        return []
-    tracked = (".", f":(exclude){where.relative_to(root).as_posix()}")
-    try:
-        return checkout_changes(root, "HEAD", tracked, _DECIDING)
-    except GitError as error:
-        raise TermsError(f"{root}: git cannot tell whether it is clean: {error}") from None

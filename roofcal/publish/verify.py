@@ -145,41 +145,12 @@ def record_problems(run: RunFolder) -> Iterator[str]:
 
     Those of a judge beside the run are checked, too.
     """
-    yield from _problems_of_records(run, run)
-    for judged in run.judged().values():
-        yield from judged_problems(judged, run)
+    for records in (run, *run.judged().values()):
+        yield from problems_of_records(records, run)
 
 
-def judged_problems(judged: RunFolder, run: RunFolder) -> Iterator[str]:
-    """The same of the records of a judge, which are of the environment of a run."""
-    yield from _problems_of_records(judged, run)
-    if strange := set(_ops_in_plan(judged)) - {*JUDGED_OPS}:
-        names = ", ".join(sorted(strange))
-        yield f"{judged.folder}/plan: holds {names}, of which no seed draws points; {_RESTORE}"
-
-
-def is_drawn(judged: RunFolder, seed: int, device: str) -> bool:
-    """Whether a plan has the points that a seed draws for a device, all of them and no others.
-
-    A session that was stopped has the first ops alone: their order is fixed, so that nobody chooses
-    among them. Raises RecordsError for a bad plan.
-    """
-    planned = {op: read_plan(judged, op, point_problem) for op in judged.planned_ops()}
-    plans = (planned, unlisted_points(seed, device))
-    ids, drawn = ({op: {p.point_id for p in own} for op, own in plan.items()} for plan in plans)
-    return ids == {op: drawn[op] for op in JUDGED_OPS[: len(ids)]}
-
-
-def _ops_in_plan(run: RunFolder) -> list[str]:
-    """Planned ops; none where a name is bad, which `_problems_of_records` says."""
-    try:
-        return run.planned_ops()
-    except PathError:
-        return []
-
-
-def _problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
-    """See `record_problems`; run: whose environment the records are of."""
+def problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
+    """The same of one folder of records, of a run or of a judge of its environment."""
     try:
         environments = read_records(records.environment_file, Environment)
     except RecordsError as error:
@@ -198,6 +169,21 @@ def _problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
         yield f"{records.folder}/plan: holds no plan; {_RESTORE}"
     for op in planned:
         yield from _op_problems(records, op, run.environment_id)
+    if records is not run and (strange := set(planned) - {*JUDGED_OPS}):
+        names = ", ".join(sorted(strange))
+        yield f"{records.folder}/plan: holds {names}, of which no seed draws points; {_RESTORE}"
+
+
+def is_drawn(judged: RunFolder, seed: int, device: str) -> bool:
+    """Whether a plan has the points that a seed draws for a device, all of them and no others.
+
+    A session that was stopped has the first ops alone: their order is fixed, so that nobody chooses
+    among them. Raises RecordsError for a bad plan.
+    """
+    planned = {op: read_plan(judged, op, point_problem) for op in judged.planned_ops()}
+    plans = (planned, unlisted_points(seed, device))
+    ids, drawn = ({op: {p.point_id for p in own} for op, own in plan.items()} for plan in plans)
+    return ids == {op: drawn[op] for op in JUDGED_OPS[: len(ids)]}
 
 
 def claimed_twice(published: Path) -> Iterator[str]:

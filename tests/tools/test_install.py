@@ -88,14 +88,13 @@ def test_uv_installs_from_pips_sources(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "why"),
+    ("variables", "why", "code"),
     [
-        ({"FAKE_GET": "1"}, "uv.txt could not be installed"),
-        ({"FAKE_UV": "1"}, "no such version"),
-        ({"FAKE_LISTING": "install.only-binary=':all:'"}, "uv is not told of pip's only-binary"),
+        ({"FAKE_GET": "1"}, "uv.txt could not be installed", 0),
+        ({"FAKE_UV": "1"}, "no such version", 3),
+        ({"FAKE_LISTING": "install.only-binary=':all:'"}, "uv is not told of pip's only-binary", 0),
     ],
 )
-@pytest.mark.parametrize("code", [0, 3])
 def test_pip_installs_where_uv_cannot_and_a_sentence_says_so(
     tmp_path: Path, variables: dict[str, str], why: str, code: int
 ) -> None:

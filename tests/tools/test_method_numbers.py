@@ -31,7 +31,7 @@ def test_a_page_shows_the_numbers_of_the_published_tables(
     page: Path, numbers: dict[str, str]
 ) -> None:
     fresh = with_numbers(TEXTS[page], numbers)
-    assert TEXTS[page] == fresh, "run: python tools/method_numbers.py"
+    assert TEXTS[page] == fresh, "run: python -m tools.method_numbers"
 
 
 def test_every_number_has_a_place_in_a_page(numbers: dict[str, str]) -> None:
@@ -45,7 +45,7 @@ def test_the_figure_of_errors_shows_the_numbers_of_the_published_tables(
 ) -> None:
     figure = (PAGES[0].parent / f"docs/pictures/errors_{palette}.svg").read_text("utf-8")
     for model in ("datasheet", "torchao", "calibrated"):
-        assert f"{numbers[f'error_{model}']} off" in figure, "run: python tools/write_pictures.py"
+        assert f"{numbers[f'error_{model}']} off" in figure, "run: python -m tools.write_pictures"
 
 
 def test_a_stale_number_is_replaced_and_prose_is_kept() -> None:

@@ -17,4 +17,4 @@ def test_a_notebook_prints_what_it_shows(path: Path) -> None:
     """Each starts a Python of its own: 3 s of CPU."""
     shown = shown_text(nbformat.read(path, as_version=4))
     assert any(shown)
-    assert shown_text(run_notebook(path)) == shown, "run python tools/run_notebooks.py"
+    assert shown_text(run_notebook(path)) == shown, "run python -m tools.run_notebooks"

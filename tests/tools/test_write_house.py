@@ -8,7 +8,7 @@ from tools.write_house import PAGE, house_page, imports_by_room
 
 
 def test_the_page_shows_the_imports_of_the_code() -> None:
-    assert PAGE.read_text() == house_page(imports_by_room()), "run: python tools/write_house.py"
+    assert PAGE.read_text() == house_page(imports_by_room()), "run: python -m tools.write_house"
 
 
 def test_an_arrow_that_follows_from_others_is_left_out() -> None:

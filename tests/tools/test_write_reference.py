@@ -12,7 +12,7 @@ from tools import write_reference
 
 def test_the_page_of_the_configuration_is_up_to_date() -> None:
     page = write_reference.CONFIG_PAGE.read_text(encoding="utf-8")
-    assert page == write_reference.config_page(), "run: python tools/write_reference.py"
+    assert page == write_reference.config_page(), "run: python -m tools.write_reference"
 
 
 def test_the_pages_of_the_site_name_every_command_op_and_recipe() -> None:

@@ -9,8 +9,8 @@ decide whether it is slower, depending on what is compared and how its error is 
 - hundreds of points at once, each measured in a few visits: `verdicts`, which limits the false
   discovery rate. Asking for the whole interval beyond the threshold would miss most changes near
   it;
-- a card among others (roofcal/health/comparison.py): the scatter between the others decides,
-  because no interval of its own times tells how much healthy cards differ.
+- a card among others: `limit_from_others`, the scatter between the others decides, because no
+  interval of its own times tells how much healthy cards differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,12 +24,14 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from roofcal.core import portable_math
+from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.intervals import RESOLUTION, chi_square_ends
 
 Array = NDArray[np.float64]
 
 FALSE_DISCOVERIES: Final = 0.05  # share of the points called changed by `verdicts` that did not
 FALSE_ALARMS: Final = 0.01  # share of healthy fleets in which any card is called slower
+_KEPT: Final = 3.5  # robust deviations from the median within which a card counts as healthy
 _LARGEST: Final = 1.0  # of a variance between runs or visits: times that differ by factors of e
 
 
@@ -254,6 +256,31 @@ def verdicts(changes: Array, half: Array, q: Array, threshold: float) -> list[st
     same = np.abs(changes) + half <= edge
     names = np.where(moved, np.where(changes > 0, "SLOWER", "FASTER"), "AMBIGUOUS")
     return [str(name) for name in np.where(same & ~moved, "SAME", names)]
+
+
+def healthy_values(values: Array) -> Array:
+    """The values that do not stand out: two at least, of two or more.
+
+    Median and MAD find them (Rousseeuw and Croux, JASA 88, 1993). A value within 2 % of the median
+    never stands out: a MAD of 0, or that of three values, would leave out cards that differ by
+    noise.
+
+    values: one per card, differences of natural logarithms of time.
+    """
+    distance = np.abs(values - np.median(values))
+    return values[distance <= max(_KEPT * scatter(values), float(np.log1p(MATTERS)))]
+
+
+def limit_from_others(others: Array, tests: int) -> float:
+    """The largest deviation that one more healthy card would show, in `tests` tests.
+
+    It comes from the standard deviation of the healthy ones of the other cards, and is exceeded by
+    a healthy card in FALSE_ALARMS of all fleets (Student's t, Bonferroni); never below 2 %.
+    """
+    healthy = healthy_values(others)
+    spread = float(np.std(healthy, ddof=1) * np.sqrt(1 + 1 / len(healthy)))
+    quantile = float(stdtrit(len(healthy) - 1, 1 - FALSE_ALARMS / tests))
+    return max(float(np.log1p(MATTERS)), quantile * spread)
 
 
 class CardSpread(NamedTuple):

@@ -122,19 +122,15 @@ def read_publications(
     Raises:
         PathError: a folder has a name that no run may have.
     """
-    published_folders = run_folders(published)
-    folders, left_out = [one.folder for one in published_folders if are_verified], []
-    unknown = [one for one in published_folders if not are_verified]
-    outcomes = parallel_map(partial(verify, quick=True), [one.folder for one in unknown])
-    for folder, outcome in zip(unknown, outcomes, strict=True):
-        if outcome.problems:
-            # the first line says what is wrong; the folder of this machine is nobody's business
-            lines = [problem.partition("\n")[0] for problem in outcome.problems]
-            problems = [line.replace(f"{folder.folder}/", "") for line in lines]
-            left_out.append(LeftOut(key=folder.name, problems=problems))
-        else:
-            folders.append(folder.folder)
-    runs = in_page_order(load_run(folder) for folder in folders)
+    found = [one.folder for one in run_folders(published)]
+    outcomes = [] if are_verified else parallel_map(partial(verify, quick=True), found)
+    bad = {outcome.folder: outcome.problems for outcome in outcomes if outcome.problems}
+    left_out = []
+    for folder, problems in bad.items():
+        # the first line says what is wrong; the folder of this machine is nobody's business
+        lines = [problem.partition("\n")[0].replace(f"{folder}/", "") for problem in problems]
+        left_out.append(LeftOut(key=RunFolder.at(folder).name, problems=lines))
+    runs = in_page_order(load_run(folder) for folder in found if folder not in bad)
     publications = [
         Publication(analysis=analyse(run, specs.get(run.environment.device), peers=runs))
         for run in runs

@@ -94,14 +94,20 @@ def _many(seed: int, **how: Any) -> pd.DataFrame:
 
 
 def write_run(
-    folder: Path, rows: Sequence[Row], rate: float = 1e12, m: str = "64", card: str = "GPU-1"
+    folder: Path,
+    rows: Sequence[Row],
+    rate: float = 1e12,
+    m: str = "64",
+    card: str = "GPU-1",
+    code: str = "c0de",
 ) -> Path:
     """A run folder with a calibration of one constant and a map of one linear.
 
     A point without times (`measurement(point, [])`) of status "ok" is planned and not measured.
     """
     environment_id, begin = ENVIRONMENT.environment_id, "2026-01-01T00:00:00+00:00"
-    header = session(environment_id=environment_id, device_uuid=card, started_utc=begin)
+    of_run = {"device_uuid": card, "code_hash": code, "started_utc": begin}
+    header = session(environment_id=environment_id, **of_run)
     write_records(folder / "environment.jsonl", [ENVIRONMENT])
     for op in dict.fromkeys(p.op for p, _ in rows):
         write_records(folder / f"plan/{op}.jsonl", [p for p, _ in rows if p.op == op])

@@ -8,12 +8,13 @@ has turns drawn anew and an offset of its own, because the published points were
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.stats import trim_mean
 
 from roofcal.compare.observations import ObservedRun
@@ -45,34 +46,28 @@ def records() -> tuple[Record, ...]:
 
 
 def drawn(
-    seed: int,
-    kind: Kind,
-    factors: Mapping[str, float] | None = None,
-    *,
-    least_devices: int = 1,
+    seed: int, kind: Kind, factors: Mapping[str, float] | None = None, *, least_devices: int = 1
 ) -> ObservedRun:
-    """The H200 measured again. factors: of the time of points by point_id.
+    """The H200 measured again, a copy of its own, which a test may change.
 
-    least_devices: leaves out points of fewer.
+    factors: of the time of points by point_id. least_devices: leaves out points of fewer.
     """
-    if factors is None:
-        return _drawn_unchanged(seed, kind, least_devices)
-    return _drawn(seed, kind, factors, least_devices)
+    run = _drawn(seed, kind, tuple((factors or {}).items()), least_devices)
+    return replace(run, points=run.points.copy())
 
 
-@cache  # two seconds each, and several tests start from the same
-def _drawn_unchanged(seed: int, kind: Kind, least_devices: int) -> ObservedRun:
-    return _drawn(seed, kind, {}, least_devices)
-
-
-def _drawn(seed: int, kind: Kind, factors: Mapping[str, float], least_devices: int) -> ObservedRun:
-    source = np.random.default_rng(seed)
-    again = [
-        (point, _redrawn(row, kind, source, factors.get(point.point_id, 1.0)))
-        for point, row in records()
-        if point.world_size >= least_devices
-    ]
-    return _observed(again)
+@lru_cache(maxsize=6)  # two seconds each, and several tests start from the same
+def _drawn(
+    seed: int, kind: Kind, factors: tuple[tuple[str, float], ...], least_devices: int
+) -> ObservedRun:
+    source, by_id = np.random.default_rng(seed), dict(factors)
+    return _observed(
+        [
+            (point, _redrawn(row, kind, source, by_id.get(point.point_id, 1.0)))
+            for point, row in records()
+            if point.world_size >= least_devices
+        ]
+    )
 
 
 def drawn_visits(
@@ -99,14 +94,11 @@ def drawn_visits(
     for point, row in records()[::thinned]:
         factor = (factors or {}).get(point.point_id, 1.0)
         made = [_redrawn(row, "turns", source, factor) for _ in range(visits)]
-        offsets = source.normal(0, scatter, visits) + np.log(1.07) * (
-            source.random(visits) < states
-        )
+        offsets = source.normal(0, scatter, visits)
+        offsets += np.log(1.07) * (source.random(visits) < states)
         lines = [
             replace(
-                line,
-                visit=number,
-                latency_samples_s=_scaled(np.array(line.latency_samples_s), float(np.exp(shift))),
+                line, visit=number, latency_samples_s=_scaled(line.latency_samples_s, np.exp(shift))
             )
             for number, (line, shift) in enumerate(zip(made, offsets, strict=True))
         ]
@@ -150,8 +142,8 @@ def _redrawn(
     )
 
 
-def _scaled(samples: np.ndarray, factor: float) -> tuple[float, ...]:
-    return tuple((samples * factor).tolist())
+def _scaled(samples: ArrayLike, factor: float) -> tuple[float, ...]:
+    return tuple((np.asarray(samples) * factor).tolist())
 
 
 @cache

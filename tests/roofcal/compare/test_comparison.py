@@ -13,7 +13,7 @@ from roofcal.compare.comparison import changed_winners, compare
 from roofcal.compare.observations import CompareError
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Calibration, Ceiling, PlanPoint
+from roofcal.core.records import Calibration, Measurement, PlanPoint
 from roofcal.ops import BY_NAME
 from roofcal.ops.cast import model as cast_model
 from tests.roofcal.compare.made_up import (
@@ -113,8 +113,7 @@ def test_long_lists_are_cut_and_counted_and_missing_files_are_said(tmp_path: Pat
 
 def test_a_whole_group_that_is_slower_is_a_regression(tmp_path: Path) -> None:
     comparison = compared(tmp_path, ROWS, rows_of(1, factor=1.05))
-    assert comparison["regressions"] == []
-    assert comparison["regressed_groups"] == ["gemm: small"]
+    assert (comparison["regressions"], comparison["regressed_groups"]) == ([], ["gemm: small"])
 
 
 def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: Path) -> None:
@@ -122,46 +121,59 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     renamed = [replace(slow[0], kernel_names=("x" * 200,)), *slow[1:]]
     b = [(p, row) for (p, _), row in zip(ROWS, renamed, strict=True)]
     before = write_run(tmp_path / "a", ROWS)
-    after = write_run(tmp_path / "b", b, 1.017e12, card="GPU-2")
+    after = write_run(tmp_path / "b", b, 1.017e12, card="GPU-2,GPU-3")
     write_map(before, {1024: ("64", "32", "128"), 512: ("64", "32", "128")})
     write_map(after, {1024: ("96", "64", ""), 512: ("", "512", "")})
     comparison = compare(RunFolder.at(before), RunFolder.at(after), threshold=0.005)
     lines = Comparison(comparison).text().splitlines()
-    assert lines[0] == "two cards of one model, the same libraries, 60 points; B takes:"
-    assert lines[1] == "  1.0% more time (+1.0% to +1.0%): gemm: small"
-    assert re.match(r"beyond that, one point in ten differs by more than: .* of gemm cub", lines[2])
-    assert lines[3].startswith("8 points differ by more than the threshold, as ")
-    assert lines[4] == ""
-    assert "   on GPU-2" in lines
-    assert max(map(len, lines)) <= 120
+    assert lines[0] == (
+        "other cards of one model, the same libraries, 60 points: A on GPU-1; B on GPU-2, GPU-3"
+    )
+    assert re.match(r"gemm: small +60 +\+1.0% ", lines[2])
+    assert re.match(r"beyond that, one point in ten differs by more than: .* of gemm cub", lines[3])
+    assert lines[4].startswith("8 points differ by more than the threshold, as ")
+    assert lines[5] == ""
+    assert "   on GPU-2, GPU-3" in lines
+    assert lines[lines.index("kernels with other names: 1") + 1].endswith("512x512x512: kernel ->")
+    assert f"    {'x' * 200}" in lines
     assert comparison["counts"]["SLOWER"] == 1
     assert "constants that moved: none, and 1 whose intervals overlap" in lines
     heading = lines.index("break-even points that moved: 1, and 1 whose intervals overlap")
     assert "n=512" in lines[heading + 1]
 
 
+def test_another_code_of_our_kernel_is_named_beside_another_card(tmp_path: Path) -> None:
+    def ours(of: PlanPoint, row: Measurement) -> Row:
+        own = replace(of, provider="triton")
+        return own, replace(row, point_id=own.point_id)
+
+    a, b = ([ours(*row) for row in rows] for rows in (ROWS, rows_of(1, [1.05])))
+    before = write_run(tmp_path / "a", a)
+    after = write_run(tmp_path / "b", b, card="GPU-2", code="0ther")
+    text = Comparison(compare(RunFolder.at(before), RunFolder.at(after))).text()
+    assert "\nbeyond that, one point in ten differs by more than: too few points\n" in text
+    assert "the code of our kernels differs, too, on 60 points, judged by how far libraries" in text
+    assert "kernel, other code of ours: gemm triton bf16 512x512x512, " in text
+
+
 @pytest.mark.parametrize(
     ("status", "counted"),
     [
-        *((s, f"60 {s}") for s in ("failed", "incorrect", "unsupported", "out_of_memory")),
+        ("unsupported", "60 unsupported"),
         ("ok", "60 not measured"),  # the op has a plan in B, and no row
     ],
 )
 def test_points_that_were_ok_and_are_not_are_a_regression(
     tmp_path: Path, status: str, counted: str
 ) -> None:
+    """They are named before those that were mended."""
     b = [(p, measurement(p, [], status=status)) for p, _ in ROWS]
-    comparison = compared(tmp_path, [*ROWS, cast(512)], [*b, cast(512)])
+    a = [cast(32, status="failed"), *ROWS, cast(512)]
+    comparison = compared(tmp_path, a, [cast(32), *b, cast(512)])
     assert comparison["outcome"] == "regression"
     assert comparison["conclusion"] == f"regression: {BROKEN}{counted}"
-    assert sum(comparison["lost"].values()) == len(comparison["statuses"]) == 60
-
-
-def test_points_that_broke_are_named_before_those_that_were_mended(tmp_path: Path) -> None:
-    a = [*ROWS, cast(32, status="failed"), cast(16)]
-    comparison = compared(tmp_path, a, [*AGAIN, cast(32), cast(16, status="failed")])
-    assert [row["status_a"] for row in comparison["statuses"]] == ["ok", "failed"]
-    assert comparison["lost"] == {"failed": 1}
+    assert sum(comparison["lost"].values()) == 60
+    assert [row["status_a"] for row in comparison["statuses"]] == [*["ok"] * 60, "failed"]
 
 
 def test_what_b_does_not_plan_is_named_and_no_regression(tmp_path: Path) -> None:
@@ -180,7 +192,6 @@ def test_what_b_does_not_plan_is_named_and_no_regression(tmp_path: Path) -> None
         (ROWS, [cast(16)], "no point in common, without gemm, which B does not plan"),
         (ROWS, ROWS, "60 points are the same measurements in both, and no other has times"),
         ([cast(16, status="failed")], [cast(16)], "no point has a time of two turns or more"),
-        (ROWS, [cast(16, status="ok")], "B has no samples"),
         (ROWS, [], "B has no samples"),
     ],
 )
@@ -215,21 +226,13 @@ def test_a_flipped_winner_is_clear_where_both_lead_clearly_with_their_intervals(
     assert winners(rivals, (FAST, SLOW), (FAST, SLOW)) == []
 
 
-@pytest.mark.parametrize(
-    ("op", "shape"),
-    [("probe_copy", {"size_bytes": 1024}), ("cast", {"rows": 16, "cols": 16})],
-)
-def test_recipes_that_do_other_work_are_no_contenders(op: str, shape: dict[str, int]) -> None:
-    """Writing is no rival of copying, nor a cast with one scale of one with a scale per row."""
-    recipes = BY_NAME[op].recipes[:2]
-    one, other = (replace(point(recipe=r), op=op, shape=shape) for r in recipes)
-    assert winners((one, other), (FAST, SLOW), (SLOW, FAST)) == []
-    rival = replace(one, provider="torch_eager")
-    ((_, winner, _),) = winners((one, rival), (FAST, SLOW), (SLOW, FAST))
-    assert winner == f"torch_eager {recipes[0]}"
-
-
-def test_a_provider_of_a_part_wins_nothing() -> None:
+def test_only_who_does_the_same_work_contends() -> None:
+    """Writing is no rival of copying, and who runs only a part of an op wins nothing."""
+    of = replace(point(), op="probe_copy", shape={"size_bytes": 1024}, recipe="copy")
+    write, rival = replace(of, recipe="write"), replace(of, provider="torch_eager")
+    assert winners((of, write), (FAST, SLOW), (SLOW, FAST)) == []
+    ((_, winner, _),) = winners((of, rival), (FAST, SLOW), (SLOW, FAST))
+    assert winner == "torch_eager copy"
     spec = BY_NAME["all_gather_matmul"]
     whole, part = (
         replace(point(), op=spec.name, provider=name)
@@ -238,42 +241,25 @@ def test_a_provider_of_a_part_wins_nothing() -> None:
     assert winners((whole, part), (FAST, SLOW), (SLOW, FAST)) == []
 
 
-def moved(folder: Path, a: dict[str, Ceiling], b: dict[str, Ceiling]) -> list[dict[str, Any]]:
-    """The constants that moved between two runs that have them."""
-    before, after = (RunFolder.at(write_run(folder / name, [])) for name in "ab")
-    for run, constants in ((before, a), (after, b)):
+def test_constants_that_differ_beyond_interval_and_threshold_are_listed(tmp_path: Path) -> None:
+    """A choice of a name has no change in per cent, and a constant of one calibration no other."""
+    name, families = "cast.triton.fp8_tensorwise.cast_family", list(cast_model.FAMILIES)
+    of_a = {"far": exactly(1.0, half=0.05), "near": exactly(1.0, half=0.05)}
+    of_a |= {"small": exactly(1.0, half=0.001), name: exactly(1, "code")}
+    of_b = {"far": exactly(1.10, half=0.05), "near": exactly(1.06, half=0.05)}
+    of_b |= {"small": exactly(1.01, half=0.001), name: exactly(0, "code")}
+    of_b |= {"new": exactly(1.0, half=0.1)}
+    a, b = (RunFolder.at(write_run(tmp_path / end, [])) for end in "ab")
+    for run, constants in ((a, of_a), (b, of_b)):
         fitted = Calibration(
             device="made-up", environment_id=ENVIRONMENT.environment_id, constants=constants
         )
         write_records(run.calibration_file, [fitted])
-    rows: list[dict[str, Any]] = compare(before, after)["constants"]
-    return rows
-
-
-def test_a_difference_beyond_its_interval_and_the_threshold_is_listed(tmp_path: Path) -> None:
-    b = {
-        "x": exactly(1.10, half=0.05),
-        "y": exactly(1.06, half=0.05),
-        "z": exactly(1.01, half=0.001),
-    }
-    rows = moved(
-        tmp_path, dict.fromkeys("xy", exactly(1.0, half=0.05)) | {"z": exactly(1, half=0.001)}, b
-    )
-    assert [row["constant"] for row in rows] == ["x"]
-
-
-def test_a_constant_of_one_calibration_alone_has_no_other_value(tmp_path: Path) -> None:
-    (row,) = moved(tmp_path, {}, {"c": exactly(1.0, half=0.1)})
-    assert (row["a"], row["b"], row["change"]) == (None, 1.0, None)
-
-
-def test_a_constant_that_stands_for_a_name_has_no_change_in_percent(tmp_path: Path) -> None:
-    name = "cast.triton.fp8_tensorwise.cast_family"
-    families = list(cast_model.FAMILIES)
-    a, b = ({name: exactly(code, "code")} for code in (1, 0))
-    (row,) = moved(tmp_path, a, b)
-    assert (row["choice_a"], row["choice_b"], row["change"]) == (families[1], families[0], None)
-    assert moved(tmp_path, a, a) == []
+    far, choice, new = compare(a, b)["constants"]
+    assert (far["constant"], far["change"]) == ("far", pytest.approx(0.1))
+    assert (choice["choice_a"], choice["choice_b"]) == (families[1], families[0])
+    assert choice["change"] is None
+    assert (new["a"], new["b"], new["change"]) == (None, 1.0, None)
 
 
 def test_of_break_even_points_clear_moves_come_first_and_nothing_means_never(

@@ -103,15 +103,14 @@ def test_a_point_that_takes_a_state_of_the_other_run_did_not_move() -> None:
     assert points[0]["change"] < -0.02
 
 
-@pytest.mark.parametrize("visits", [2, 3])
-@pytest.mark.parametrize("shared", [0.0, 0.03])
+@pytest.mark.parametrize(("visits", "shared"), [(2, 0.03), (3, 0.0)])
 def test_intervals_of_common_shifts_hold_what_visits_share(visits: int, shared: float) -> None:
     generator = np.random.default_rng(visits)
-    draws, held = 60, 0
+    draws, held = 40, 0
     for _ in range(draws):
         (shift,) = compared(*(visited(generator, visits, shared) for _ in range(2)))[1]
         held += shift["low"] <= 0 <= shift["high"]
-    assert held >= 0.89 * draws  # 95 % less two standard errors of 60 draws
+    assert held >= 0.88 * draws  # 95 % less two standard errors of 40 draws
 
 
 def test_visits_that_agree_leave_a_common_shift_certain() -> None:

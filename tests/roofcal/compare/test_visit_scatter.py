@@ -38,12 +38,6 @@ def test_a_point_whose_turns_scatter_more_has_visits_that_do() -> None:
     assert np.median(restless) == pytest.approx(104e-6, rel=0.3)
 
 
-def test_points_that_scatter_in_their_own_ways_keep_few_degrees_of_freedom() -> None:
-    between = np.exp(np.random.default_rng(3).normal(0, 2, POINTS)) * 25e-6
-    scatter = moderated_in_groups(*visits_of(between, np.full(POINTS, 1e-6), seed=4))
-    assert np.median(scatter.degrees) < 5
-
-
 def test_restless_groups_do_not_make_calm_ones_uncertain_and_calm_ones_do_not_calm_them() -> None:
     restless = np.arange(POINTS) % GROUPS < GROUPS // 2
     jumps = np.exp(np.random.default_rng(5).normal(0, 2, POINTS)) * 25e-6
@@ -53,16 +47,12 @@ def test_restless_groups_do_not_make_calm_ones_uncertain_and_calm_ones_do_not_ca
     assert np.median(scatter.degrees[~restless]) > 1.5 * np.median(scatter.degrees[restless])
 
 
-def test_points_without_groups_keep_their_own() -> None:
+def test_points_outside_of_groups_keep_their_own_and_turns_are_not_needed() -> None:
     own, turns, turn_degrees, groups = visits_of(np.ones(POINTS), np.ones(POINTS), seed=7)
     assert moderated_in_groups(own, turns, turn_degrees, []) is own
     scatter = moderated_in_groups(own, turns, turn_degrees, groups[:1])
-    outside = ~groups[0]
-    assert (scatter.variance[outside] == own.variance[outside]).all()
-    assert (scatter.degrees[outside] == DEGREES).all()
-
-
-def test_visits_of_one_turn_know_of_each_other_as_they_are() -> None:
-    own, turns, _, groups = visits_of(np.full(POINTS, 25e-6), np.zeros(POINTS), seed=8)
-    scatter = moderated_in_groups(own, turns, np.zeros(POINTS), groups)
+    assert (scatter.variance[~groups[0]] == own.variance[~groups[0]]).all()
+    assert (scatter.degrees[~groups[0]] == DEGREES).all()
+    alike, none, _, groups = visits_of(np.full(POINTS, 25e-6), np.zeros(POINTS), seed=8)
+    scatter = moderated_in_groups(alike, none, np.zeros(POINTS), groups)
     assert np.log(scatter.variance / 25e-6).std() < 0.5

@@ -12,11 +12,7 @@ TABLES = ["csv", "json", "yaml", "markdown", "latex"]
 TOOLS = ["torchao", "calculon", "aiconfigurator", "llm-analysis", "genz"]
 
 
-def test_these_are_the_formats() -> None:
-    assert list(FORMATS) == TOOLS + TABLES
-
-
-@pytest.mark.parametrize("name", TOOLS + TABLES)
+@pytest.mark.parametrize("name", FORMATS)
 def test_equal_calibrations_give_equal_bytes_that_say_where_they_come_from(name: str) -> None:
     """Also where the constants come in another order."""
     calibration = h200().calibration
@@ -72,9 +68,7 @@ def test_a_rate_that_the_datasheet_does_not_print_is_named() -> None:
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        ("torcha", r"did you mean 'torchao'\? there are torchao, .*latex"),
-        ("llm_analysis", r"did you mean 'llm-analysis'\?"),
-        ("JSON", r"did you mean 'json'\?"),
+        ("LLM_analysis", r"did you mean 'llm-analysis'\? there are torchao, .*latex"),
         ("7", "unknown format '7'; there are torchao"),
     ],
 )
@@ -83,14 +77,10 @@ def test_a_typo_gets_the_nearest_name_and_all_that_there_are(typed: str, says: s
         check_format(typed)
 
 
-@pytest.mark.parametrize(
-    ("printed", "expected"), [(4.0, (4.0, 0.75)), (2.0, (3.0, 1.0)), (None, (3.0, 1.0))]
-)
-def test_a_rate_is_peak_times_fraction_and_above_the_datasheet_its_own_peak(
-    printed: float | None, expected: tuple[float, float]
-) -> None:
-    rate = Rate(name="r", value=3.0, printed=printed)
-    assert (rate.peak, rate.fraction) == expected
+def test_a_rate_is_peak_times_fraction_and_above_the_datasheet_its_own_peak() -> None:
+    for printed, expected in ((4.0, (4.0, 0.75)), (2.0, (3.0, 1.0)), (None, (3.0, 1.0))):
+        rate = Rate(name="r", value=3.0, printed=printed)
+        assert (rate.peak, rate.fraction) == expected
 
 
 def test_the_fastest_product_is_that_over_the_recipes_of_a_dtype() -> None:

@@ -18,7 +18,6 @@ from roofcal.core.records import Calibration
 from roofcal.export.subject import ExportError
 from roofcal.export.tables import (
     constant_rows,
-    plain_data,
     readable_row,
     write_csv,
     write_json,
@@ -70,12 +69,8 @@ def test_every_family_of_a_published_device_is_named_by_the_table_of_its_own_op(
         (1.5008e-05, "s", ("15.01", "us")),
         (9.9996e-07, "s", ("1.000", "us")),
         (7e-15, "s/B", ("0.007000", "ps/B")),
-        (1.605e9, "Hz", ("1.605", "GHz")),
-        (686.18675, "W", ("686.2", "W")),
         (1.3639111, "1", ("1.364", "")),
-        (12.5, "furlong", ("12.50", "furlong")),
         (12345.6, "furlong", ("12346", "furlong")),
-        (-1.23456, "1", ("-1.235", "")),
         (132.0, "1", ("132", "")),
         (0.0, "s", ("0", "s")),
         (math.inf, "s", ("inf", "s")),
@@ -96,22 +91,8 @@ def test_value_and_interval_share_one_unit_and_a_shape_loses_the_spelling_of_pyt
     assert readable_row(row(132.0, "1"))["95 % interval"] == ""
 
 
-def test_a_data_frame_holds_every_constant_to_the_last_bit() -> None:
-    frame = pd.read_csv(io.StringIO(write_csv(h200())))
-    columns = ["name", "value", "ci95_low", "ci95_high", "unit", "choice", "evidence"]
-    assert list(frame.columns) == ["device", "environment_id", *columns]
-    calibration = h200().calibration
-    assert set(frame["environment_id"]) == {calibration.environment_id}
-    assert len(frame) == len(calibration.constants)
-    for line in frame.to_dict("records"):
-        constant = calibration.constants[line["name"]]
-        numbers = (line["value"], line["ci95_low"], line["ci95_high"])
-        assert numbers == (constant.value, constant.ci95_low, constant.ci95_high)
-        assert (line["unit"], line["evidence"]) == (constant.unit, constant.evidence)
-
-
-def test_nothing_is_dropped() -> None:
-    data, calibration = plain_data(h200(), "json"), h200().calibration
+def test_nothing_is_dropped_and_every_number_reads_back_to_the_last_bit() -> None:
+    data, calibration = json.loads(write_json(h200())), h200().calibration
     constants = {
         row["name"]: {k: v for k, v in row.items() if k not in ("name", "choice")}
         for row in data["constants"]
@@ -122,11 +103,15 @@ def test_nothing_is_dropped() -> None:
     assert data["probe_points"] == calibration.probe_points
     assert data["environment"]["nccl"] == "2.28.9"
     assert data["made_by"] == h200().command("json")
+    again = yaml.safe_load(write_yaml(h200()))
+    assert again == data | {"made_by": h200().command("yaml")}
 
-
-def test_json_and_yaml_read_back_to_the_same_numbers() -> None:
-    assert json.loads(write_json(h200())) == plain_data(h200(), "json")
-    assert yaml.safe_load(write_yaml(h200())) == plain_data(h200(), "yaml")
+    frame = pd.read_csv(io.StringIO(write_csv(h200())))
+    columns = ["name", "value", "ci95_low", "ci95_high", "unit", "choice", "evidence"]
+    assert list(frame.columns) == ["device", "environment_id", *columns]
+    assert set(frame["environment_id"]) == {calibration.environment_id}
+    rows = pd.DataFrame(data["constants"])[columns]
+    pd.testing.assert_frame_equal(frame[columns], rows, check_exact=True, check_dtype=False)
 
 
 def test_an_infinite_number_is_refused_with_the_way_out() -> None:
@@ -150,17 +135,12 @@ def test_every_constant_is_a_row_of_five_cells() -> None:
     assert all(len(row) == 5 for row in body)
     by_name = {row[0].strip("`"): row[1:] for row in body}
     assert set(by_name) == set(h200().calibration.constants)
-    assert by_name["dram_copy_bytes_per_s"] == [
-        "4.280", "4.266 to 4.294", "TB/s", "made up",
-    ]  # fmt: skip
+    assert by_name["dram_copy_bytes_per_s"] == ["4.280", "4.266 to 4.294", "TB/s", "made up"]
     assert by_name["compute_units"][:3] == ["132", "", ""]
-
-
-def test_a_bar_in_a_text_makes_no_cell() -> None:
     launch = replace(h200().calibration.constants["launch_graph_s"], evidence="a|b")
     calibration = Calibration(device="d", environment_id="e", constants={"launch_graph_s": launch})
     last = write_markdown(replace(h200(), calibration=calibration)).splitlines()[-1]
-    assert cells(last)[-1] == r"a\|b"
+    assert cells(last)[-1] == r"a\|b", "a bar in a text makes no cell"
 
 
 PAPER = r"""\documentclass{article}

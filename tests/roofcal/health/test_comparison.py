@@ -4,7 +4,6 @@ import math
 import random
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from roofcal.health.comparison import (
     HealthError,
     compare_cards,
     compare_with_publication,
-    healthy_values,
 )
 from roofcal.health.page import JudgedCards, heat_map, slowdown_of_jobs, summary_sentence
 
@@ -72,17 +70,16 @@ def slow_cards(cards: Cards) -> list[tuple[str, str | None]]:
     return [(v.card, v.cause) for v in compare_cards(cards) if v.cause is not None]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_one_card_of_eight_that_is_5_percent_slower_is_found_and_no_other(seed: int) -> None:
-    slowed = fleet(seed, dict.fromkeys(POINTS, 0.05))
-    assert slow_cards(slowed) == [("card-3", "unexplained")]
-    deviations = [one.deviation for one in compare_cards(slowed)[0].deviations]
-    assert deviations == pytest.approx([0.05] * len(POINTS), abs=0.02)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_healthy_fleet_has_no_slow_card(seed: int) -> None:
-    assert slow_cards(fleet(seed, {})) == []
+@pytest.mark.parametrize(
+    "seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.exhaustive)]
+)
+def test_one_card_of_eight_that_is_5_percent_slower_is_found_and_no_other(seeds: range) -> None:
+    for seed in seeds:
+        slowed = fleet(seed, dict.fromkeys(POINTS, 0.05))
+        assert slow_cards(slowed) == [("card-3", "unexplained")]
+        deviations = [one.deviation for one in compare_cards(slowed)[0].deviations]
+        assert deviations == pytest.approx([0.05] * len(POINTS), abs=0.02)
+        assert slow_cards(fleet(seed, {})) == []
 
 
 @pytest.mark.parametrize(
@@ -110,18 +107,10 @@ def test_the_cause_follows_from_the_state_of_the_card(
     assert slow_cards(fleet(1, slow, **state)) == [("card-3", cause)]
 
 
-def test_cards_that_stand_out_are_not_healthy_and_noise_where_most_are_equal_is() -> None:
-    values = np.array([-0.01, 0.0, 0.01, 0.0, -0.01, 0.01, 0.5])
-    assert healthy_values(values).tolist() == values[:-1].tolist()
-    noise = np.array([0.0, 0.0, 0.0, 0.0, 0.001, -0.001])
-    assert healthy_values(noise).tolist() == noise.tolist()
-
-
 @pytest.mark.parametrize(
     ("times", "slow"),
     [
         ((1, 1.001, 1.5), {"2"}),
-        ((1, 1.001, 3.0), {"2"}),
         ((1, 1, 1, 1, 1, 1.5), {"5"}),
         ((1, 1.001, 1.5, 1.5), {"2", "3"}),
     ],
@@ -168,15 +157,7 @@ def test_a_card_without_a_common_point_has_a_verdict_and_stops_no_other() -> Non
     unhealthy = [v.card for v in verdicts if not v.is_healthy]
     assert unhealthy == ["other", "none", "card-3"]
     assert text_of(verdicts).count("no point in common") == 2
-    assert (
-        JudgedCards([v for v in verdicts if v.card == "none"])
-        .text()
-        .splitlines()[1]
-        .startswith("none")
-    )
-
-
-def test_cards_without_any_common_point_are_named() -> None:
+    assert text_of([v for v in verdicts if v.card == "none"]).splitlines()[1].startswith("none")
     cards = {card: one_op("gemm", 1.0, points=card) for card in "xyz"}
     with pytest.raises(HealthError, match="x, y, z: no point was measured on 3"):
         compare_cards(cards)
@@ -194,37 +175,28 @@ def test_a_card_that_fails_a_published_point_is_not_healthy() -> None:
         compare_with_publication("own", NONE, PUBLISHED, 0.05)
 
 
-@pytest.mark.parametrize(("seconds", "is_slower"), [(1.050, False), (1.052, True)])
-def test_a_threshold_is_a_fraction_of_the_published_time(seconds: float, is_slower: bool) -> None:
+def test_a_threshold_is_a_fraction_of_the_published_time() -> None:
     """The intervals of these times say 0.14 % of their ratio."""
-    verdict = compare_with_publication("own", one_op("gemm", seconds), PUBLISHED, 0.05)
-    assert [one.is_slower for one in verdict.deviations] == [is_slower]
+    for seconds, is_slower in ((1.050, False), (1.052, True)):
+        verdict = compare_with_publication("own", one_op("gemm", seconds), PUBLISHED, 0.05)
+        assert [one.is_slower for one in verdict.deviations] == [is_slower]
 
 
-def limits_of(text: str) -> dict[str, tuple[float, float, bool]]:
-    """Card -> its deviation, the limit that stands below it, and whether it is flagged."""
-    lines = text.splitlines()
-    limits = {}
-    for line, below in pairwise(lines):
-        if below.startswith("  its limit"):
-            cell, limit = line.split()[1], below.split()[-1]
-            values = [float(part.rstrip("%!")) for part in (cell, limit)]
-            limits[line.split()[0]] = (values[0], values[1], cell.endswith("!"))
-    return limits
-
-
-@pytest.mark.parametrize("times", [(1, 1.0001, 1.12), (1, 1.002, 1.12), (1, 1, 1, 1.12, 1.12)])
+@pytest.mark.parametrize("times", [(1, 1.0001, 1.12), (1, 1, 1, 1.12, 1.12)])
 def test_the_limit_that_is_shown_is_the_one_that_decides(times: tuple[float, ...]) -> None:
     """The median of all limits was shown, which the slow cards widen for the others alone."""
     cards = {f"card-{number}": one_op("gemm", factor) for number, factor in enumerate(times)}
-    limits = limits_of(text_of(compare_cards(cards)))
-    assert len(limits) == len(cards)
-    assert all(flagged == (value > limit) for value, limit, flagged in limits.values())
+    _, *lines = text_of(compare_cards(cards)).splitlines()
+    rows = [(lines[i].split()[1], lines[i + 1].split()[-1]) for i in range(0, 2 * len(times), 2)]
+    for cell, limit in rows:
+        assert cell.endswith("!") == (float(cell.rstrip("%!")) > float(limit.rstrip("%")))
 
 
 def test_cards_that_were_not_compared_are_not_counted_as_healthy() -> None:
     cards = {str(number): one_op("gemm", 1.0) for number in range(3)}
-    assert compare_cards(dict.fromkeys("abc", FAILED))[0].word == "fails a point"
+    failing = compare_cards(dict.fromkeys("abc", FAILED))
+    assert {(verdict.word, verdict.is_healthy) for verdict in failing} == {("fails a point", False)}
+    assert "0 of 0 cards are slower" in text_of(failing)
     verdicts = compare_cards({**cards, "node/7_broken": FAILED, "x": one_op("cast", 1.0)})
     says = "0 of 3 cards are slower than the others; 1 failed a point; 2 could not be compared"
     assert says in text_of(verdicts)
@@ -260,8 +232,7 @@ def test_a_job_on_all_cards_waits_for_the_slowest_and_on_one_for_the_mean() -> N
     assert slowdown_of_jobs(deviations, 1) == pytest.approx(np.mean(np.expm1(deviations)))
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_the_map_shows_the_slower_of_two_cards_of_one_slot(order: tuple[int, int]) -> None:
+def test_the_map_shows_the_slower_of_two_cards_of_one_slot() -> None:
     verdicts = [
         CardVerdict(
             card=card,
@@ -270,14 +241,12 @@ def test_the_map_shows_the_slower_of_two_cards_of_one_slot(order: tuple[int, int
         )
         for card, slower in (("node/0_old", 0.2), ("node/0_new", 0.0))
     ]
-    ((_, (cell,)),) = heat_map([verdicts[place] for place in order])["rows"]
-    assert cell["text"] == "+22.1\u00a0%"
+    for ordered in (verdicts, verdicts[::-1]):
+        ((_, (cell,)),) = heat_map(ordered)["rows"]
+        assert cell["text"] == "+22.1\u00a0%"
 
 
 def test_what_no_test_could_find_is_no_silent_good_verdict() -> None:
     cards = {str(n): one_op("gemm", factor) for n, factor in enumerate((1, 1.002, 1.12))}
     said = "0 of 3 cards are slower than the others; 1 beyond 2% yet within the limit"
     assert said in text_of(compare_cards(cards))
-    failing = compare_cards(dict.fromkeys("abc", FAILED))
-    assert not any(verdict.is_healthy for verdict in failing)
-    assert "0 of 0 cards are slower" in text_of(failing)

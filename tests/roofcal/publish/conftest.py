@@ -1,5 +1,6 @@
 """One made-up publication for all tests of publishing."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the publication, which tests leave as it is."""
     study = make_once(tmp_path_factory, "made-up-publication", publish_made_up)
     return study / "published" / ENVIRONMENT.device / ENVIRONMENT.environment_id
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, which a test may change."""
+    target = tmp_path / "published" / made.parent.name / made.name
+    shutil.copytree(made, target)
+    return target

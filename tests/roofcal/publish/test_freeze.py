@@ -55,6 +55,10 @@ def test_records_calibration_tables_and_report_are_frozen_with_a_manifest(
     assert manifest is not None
     assert set(manifest["files"]) == files - {"manifest.json"}
     assert manifest["commit"] == checkout_commit()
+    first = files_in(target)
+    assert files_in(publish(run, tmp_path / "published")) == first, (
+        "the same records, the same bytes"
+    )
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -81,12 +85,6 @@ def test_predictions_are_frozen_if_their_calibration_is_published_too(
 
     kept = read_records(target / "predictions/gemm.jsonl", Prediction)
     assert [prediction.model for prediction in kept] == [*models[:2], transferred_model("e2")]
-
-
-def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None:
-    first = files_in(publish(run, tmp_path / "a"))
-    assert files_in(publish(run, tmp_path / "b")) == first
-    assert files_in(publish(run, tmp_path / "a")) == first
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -154,13 +152,6 @@ def test_a_publication_carries_the_verdicts_of_the_ledger_and_verifies_when_it_g
 
 
 MATH = "measurements/probe_math.jsonl.gz"
-
-
-@pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    target = tmp_path / "published" / made.parent.name / made.name
-    shutil.copytree(made, target)
-    return target
 
 
 def test_files_derived_by_other_code_become_those_of_this_code(

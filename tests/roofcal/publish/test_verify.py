@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,8 @@ from roofcal.publish.verify import Outcome, verify
 MATH = "measurements/probe_math.jsonl.gz"
 
 
-@pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    target = tmp_path / made.parent.name / made.name
-    shutil.copytree(made, target)
-    return target
-
-
 def quickly(folder: Path) -> Outcome:
     return verify(folder, quick=True)
-
-
-def test_a_publication_holds_bit_by_bit_on_another_number_of_cores(
-    folder: Path, two_cores: None
-) -> None:
-    """Calibration, break-even map and all tables are made again."""
-    outcome = verify(folder)
-    assert (outcome.state, outcome.problems, outcome.notes) == ("holds", (), ())
 
 
 def test_without_a_manifest_the_rest_is_checked(folder: Path) -> None:
