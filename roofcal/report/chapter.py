@@ -87,7 +87,8 @@ class Chapter:
         answers = [item for _, items in shown for item in items if isinstance(item, Answer)]
         if len(answers) != 1:
             raise PageError(f"question '{key}' has {len(answers)} answers: one section gives one")
-        figures, sections = [], []
+        figures: list[Picture] = []
+        sections: list[ChapterSection] = []
         for section, items in shown:
             blocks = list(placed_blocks(section, items, self.analysis, self.id))
             figures += _lead_figures(blocks, section.lead)
