@@ -19,11 +19,13 @@ TAGS = '["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]'
 PAGES = ("report", "details")
 
 
-def violations(chromium: Browser, axe: str, rules: str = TAGS) -> list[tuple[str, list[str]]]:
+def violations(
+    chromium: Browser, axe: str, within: str = "document", rules: str = TAGS
+) -> list[tuple[str, list[str]]]:
     """Serious findings of axe-core in the page as it is: (rule, the first elements)."""
     chromium.run(f"{axe}; 0")
     found: list[dict[str, Any]] = chromium.run(
-        f"""axe.run(document, {{runOnly: {rules}, resultTypes: ["violations"]}}).then((done) =>
+        f"""axe.run({within}, {{runOnly: {rules}, resultTypes: ["violations"]}}).then((done) =>
           done.violations.map(({{id, impact, nodes}}) =>
             ({{id, impact, first: nodes.slice(0, 3).map((n) => n.html.slice(0, 200))}})))"""
     )
@@ -48,7 +50,9 @@ def test_a_page_has_nothing_serious_fetches_nothing_and_fits_its_window(
     open_all_drawers(chromium)
     assert violations(chromium, axe) == []
     chromium.prefer("dark")
-    assert violations(chromium, axe, '["color-contrast"]') == []
+    # the chapter with fewer tables has the same styles: all colours of both take 15 s
+    within = "document" if name == "report" else "'#cpu-made-up'"
+    assert violations(chromium, axe, within, '["color-contrast"]') == []
     chromium.prefer("light")
     for width in (390, 700, 1400):
         chromium.resize(width)
