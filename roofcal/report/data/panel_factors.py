@@ -91,8 +91,8 @@ def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
     if kind == LINK or not {"m", "n", "k"} <= set(spec.axes):
         return pd.Series(kind, index=frame.index, dtype=object)
     limited = frame["throttle_reasons"].astype(object).fillna("").str.contains("power").astype(bool)
-    shapes = frame[list(spec.axes)].astype(int).to_dict("records")
-    is_decode = [spec.regime(shape) == "decode" for shape in shapes]
+    sizes = frame[list(spec.axes)].astype(int).itertuples(index=False)
+    is_decode = [spec.regime(dict(zip(spec.axes, row, strict=True))) == "decode" for row in sizes]
     kinds = np.where(is_decode, MEMORY, np.where(limited, POWER_LIMITED, FULL_CLOCK))
     return pd.Series(kinds, index=frame.index, dtype=object)
 

@@ -23,8 +23,12 @@ def table(readings: Readings) -> pd.DataFrame:
     return pd.DataFrame(readings, columns=list(panel.READINGS))
 
 
+def rows_of(fits: list[panel.PanelFit]) -> list[Any]:
+    return list(panel.panel_factors(fits).itertuples(index=False))
+
+
 def panel_factors(readings: Readings) -> list[Any]:
-    return list(panel.panel_factors(panel.panel_fits(table(readings))).itertuples(index=False))
+    return rows_of(panel.panel_fits(table(readings)))
 
 
 def by_session(readings: Readings) -> dict[str, Any]:
@@ -126,7 +130,7 @@ def test_intervals_hold_the_true_factors(cards: int, sessions: int) -> None:
         readings, of_session, of_card = made_up_panel(draw, cards, sessions)
         centre = float(np.mean(list(of_session.values())))
         fits = panel.panel_fits(table(readings))
-        for row in panel.panel_factors(fits).itertuples(index=False):
+        for row in rows_of(fits):
             if row.session_id:
                 truth = math.exp(of_session[row.session_id] - centre)
                 held_sessions.append(row.low <= truth <= row.high)

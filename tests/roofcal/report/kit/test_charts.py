@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 from xml.etree import ElementTree
 
-import altair as alt
 import pandas as pd
 import pytest
+from altair.vegalite.v6.schema.core import load_schema
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from roofcal.report.kit import vega
 from roofcal.report.kit.charts import (
@@ -53,11 +54,6 @@ def chart(names: tuple[str, ...] = ("bf16", HOSTILE), rows: int = 4) -> Chart:
     )
 
 
-def chart_svg(one: Chart, description: str) -> str:
-    (svg,) = chart_svgs([(one, description)])
-    return svg
-
-
 def page(*charts: tuple[str, str, Chart]) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(
         unpack(page_charts((name, points, "t", one) for name, points, one in charts)[1])
@@ -65,12 +61,18 @@ def page(*charts: tuple[str, str, Chart]) -> dict[str, Any]:
     return document
 
 
+@pytest.fixture(scope="module")
+def vega_lite_schema() -> Any:
+    """Finds what is no Vega-Lite; classes of Altair take five times as long to say the same."""
+    return Draft7Validator(load_schema() | {"$ref": "#/definitions/TopLevelLayerSpec"})
+
+
 @pytest.mark.parametrize(
     ("mark", "scale"),
     [("dots", scale) for scale in get_args(get_type_hints(Axis)["scale"])]
     + [(mark, "log") for mark in get_args(get_type_hints(Layer)["mark"])],
 )
-def test_specifications_are_valid_vega_lite(mark: Any, scale: Any) -> None:
+def test_specifications_are_valid_vega_lite(vega_lite_schema: Any, mark: Any, scale: Any) -> None:
     """Drawing does not hold them against the schema, because that takes too long."""
     is_named = scale in ("names", "rows")
     axis = Axis("x", "time", scale=scale, ticks=(0.5, 2.0), offset="y" if is_named else "")
@@ -82,15 +84,18 @@ def test_specifications_are_valid_vega_lite(mark: Any, scale: Any) -> None:
         layers=[Layer(mark, detail="recipe", low="x", high="y", size=2)],
     )
     for one in (drawn, replace(drawn, legend=())):
-        alt.LayerChart.from_dict(vega_lite(one))
+        assert [*vega_lite_schema.iter_errors(vega_lite(one))] == []
+    wrong = vega_lite(drawn)
+    next(iter(wrong["layer"][0]["encoding"].values()))["type"] = "temporary"
+    assert [*vega_lite_schema.iter_errors(wrong)] != []
 
 
 def test_drawings_come_in_the_order_of_their_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vega, "allowed_cores", lambda: 2)
-    names = [f"recipe {number}" for number in range(7)]
+    monkeypatch.setattr(vega, "_FEWEST_DRAWN", 1)
+    names = [f"recipe {number}" for number in range(3)]
     drawn = chart_svgs([(chart((name, "other")), name) for name in names])
-    assert [name in texts_of(svg) for name, svg in zip(names, drawn, strict=True)] == [True] * 7
-    assert drawn[0] == chart_svg(chart((names[0], "other")), names[0])
+    assert [name in texts_of(svg) for name, svg in zip(names, drawn, strict=True)] == [True] * 3
 
 
 def test_a_chart_that_vega_cannot_draw_is_no_empty_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,18 +105,20 @@ def test_a_chart_that_vega_cannot_draw_is_no_empty_file(monkeypatch: pytest.Monk
     assert chart_svgs([]) == []
 
 
-def test_a_specification_that_is_no_vega_lite_is_found() -> None:
-    wrong = vega_lite(chart())
-    wrong["layer"][0]["encoding"]["x"]["type"] = "temporary"
-    with pytest.raises(Exception, match="'temporary' is not one of"):
-        alt.LayerChart.from_dict(wrong)
-
-
 def test_numbers_have_four_digits_and_texts_are_said_once() -> None:
-    table = page(("a", "", chart()))["tables"]["a/points"]
+    document = page(("a", "", chart()))
+    table = document["tables"]["a/points"]
     assert table["x"][0] == 1.235e-5
     assert table["y"] == [2, 3, 4, 5]
     assert table["recipe"] == {"of": ["bf16", HOSTILE], "at": [0, 1, 0, 1]}
+    # colours follow the style sheet
+    assert document["charts"]["a"]["legend"][0]["colour"] == "var(--blue)"
+    assert table["colour"]["of"] == ["var(--blue)"]
+    assert BLUE not in json.dumps(document)
+    # no text of a record gets into the specification
+    spec = document["charts"]["a"]["spec"]
+    assert HOSTILE not in json.dumps(spec)
+    assert spec == page(("a", "", chart(("x", "y"))))["charts"]["a"]["spec"]
 
 
 def test_charts_of_one_op_share_their_points() -> None:
@@ -126,19 +133,6 @@ def test_shared_points_that_differ_are_refused() -> None:
     one, other = (replace(chart(rows=rows), is_shared=True) for rows in (3, 4))
     with pytest.raises(ValueError, match="b: its shared points"):
         page(("a", "gemm", one), ("b", "gemm", other))
-
-
-def test_colours_follow_the_style_sheet() -> None:
-    document = page(("a", "", chart()))
-    assert document["charts"]["a"]["legend"][0]["colour"] == "var(--blue)"
-    assert document["tables"]["a/points"]["colour"]["of"] == ["var(--blue)"]
-    assert BLUE not in json.dumps(document)
-
-
-def test_no_text_of_a_record_gets_into_the_specification() -> None:
-    document = page(("a", "", chart()))["charts"]["a"]
-    assert HOSTILE not in json.dumps(document["spec"])
-    assert document["spec"] == page(("a", "", chart(("x", "y"))))["charts"]["a"]["spec"]
 
 
 def test_what_a_page_carries_cannot_end_its_script() -> None:
@@ -229,7 +223,7 @@ def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell() -> N
         tips=(),
     )
     assert not drawn.zooms
-    texts = texts_of(chart_svg(drawn, ""))
+    texts = texts_of(*chart_svgs([(drawn, "")]))
     assert texts.index("b") < texts.index("a")
     assert {"1", "1,024", *"wxyz"} <= set(texts)
     assert list(cells["colour"]) == ["#a63d00", "#f3efe9", "#aecadc", "#0a5592"]
