@@ -133,6 +133,7 @@ def test_the_first_page_has_three_numbers_and_a_verdict_of_each_device(report: P
     assert len(strips) == 2
     for strip in strips:
         assert strip.count("<dt>") == 3
+        assert "<details>" not in strip
         assert strip.count('class="verdict"') == 1
     assert "<b>599\N{NO-BREAK SPACE}TFLOP/s</b>" in strips[0]
     assert "fastest first milliseconds: 665\N{NO-BREAK SPACE}TFLOP/s" in strips[0]
