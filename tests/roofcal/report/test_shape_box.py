@@ -44,11 +44,18 @@ def h200() -> DeviceSpec:
 
 
 @pytest.fixture(scope="module")
-def published() -> dict[str, Any]:
-    """What the page of the published H200 has, of measured points those of its study alone."""
+def products() -> Analysis:
+    """The products of the published H200, those of its probes too."""
     run = load_run(PUBLISHED)
-    frames = {op: run.points(op).table for op in ("gemm", "mixed_gemm")}
-    data = shape_box_data(Analysis(run=run, spec=h200(), frames=frames, sessions={}), "h200")
+    frames = {op.name: run.points(op.name).table for op in OPS if op.computes == "product"}
+    return Analysis(run=run, spec=h200(), frames=frames, sessions={})
+
+
+@pytest.fixture(scope="module")
+def published(products: Analysis) -> dict[str, Any]:
+    """What the page has of it, of measured points those of its study alone."""
+    frames = {op: products.frames[op] for op in ("gemm", "mixed_gemm")}
+    data = shape_box_data(replace(products, frames=frames), "h200")
     assert data is not None
     return data
 
@@ -332,17 +339,14 @@ def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
     assert chromium.errors == []
 
 
-def test_measured_points_are_those_that_predict_and_advise_count_in() -> None:
-    run = load_run(PUBLISHED)
-    frames = {op.name: run.points(op.name).table for op in OPS if op.computes == "product"}
-    analysis = Analysis(run=run, spec=h200(), frames=frames, sessions={})
+def test_measured_points_are_those_that_predict_and_advise_count_in(products: Analysis) -> None:
     in_box, in_tables = (
         {
             key: (point.median_s, point.low_s, point.high_s, point.predicted_s)
             for key, point in points.items()
             if key[0] == "product"
         }
-        for points in (by_key(measured_points(analysis)), measured_by_key(RunFolder.at(PUBLISHED)))
+        for points in (by_key(measured_points(products)), measured_by_key(RunFolder.at(PUBLISHED)))
     )
     assert in_box == in_tables
     median_s = in_box["product", "cublaslt", "fp8_axiswise", 8192, 8192, 8192][0]
