@@ -412,17 +412,14 @@ def test_the_interval_of_every_other_recipe_is_looked_at(chromium: Browser, simp
     assert "the interval of fp8_rowwise overlaps it" in chromium.run(SAID)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_a_time_has_three_digits_and_no_exponent(simple: Any) -> None:
+    for seconds, text in (
         (9.997e-4, "1.00 ms"),
         (9.996e-7, "1.00 \u00b5s"),
         (8.4e-16, "0.000000840 ns"),
         (3.21e-5, "32.1 \u00b5s"),
-    ],
-)
-def test_a_time_has_three_digits_and_no_exponent(simple: Any, seconds: float, text: str) -> None:
-    assert simple(("bf16", seconds, 1.0))[0][3].replace("\u00a0", " ") == text
+    ):
+        assert simple(("bf16", seconds, 1.0))[0][3].replace("\u00a0", " ") == text
 
 
 def test_a_link_for_a_device_that_is_not_there_says_so(chromium: Browser, box: Opened) -> None:
