@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
-from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
 from roofcal.report.kit import vega
 from roofcal.report.kit.charts import (
@@ -61,10 +61,13 @@ def page(*charts: tuple[str, str, Chart]) -> dict[str, Any]:
     return document
 
 
-@pytest.fixture(scope="module")
-def vega_lite_schema() -> Any:
-    """Finds what is no Vega-Lite; classes of Altair take five times as long to say the same."""
-    return Draft7Validator(load_schema() | {"$ref": "#/definitions/TopLevelLayerSpec"})
+SCHEMA = load_schema()
+
+
+def why_invalid(spec: dict[str, Any]) -> Any:
+    """What the schema of Vega-Lite finds; classes of Altair take five times as long to say it."""
+    layered = {"$ref": "#/definitions/TopLevelLayerSpec"}
+    return validate_jsonschema(spec, layered, rootschema=SCHEMA, raise_error=False)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,7 @@ def vega_lite_schema() -> Any:
     [("dots", scale) for scale in get_args(get_type_hints(Axis)["scale"])]
     + [(mark, "log") for mark in get_args(get_type_hints(Layer)["mark"])],
 )
-def test_specifications_are_valid_vega_lite(vega_lite_schema: Any, mark: Any, scale: Any) -> None:
+def test_specifications_are_valid_vega_lite(mark: Any, scale: Any) -> None:
     """Drawing does not hold them against the schema, because that takes too long."""
     is_named = scale in ("names", "rows")
     axis = Axis("x", "time", scale=scale, ticks=(0.5, 2.0), offset="y" if is_named else "")
@@ -84,10 +87,10 @@ def test_specifications_are_valid_vega_lite(vega_lite_schema: Any, mark: Any, sc
         layers=[Layer(mark, detail="recipe", low="x", high="y", size=2)],
     )
     for one in (drawn, replace(drawn, legend=())):
-        assert [*vega_lite_schema.iter_errors(vega_lite(one))] == []
+        assert why_invalid(vega_lite(one)) is None
     wrong = vega_lite(drawn)
     next(iter(wrong["layer"][0]["encoding"].values()))["type"] = "temporary"
-    assert [*vega_lite_schema.iter_errors(wrong)] != []
+    assert why_invalid(wrong) is not None
 
 
 def test_a_chart_that_vega_cannot_draw_is_no_empty_file(monkeypatch: pytest.MonkeyPatch) -> None:
