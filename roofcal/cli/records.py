@@ -77,7 +77,7 @@ def claims(
     from roofcal.claims import load_claims
     from roofcal.core.names import did_you_mean_or_all
     from roofcal.points.run import load_run
-    from roofcal.report.data.claims import JudgedClaims, evidence_of_run, judge
+    from roofcal.report.data.claims import JudgedClaims, judge
 
     if environment and not device:
         raise ValueError("--environment needs --device")
@@ -93,8 +93,8 @@ def claims(
         raise RunsError("nothing is measured or published; `make study` measures this machine")
     verdicts = {}
     for run in [find_run(name, environment) for name in devices]:
-        evidence = evidence_of_run(load_run(run.folder, run.derived), datasheet(run.device))
-        verdicts[run.device, run.environment_id] = judge(chosen, evidence)
+        opened = load_run(run.folder, run.derived)
+        verdicts[run.device, run.environment_id] = judge(chosen, opened, datasheet(run.device))
     show(JudgedClaims(verdicts), as_json=json)
 
 

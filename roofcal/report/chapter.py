@@ -1,9 +1,9 @@
 """The chapter of one run: its questions with their sections, and what the first page says of it."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -25,8 +25,7 @@ from roofcal.report.summary import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChapterSection:
+class ChapterSection(NamedTuple):
     """A section as the page shows it."""
 
     id: str
@@ -34,8 +33,7 @@ class ChapterSection:
     blocks: Sequence[Block]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChapterQuestion:
+class ChapterQuestion(NamedTuple):
     """A question, its answer in a sentence, and the sections that show why.
 
     is_open: see roofcal.report.section.Answer
@@ -89,25 +87,16 @@ class Chapter:
         answers = [item for _, items in shown for item in items if isinstance(item, Answer)]
         if len(answers) != 1:
             raise PageError(f"question '{key}' has {len(answers)} answers: one section gives one")
-        blocks = {
-            section: list(placed_blocks(section, items, self.analysis, self.id))
-            for section, items in shown
-        }
+        figures: list[Picture] = []
+        sections: list[ChapterSection] = []
+        for section, items in shown:
+            blocks = list(placed_blocks(section, items, self.analysis, self.id))
+            figures += _lead_figures(blocks, section.lead)
+            if blocks:
+                sections.append(ChapterSection(f"{self.id}-{section.key}", section.title, blocks))
+        answer = answers[0]
         return ChapterQuestion(
-            id=f"{self.id}-{key}",
-            title=QUESTIONS[key],
-            answer=answers[0].text,
-            is_open=answers[0].is_open,
-            figures=[
-                figure
-                for section, own in blocks.items()
-                for figure in lead_figures(own, section.lead)
-            ],
-            sections=[
-                ChapterSection(id=f"{self.id}-{section.key}", title=section.title, blocks=own)
-                for section, own in blocks.items()
-                if own
-            ],
+            f"{self.id}-{key}", QUESTIONS[key], answer.text, answer.is_open, figures, sections
         )
 
     @property
@@ -128,14 +117,17 @@ class Chapter:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What stands above the questions: sentences, numbers, checks and tables, by their name."""
-        tables, by_regime = summary_tables(self.analysis), regime_tables(self.analysis)
+
+        def placed(tables: Iterable[Table]) -> list[Table]:
+            return [replace(table, id=f"{self.id}-{table.id}") for table in tables]
+
         return {
             "verdict": verdict(self.analysis),
             "numbers": headline_numbers(self.analysis),
             "sentences": list(summary_sentences(self.analysis)),
             "checks": all_checks(self.analysis),
-            "tables": [replace(table, id=f"{self.id}-{table.id}") for table in tables],
-            "regime_tables": [replace(table, id=f"{self.id}-{table.id}") for table in by_regime],
+            "tables": placed(summary_tables(self.analysis)),
+            "regime_tables": placed(regime_tables(self.analysis)),
         }
 
 
@@ -165,7 +157,7 @@ def placed_blocks(
             yield item
 
 
-def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[Picture]:
+def _lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[Picture]:
     """The figures for the first page: of each op the first one that `lead` names, in order."""
     figures = [block for block in blocks if isinstance(block, Picture) and block.key in lead]
     for op in dict.fromkeys(figure.op for figure in figures):

@@ -214,8 +214,7 @@ def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
             f"Measured on {len(several)} cards of this model ({usage}), whose differences are "
             f"part of the prediction error: {apart}.",
         )
-    once = times_by_hold(analysis.frames)[HOLDS["samples"]]
-    if once:
+    if once := times_by_hold(analysis.frames)[HOLDS["samples"]]:
         what = MEANINGS[HOLDS["samples"]]
         text = f"{once:,} of {analysis.timed:,} times have an interval that covers {what} only."
         yield Check("look" if 2 * once > analysis.timed else "note", text)

@@ -101,14 +101,13 @@ def _first_side(calibration: Calibration) -> int:
 
     A processor has probes of smaller products than a GPU.
     """
-    gemm_op = BY_NAME["gemm"]
-    providers = calibrated_providers(calibration.constants, "gemm", str(gemm_op.baseline_recipe))
+    op = BY_NAME["gemm"]
+    baseline = str(op.baseline_recipe)
+    providers = calibrated_providers(calibration.constants, "gemm", baseline)
     for side in _FIRST_SIDES:
-        sizes = dict.fromkeys(gemm_op.axes, float(side))
+        sizes = dict.fromkeys(op.axes, float(side))
         for provider in providers:
-            outside = doublings_outside(
-                calibration, gemm_op, provider, str(gemm_op.baseline_recipe), sizes
-            )
+            outside = doublings_outside(calibration, op, provider, baseline, sizes)
             if outside is not None and not outside.any():
                 return side
     return _FIRST_SIDES[0]
@@ -170,17 +169,12 @@ def family_record(family: Any) -> dict[str, Any]:
 
 
 def _operand(operand: Operand) -> dict[str, Any]:
-    scale = operand.scale
-    return {"bits": BITS[operand.dtype]} | (
-        {}
-        if scale is None
-        else {
-            "scale_bits": BITS[scale.dtype],
-            "rows": scale.rows,
-            "cols": scale.cols,
-            "per_scale": 2 if operand.zero_point else 1,
-        }
-    )
+    bits, scale = {"bits": BITS[operand.dtype]}, operand.scale
+    if scale is None:
+        return bits
+    per_scale = 2 if operand.zero_point else 1
+    sizes = {"scale_bits": BITS[scale.dtype], "rows": scale.rows, "cols": scale.cols}
+    return bits | sizes | {"per_scale": per_scale}
 
 
 def measured_points(analysis: Analysis) -> Iterator[MeasuredPoint]:

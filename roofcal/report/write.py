@@ -7,7 +7,7 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.claims import Entry
-from roofcal.core.devices import load_devices
+from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.files import write_bytes
 from roofcal.core.visits.intervals import MEANINGS
 from roofcal.fitting.parallel import parallel_map
@@ -22,7 +22,7 @@ from roofcal.report.data.provenance import (
     outdated_text,
 )
 from roofcal.report.data.table_files import as_csv
-from roofcal.report.kit.blocks import Block, Table
+from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
 from roofcal.report.kit.vega import chart_svgs, page_charts
@@ -30,8 +30,6 @@ from roofcal.report.shape_box import shape_box_data
 from roofcal.report.summary import device_line, device_table, headlines
 
 DETAILS: Final = "details.html"
-_SCRIPTS: Final = ("unpack.js", "tables.js", "drawers.js")
-_SHAPE_BOX_SCRIPTS: Final = ("product_model.js", "shape_box.js")
 _MOST_CARRIED: Final = 500_000  # characters of a packed table; larger ones stand beside the page
 
 
@@ -68,46 +66,45 @@ def write_report(
         raise ReportError("no run to report: give at least one run folder")
     specs = load_devices(devices_folder)
     loaded = in_page_order(load_run(*pair) for pair in runs)
-    chapters: list[Chapter] = []
-    lines: list[dict[str, Any]] = []
-    shape_boxes: list[dict[str, Any]] = []
-    answers: dict[str, list[str]] = {}
-    tables: list[tuple[str, pd.DataFrame]] = []
-    devices = [run.environment.device for run in loaded]
-    for run in loaded:
-        # the chapter has the id of the device, and of the environment where it has several
-        device, name = run.environment.device, run.environment.environment_id
-        several = devices.count(device) > 1
-        anchor = f"{device}-{name[-8:]}-{run.origin}" if several else device
-        own = [run for run in reversed(loaded) if run.environment.device == device]
-        calibrations = {run.environment.environment_id: calibration_path(run) for run in own}
-        analysis = analyse(
-            run, specs.get(device), peers=loaded, calibrations=calibrations, claims=claims
-        )
-        box = None if analysis.is_earlier else shape_box_data(analysis, anchor)
-        shape_boxes += [box] if box else []
-        chapters.append(Chapter(analysis, anchor))
-        lines.append(device_line(analysis))
-        reasons = " ".join(chapters[-1].disturbances)
-        note = f"note: too noisy to use, measure again: {reasons}"
-        answers.setdefault(
-            run.origin, [*([note] if reasons else []), *headlines(analysis, lines[-1])]
-        )
-        tables += chapters[-1].labelled_tables()
-    files = _joined(tables)
+    chapters = [_chapter(run, loaded, specs.get(run.environment.device), claims) for run in loaded]
+    newest = [chapter for chapter in chapters if not chapter.is_earlier]
+    boxes = [shape_box_data(chapter.analysis, chapter.id) for chapter in newest]
+    lines = [device_line(chapter.analysis) for chapter in chapters]
+    files = _joined(table for chapter in chapters for table in chapter.labelled_tables())
     details = _second_page(chapters, device_table(lines), files)
-    page = _first_page(chapters, shape_boxes)
+    page = _first_page(chapters, list(filter(None, boxes)))
     for name, text in files.items():
         write_bytes(out.parent / "tables" / name, text.encode())
+    here = [chapter for chapter in chapters if chapter.origin == "measured"] or chapters
     if figures is not None:
         # Drawing those of two published GPUs as well took 18 s of a report of 58 s.
-        of_runs = zip(chapters, loaded, strict=True)
-        here = [chapter for chapter, run in of_runs if run.origin == "measured"]
-        for name, svg in figure_files(here or chapters).items():
+        for name, svg in figure_files(here).items():
             write_bytes(figures / name, svg.encode())
     write_bytes(out.with_name(DETAILS), details.encode())
     write_bytes(out, page.encode())
-    return [*_outdated_lines(loaded), *(answers.get("measured") or answers["published"])]
+    reasons = " ".join(here[0].disturbances)
+    return [
+        *_outdated_lines(loaded),
+        *([f"note: too noisy to use, measure again: {reasons}"] if reasons else []),
+        *headlines(here[0].analysis, lines[chapters.index(here[0])]),
+    ]
+
+
+def _chapter(
+    run: Run, runs: Sequence[Run], spec: DeviceSpec | None, claims: Sequence[Entry]
+) -> Chapter:
+    """The chapter of one of the runs of a page.
+
+    Its id is the device, with the environment where the page has several of the device.
+    """
+    environment = run.environment
+    of_device = [one for one in runs if one.environment.device == environment.device]
+    anchor = f"{environment.device}-{environment.environment_id[-8:]}-{run.origin}"
+    calibrations = {  # of a run and its publication, those of the run
+        one.environment.environment_id: calibration_path(one) for one in reversed(of_device)
+    }
+    analysis = analyse(run, spec, peers=runs, calibrations=calibrations, claims=claims)
+    return Chapter(analysis, anchor if len(of_device) > 1 else environment.device)
 
 
 def _outdated_lines(runs: Iterable[Run]) -> Iterator[str]:
@@ -133,10 +130,10 @@ def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
 def figure_files(chapters: Sequence[Chapter]) -> dict[str, str]:
     """Path -> SVG of every figure; `_` in the name of a question stands for a space."""
     pictures = {
-        f"{title.replace(' ', '_')}/{chapter.id}/{block.key}.{block.op}.svg": block
+        f"{question.title.removesuffix('?').replace(' ', '_')}/{chapter.id}/"
+        f"{block.key}.{block.op}.svg": block
         for chapter in chapters
         for question in chapter.questions
-        for title in [question.title.removesuffix("?")]
         for section in question.sections
         for block in section.blocks
         if isinstance(block, Picture)
@@ -150,9 +147,12 @@ def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
     parts: dict[str, list[pd.DataFrame]] = {}
     for name, frame in tables:
         parts.setdefault(name, []).append(frame)
-    filled = {name: [f for f in frames if len(f)] for name, frames in parts.items()}
-    frames = [pd.concat(filled[name]) if filled[name] else parts[name][0] for name in sorted(parts)]
-    return dict(zip(sorted(parts), parallel_map(as_csv, frames), strict=True))
+    names = sorted(parts)
+    filled = ([frame for frame in parts[name] if len(frame)] for name in names)
+    frames = [
+        pd.concat(own) if own else parts[name][0] for name, own in zip(names, filled, strict=True)
+    ]
+    return dict(zip(names, parallel_map(as_csv, frames), strict=True))
 
 
 def in_page_order(runs: Iterable[Run]) -> list[Run]:
@@ -160,16 +160,17 @@ def in_page_order(runs: Iterable[Run]) -> list[Run]:
 
     A run stands before its publication. Of equal versions, the run measured last comes first.
     """
-
-    def age(run: Run) -> tuple[Any, bool, str]:
-        return run.age_key, run.origin == "measured", run.environment.environment_id
-
-    newest_first = sorted(runs, key=age, reverse=True)
+    newest_first = sorted(
+        runs,
+        key=lambda r: (r.age_key, r.origin == "measured", r.environment.environment_id),
+        reverse=True,
+    )
     return sorted(newest_first, key=lambda r: (r.environment.vendor == "cpu", r.environment.device))
 
 
 def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, Any]]) -> str:
     """The page of answers. shape_boxes: of roofcal.report.shape_box, by device."""
+    figures = [f for chapter in chapters for q in chapter.questions for f in q.figures]
     return render(
         "report.html.j2",
         chapters=chapters,
@@ -177,9 +178,7 @@ def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, 
         glossary_ops=glossary_ops(),
         interval_meanings=MEANINGS,
         records=DETAILS,
-        **_page_parts(
-            [f for c in chapters for q in c.questions for f in q.figures], _SHAPE_BOX_SCRIPTS
-        ),
+        **_page_parts(figures, ("product_model.js", "shape_box.js")),
     )
 
 
@@ -194,22 +193,21 @@ def _second_page(chapters: Sequence[Chapter], devices: Table, tables: Mapping[st
         devices=devices,
         files={name: text for name, text in files.items() if len(text) <= _MOST_CARRIED},
         records="",
-        **_page_parts(blocks),
+        **_page_parts([figure for chapter in chapters for figure in chapter.figures]),
     )
 
 
-def _page_parts(blocks: Sequence[Block], further_scripts: Sequence[str] = ()) -> dict[str, Any]:
-    """Style sheet and scripts of a page with these blocks, and what its charts are drawn from."""
-    figures = [block for block in blocks if isinstance(block, Picture)]
+def _page_parts(figures: Sequence[Picture], further_scripts: Sequence[str] = ()) -> dict[str, Any]:
+    """Style sheet and scripts of a page with these figures, and what they are drawn from."""
     library, data = page_charts((f.id, f.points, f.records, f) for f in figures)
-    charts = ["charts.js"] if library else []
+    scripts = ["unpack.js", "tables.js", "drawers.js", *further_scripts]
+    texts = {
+        name: (FOLDER / name).read_text(encoding="utf-8")
+        for name in ("style.css", "charts.css", *scripts, "charts.js")
+    }
     return {
-        "style": _template("style.css") + _template("charts.css"),
+        "style": texts["style.css"] + texts["charts.css"],
         "chart_library": library,
         "chart_data": data,
-        "scripts": [_template(name) for name in (*_SCRIPTS, *further_scripts, *charts)],
+        "scripts": [texts[name] for name in (*scripts, *(["charts.js"] if library else []))],
     }
-
-
-def _template(name: str) -> str:
-    return (FOLDER / name).read_text(encoding="utf-8")

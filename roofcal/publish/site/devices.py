@@ -15,7 +15,7 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.export.subject import LAUNCH
 from roofcal.points.roofs import COPY, STREAMS
 from roofcal.publish.site.publications import Publication
-from roofcal.report.data.claims import counts_text, evidence_of_run, judge
+from roofcal.report.data.claims import counts_text, judge
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.columns import code, fraction, named, number, text, wide
@@ -325,8 +325,7 @@ def judged_ledgers(
     verdicts = {}
     for publication in newest:
         analysis = publication.analysis
-        evidence = evidence_of_run(analysis.run, analysis.spec, analysis.frames)
-        verdicts[publication.key] = judge(entries, evidence)
+        verdicts[publication.key] = judge(entries, analysis.run, analysis.spec, analysis.frames)
     columns = [wide("says", "claim"), text("theirs", "theirs")]
     for publication in newest:
         name = publication.device_name

@@ -15,7 +15,7 @@ from roofcal.fitting.parallel import parallel_map
 from roofcal.judge.errors import judged_errors
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
-from roofcal.report.data.claims import Row, evidence_of_run, judge
+from roofcal.report.data.claims import Row, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
 from roofcal.report.data.panel_factors import (
     PanelFit,
@@ -230,7 +230,7 @@ def analyse(
         sessions=sessions,
         peers=peers,
         calibrations=calibrations or {},
-        claims=judge(claims, evidence_of_run(run, spec, frames)),
+        claims=judge(claims, run, spec, frames),
         panel=panel,
     )
 

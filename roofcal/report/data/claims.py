@@ -6,10 +6,9 @@ records, a datasheet or a calibration are missing, and the reason names what is.
 from the rows of a tidy table that the claim selects, or from the calibration.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -19,14 +18,14 @@ import pandas as pd
 from roofcal.ask.answers import Answer, filled
 from roofcal.claims import Entry, Expression, Where
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Calibration, Protocol
+from roofcal.core.records import Protocol
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.intervals import narrowest_hold
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.roofs import constants_of
 from roofcal.points.run import Run
-from roofcal.report.data.comparisons import ops_of_products, ratio_of_times
+from roofcal.report.data.comparisons import TIME, ops_of_products, ratio_of_times
 from roofcal.report.data.tidy import ok_rows
 
 # The standard protocol: it holds for columns that a claim leaves open.
@@ -63,45 +62,23 @@ class OwnNumber(NamedTuple):
     holds: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """The records of a run that claims are tested on.
+class _Evidence(NamedTuple):
+    """What a run offers for tests of claims; tables: op -> its tidy table."""
 
-    frame  op -> its tidy table; None for an op without a plan
-    """
-
-    device: str
-    frame: Callable[[str], pd.DataFrame | None]
-    calibration: Calibration | None
+    run: Run
     spec: DeviceSpec | None
+    tables: Mapping[str, pd.DataFrame]
 
     @property
     def datasheet(self) -> DeviceSpec:
         """The datasheet; raises Untestable without one."""
         if self.spec is None:
-            raise Untestable(f"needs a datasheet, and config/devices has none of {self.device}")
+            device = self.run.environment.device
+            raise Untestable(f"needs a datasheet, and config/devices has none of {device}")
         return self.spec
 
 
-def evidence_of_run(
-    run: Run, spec: DeviceSpec | None, frames: Mapping[str, pd.DataFrame] | None = None
-) -> Evidence:
-    """The records of a run; each tidy table is made once, when a claim needs it.
-
-    frames: op -> its tidy table, where they are at hand.
-    """
-
-    @cache
-    def frame(op: str) -> pd.DataFrame | None:
-        if frames is not None:
-            return frames.get(op)
-        return run.points(op, spec).table if op in run.ops else None
-
-    device = run.environment.device
-    return Evidence(device=device, frame=frame, calibration=run.calibration, spec=spec)
-
-
-def own_number(test: Expression, evidence: Evidence, points: Where, base: Where) -> OwnNumber:
+def _own_number(test: Expression, evidence: _Evidence, points: Where, base: Where) -> OwnNumber:
     """Our number for the quantity of a test.
 
     Args:
@@ -114,59 +91,55 @@ def own_number(test: Expression, evidence: Evidence, points: Where, base: Where)
         Untestable: records, datasheet or calibration lack something; the message names it.
     """
     if test.constant:
-        constants = constants_of(evidence.calibration)
-        if test.constant not in constants:
-            raise Untestable(f"the calibration of this run has no {test.constant}")
-        constant = constants[test.constant]
-        scale = 1e6
-        if test.quantity != "time_us":
-            datasheet = evidence.datasheet
-            of_memory = test.quantity == "fraction_of_bandwidth"
-            bandwidth = datasheet.dram_bytes_per_s if of_memory else datasheet.link_bytes_per_s
-            if bandwidth is None:
-                raise Untestable(f"config/devices/{datasheet.device}.yaml states no link_gb_per_s")
-            scale = 1 / bandwidth
-        return OwnNumber(
-            value=constant.value * scale,
-            low=constant.ci95_low * scale,
-            high=constant.ci95_high * scale,
-            basis=f"calibrated constant {test.constant}",
-        )
+        return _constant(test, evidence)
     rows = _rows(test, evidence, points)
-    if test.quantity == "speedup":
-        row, over = _fastest(test, rows), _fastest(test, _rows(test, evidence, base))
-        value, low, high = map(float, ratio_of_times(over, row))
-        holds = narrowest_hold(over[INTERVAL_HOLDS], row[INTERVAL_HOLDS])
-        basis = f"{_contender_text(row)} against {_contender_text(over)}, {_size_text(row)}"
-        return OwnNumber(value=value, low=low, high=high, basis=basis, holds=holds)
-    numbers = [_number_of_row(test, row, evidence) for row in rows]
     if test.pick == "median":
-        middle = summarise([number.value for number in numbers])
-        return OwnNumber(
-            value=middle.median,
-            low=middle.ci95_low,
-            high=middle.ci95_high,
-            basis=f"median of {len(rows)} points",
-        )
-    return numbers[rows.index(_fastest(test, rows))]
+        middle = summarise([_number_of_row(test, row, evidence).value for row in rows])
+        basis = f"median of {len(rows)} points"
+        return OwnNumber(middle.median, middle.ci95_low, middle.ci95_high, basis)
+    row = _fastest(test, rows)
+    if test.quantity != "speedup":
+        return _number_of_row(test, row, evidence)
+    over = _fastest(test, _rows(test, evidence, base))
+    basis = f"{_contender_text(row)} against {_contender_text(over)}, {_size_text(row)}"
+    holds = narrowest_hold(over[INTERVAL_HOLDS], row[INTERVAL_HOLDS])
+    value, low, high = map(float, ratio_of_times(over, row))
+    return OwnNumber(value, low, high, basis, holds)
 
 
-def _rows(test: Expression, evidence: Evidence, points: Where) -> list[Row]:
+def _constant(test: Expression, evidence: _Evidence) -> OwnNumber:
+    """A constant of the calibration: a time, or a rate over that of the datasheet."""
+    constant = constants_of(evidence.run.calibration).get(str(test.constant))
+    if constant is None:
+        raise Untestable(f"the calibration of this run has no {test.constant}")
+    scale = 1e6
+    if test.quantity != "time_us":
+        datasheet = evidence.datasheet
+        of_memory = test.quantity == "fraction_of_bandwidth"
+        bandwidth = datasheet.dram_bytes_per_s if of_memory else datasheet.link_bytes_per_s
+        if bandwidth is None:
+            raise Untestable(f"config/devices/{datasheet.device}.yaml states no link_gb_per_s")
+        scale = 1 / bandwidth
+    value, low, high = (
+        end * scale for end in (constant.value, constant.ci95_low, constant.ci95_high)
+    )
+    return OwnNumber(value, low, high, f"calibrated constant {test.constant}")
+
+
+def _rows(test: Expression, evidence: _Evidence, points: Where) -> list[Row]:
     """Rows with a time among those that `points` selects.
 
     Raises Untestable without any, and for a median over fewer than half of the points.
     """
     op = str(test.op)
-    if evidence.frame(op) is None:
+    if op not in evidence.tables:
         raise Untestable(f"op {op} is not among the records of this device")
     # What is said of the fastest point is said of all measured points, those of probes too.
     names = ops_of_products(op) if test.pick == "fastest" else [op]
     # shapes first: they leave few rows to compare the words of
     conditions = sorted((PROTOCOL | points).items(), key=lambda pair: isinstance(pair[1], str))
     parts = []
-    for frame in map(evidence.frame, names):
-        if frame is None:
-            continue
+    for frame in (evidence.tables[name] for name in names if name in evidence.tables):
         positions = np.arange(len(frame))
         for column, value in conditions:
             positions = positions[frame[column].to_numpy()[positions] == value]
@@ -189,39 +162,34 @@ def _as_dicts(frame: pd.DataFrame) -> list[Row]:
 
 
 def _fastest(test: Expression, rows: list[Row]) -> Row:
-    """The only row of a test that means one, the best row of a test that means the best.
-
-    All rows of one shape have the same work, so the highest rate of one is its shortest time.
-    """
+    """The only row of a test that means one, the best row of a test that means the best."""
     if len(rows) > 1 and test.pick == "only":
-        which = "; ".join(_point_text(row) for row in rows)
+        which = "; ".join(map(_point_text, rows))
         raise Untestable(f"the claim means one point, and there are {which}")
-    work = _WORK.get(test.quantity)
+    work = _WORK.get(test.quantity)  # rows of one shape have the same work, those of others not
     if work is None:
         return min(rows, key=lambda row: float(row["median_s"]))
     return max(rows, key=lambda row: float(row[work] / row["median_s"]))
 
 
-def _number_of_row(test: Expression, row: Row, evidence: Evidence) -> OwnNumber:
+def _number_of_row(test: Expression, row: Row, evidence: _Evidence) -> OwnNumber:
     """The quantity of one point: its time, or its rate in TFLOP/s or over that of the datasheet."""
-    times = (row["median_s"], row["ci95_low_s"], row["ci95_high_s"])
+    value, low, high = (float(row[name]) for name in TIME)
     if test.quantity == "time_us":
-        value, low, high = (float(seconds) * 1e6 for seconds in times)
+        value, low, high = value * 1e6, low * 1e6, high * 1e6
     else:
         unit = 1e12
         if test.quantity == "fraction_of_bandwidth":
             unit = evidence.datasheet.dram_bytes_per_s
         elif test.quantity == "fraction_of_peak":
-            op = BY_NAME[row["op"]]
+            op, datasheet = BY_NAME[row["op"]], evidence.datasheet
             dtype = op.work(row["recipe"], {axis: int(row[axis]) for axis in op.axes}).math_dtype
-            peaks = evidence.datasheet.peak_flops_per_s
-            if str(dtype) not in peaks:
-                raise Untestable(f"the datasheet of {evidence.device} has no rate of {dtype}")
-            unit = peaks[str(dtype)]
+            if str(dtype) not in datasheet.peak_flops_per_s:
+                raise Untestable(f"the datasheet of {datasheet.device} has no rate of {dtype}")
+            unit = datasheet.peak_flops_per_s[str(dtype)]
         work = float(row[_WORK[test.quantity]]) / unit
-        value, high, low = (work / float(seconds) for seconds in times)
-    holds = row[INTERVAL_HOLDS]
-    return OwnNumber(value=value, low=low, high=high, basis=_point_text(row), holds=holds)
+        value, low, high = work / value, work / high, work / low
+    return OwnNumber(value, low, high, _point_text(row), row[INTERVAL_HOLDS])
 
 
 def _point_text(row: Row) -> str:
@@ -246,23 +214,41 @@ FIELDS: Final = (
 )
 
 
-def judge(entries: Iterable[Entry], evidence: Evidence) -> list[Row]:
-    """A row for every claim, in their order; raises what reading the tables raises.
+def judge(
+    entries: Iterable[Entry],
+    run: Run,
+    spec: DeviceSpec | None,
+    tables: Mapping[str, pd.DataFrame] | None = None,
+) -> list[Row]:
+    """A row for every claim, in their order.
 
     Numbers are in the unit of the quantity, None if missing: theirs, ours, and ours timed as the
     source timed it (as_source), if the claim says how and it was measured. reason: why the claim
     cannot be tested, None for one that can. <number>_shown: with unit and interval.
+
+    Args:
+        entries: claims of the ledger.
+        run: whose records they are tested on.
+        spec: datasheet of its device.
+        tables: op -> its tidy table, where they are at hand; else those that the claims need are
+            read, which raises RecordsError for a bad file.
     """
-    return [_judged(entry, evidence) for entry in entries]
+    claims = list(entries)
+    if tables is None:
+        named = {str(entry.test.op) for entry in claims if entry.test}
+        needed = {op for name in named for op in (name, *ops_of_products(name))}
+        tables = {op: run.points(op, spec).table for op in run.ops if op in needed}
+    evidence = _Evidence(run, spec, tables)
+    return [_judged(entry, evidence) for entry in claims]
 
 
-def _judged(entry: Entry, evidence: Evidence) -> Row:
+def _judged(entry: Entry, evidence: _Evidence) -> Row:
     test, theirs = entry.test, entry.value
     ours, other, reason, word = None, None, entry.untestable, WORDS[2]
     if test is not None and theirs is not None:
         base = {**entry.points, **(test.against or {})}
         try:
-            ours = own_number(test, evidence, entry.points, base)
+            ours = _own_number(test, evidence, entry.points, base)
             # it holds if any part of our interval lies within what the claim allows
             enough = test.relation == "<=" or ours.high >= theirs * (1 - test.tolerance)
             not_too_much = test.relation == ">=" or ours.low <= theirs * (1 + test.tolerance)
@@ -271,7 +257,7 @@ def _judged(entry: Entry, evidence: Evidence) -> Row:
                 # the points of `against` change only as `as_source.against` says
                 own = {**entry.points, **source.points}
                 with suppress(Untestable):
-                    other = own_number(test, evidence, own, {**base, **source.against})
+                    other = _own_number(test, evidence, own, {**base, **source.against})
         except Untestable as why:
             reason = str(why)
     unit = UNITS.get(test.quantity, "") if test else ""
@@ -280,16 +266,13 @@ def _judged(entry: Entry, evidence: Evidence) -> Row:
     if test and theirs is not None:  # at least or at most for a bound, and the tolerance
         margin = f" {_MARGINS[test.relation]}{test.tolerance:.0%}" if test.tolerance else ""
         shown["theirs_shown"] = f"{_SIGNS[test.relation]}{shown['theirs_shown']}{margin}"
-    numbers: Row = {}
     for name, number in (("ours", ours), ("as_source", other)):
         value, low, high = number[:3] if number else (None, None, None)
-        numbers |= {name: value, f"{name}_low": low, f"{name}_high": high}
         text = f"{value:.4g}{space}{unit} ({low:.4g} to {high:.4g})" if number else None
-        shown[f"{name}_shown"] = text
+        shown |= {name: value, f"{name}_low": low, f"{name}_high": high, f"{name}_shown": text}
     return {
         "entry": entry,
         **shown,
-        **numbers,
         "claim": entry.id,
         "says": entry.says,
         "verdict": word,

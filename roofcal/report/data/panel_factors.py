@@ -85,19 +85,16 @@ class PanelFit:
 def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
     """The kind of work of each row of a tidy frame that is not empty, or of its sentinels."""
     spec = BY_NAME[str(frame["op"].iloc[0])]
-    if spec.received_bytes is not None or spec.name == "probe_link":
-        return pd.Series(LINK, index=frame.index, dtype=object)
-    if spec.name == "probe_launch":
-        return pd.Series(LAUNCH, index=frame.index, dtype=object)
-    if not {"m", "n", "k"} <= set(spec.axes):
-        return pd.Series(MEMORY, index=frame.index, dtype=object)
+    kind = {"probe_link": LINK, "probe_launch": LAUNCH}.get(spec.name, MEMORY)
+    if spec.received_bytes is not None:
+        kind = LINK
+    if kind == LINK or not {"m", "n", "k"} <= set(spec.axes):
+        return pd.Series(kind, index=frame.index, dtype=object)
     limited = frame["throttle_reasons"].astype(object).fillna("").str.contains("power").astype(bool)
-    kinds = np.where(limited, POWER_LIMITED, FULL_CLOCK)
-    shapes = frame[list(spec.axes)].to_dict("records")
-    decode = [
-        spec.regime({str(k): int(v) for k, v in shape.items()}) == "decode" for shape in shapes
-    ]
-    return pd.Series(np.where(decode, MEMORY, kinds), index=frame.index, dtype=object)
+    sizes = frame[list(spec.axes)].astype(int).itertuples(index=False)
+    is_decode = [spec.regime(dict(zip(spec.axes, row, strict=True))) == "decode" for row in sizes]
+    kinds = np.where(is_decode, MEMORY, np.where(limited, POWER_LIMITED, FULL_CLOCK))
+    return pd.Series(kinds, index=frame.index, dtype=object)
 
 
 def panel_readings(
@@ -178,10 +175,11 @@ def _fit(kind: str, readings: pd.DataFrame) -> PanelFit:
     cells lie above the means of their sentinels. L has rank sessions - 1; with 1/sessions added to
     each of its elements it has an inverse, which is the pseudo-inverse of L but for an addend.
     """
-    logs = readings.assign(log=portable_math.log(readings["seconds"].to_numpy()))
-    of_cells = logs.groupby(["sentinel", "session"], sort=False)["log"]
-    repetitions = {key: values.tolist() for key, values in of_cells}
-    sentinels, sessions = (list(readings[name].unique()) for name in ("sentinel", "session"))
+    logs = portable_math.log(readings["seconds"].to_numpy()).tolist()
+    repetitions: dict[tuple[str, str], list[float]] = {}
+    for sentinel, session, log in zip(readings["sentinel"], readings["session"], logs, strict=True):
+        repetitions.setdefault((sentinel, session), []).append(log)
+    sentinels, sessions = (list(dict.fromkeys(names)) for names in zip(*repetitions, strict=True))
     timed, cells = (np.zeros((len(sentinels), len(sessions))) for _ in range(2))
     for (sentinel, session), values in repetitions.items():
         cell = sentinels.index(sentinel), sessions.index(session)
@@ -199,8 +197,8 @@ def _fit(kind: str, readings: pd.DataFrame) -> PanelFit:
 
     by_session = dict(zip(sessions, factors.tolist(), strict=True))
     cards: dict[str, list[str]] = {}
-    for session, card in readings.groupby("session", sort=False)["card"].last().items():
-        cards.setdefault(str(card), []).append(str(session))
+    for session, card in dict(zip(readings["session"], readings["card"], strict=True)).items():
+        cards.setdefault(card, []).append(session)
     centre = fmean(fmean(by_session[session] for session in own) for own in cards.values())
     by_session = {name: value - centre for name, value in by_session.items()}
     # The variance of a cell comes from what sentinels did against the others of their kind, or

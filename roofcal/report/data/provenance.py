@@ -1,6 +1,6 @@
 """The source of the numbers and how to reproduce them: environment, folders, commands."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,27 +16,27 @@ from roofcal.points.run import Run
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.numbers import scaled
 
-_LABELS: Final = {
-    "device_name": "device",
-    "compute_units": "compute units",
-    "memory_bytes": "memory",
-    "memory_clock_hz": "memory clock",
-    "memory_bus_bits": "memory bus",
-    "last_level_cache_bytes": "last-level cache",
-    "power_limit_w": "power limit",
-    "ecc": "ECC",
-    "mig": "MIG",
-    "threads": "threads",
-    "cpu_quota_cores": "CPU quota in cores",
-    "driver": "driver",
-    "cuda": "CUDA",
-    "torch": "torch",
-    "triton": "Triton",
-    "cublas": "cuBLAS",
-    "nccl": "NCCL",
-    "python": "Python",
+# Field of an environment -> its label, and how its value is shown.
+_FACTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "device_name": ("device", str),
+    "compute_units": ("compute units", str),
+    "memory_bytes": ("memory", format_bytes),
+    "memory_clock_hz": ("memory clock", lambda value: scaled(value, "Hz", 4)),
+    "memory_bus_bits": ("memory bus", "{} bit".format),
+    "last_level_cache_bytes": ("last-level cache", format_bytes),
+    "power_limit_w": ("power limit", lambda value: scaled(value, "W", 4)),
+    "ecc": ("ECC", lambda is_on: "on" if is_on else "off"),
+    "mig": ("MIG", lambda is_on: "on" if is_on else "off"),
+    "threads": ("threads", str),
+    "cpu_quota_cores": ("CPU quota in cores", str),
+    "driver": ("driver", str),
+    "cuda": ("CUDA", str),
+    "torch": ("torch", str),
+    "triton": ("Triton", str),
+    "cublas": ("cuBLAS", str),
+    "nccl": ("NCCL", str),
+    "python": ("Python", str),
 }
-_UNITS: Final = {"memory_clock_hz": "Hz", "power_limit_w": "W"}
 # File that a stage derives beside the records -> the arguments that derive it again, and the ops
 # whose constants all its rows follow from.
 _DERIVED: Final = {
@@ -47,21 +47,11 @@ _DERIVED: Final = {
 
 def environment_facts(environment: Environment) -> list[tuple[str, str]]:
     """(label, value) of every field of an environment that has a value, and its id."""
-    facts = []
-    for key, label in _LABELS.items():
-        value: Any = getattr(environment, key)
-        if value is None:
-            continue
-        text = str(value)
-        if isinstance(value, bool):
-            text = "on" if value else "off"
-        elif key.endswith("_bytes"):
-            text = format_bytes(value)
-        elif key in _UNITS:
-            text = scaled(value, _UNITS[key], 4)
-        elif key == "memory_bus_bits":
-            text = f"{value} bit"
-        facts.append((label, text))
+    facts = [
+        (label, show(value))
+        for key, (label, show) in _FACTS.items()
+        if (value := getattr(environment, key)) is not None
+    ]
     return [*facts, ("environment", environment.environment_id)]
 
 
@@ -164,9 +154,10 @@ def outdated_commands(analysis: Analysis) -> list[str]:
     """
     run = analysis.run  # predictions of outdated ops are left out of the tables
     shown = sorted({env for model in analysis.labels if (env := origin_environment(model))})
-    published = f"reports/published/{analysis.device}"
     also = [
-        analysis.calibrations.get(env, f"{published}/{env}/calibration.jsonl")
+        analysis.calibrations.get(
+            env, f"reports/published/{analysis.device}/{env}/calibration.jsonl"
+        )
         for env in (run.origins() if run.outdated else shown)
     ]
     return commands_anew(run, run_path(run), derived_path(run), also)

@@ -9,6 +9,7 @@ clock was read wrongly (broken timer). Points with hot caches are not held again
 stays in the cache on purpose.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -129,41 +130,36 @@ def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
     between_s           idle between the end of the session before on the same card and this one,
                         as where its kernels were still compiled
     """
-    ended = [
-        (op, s, _seconds(s.started_utc), _seconds(s.finished_utc or ""))
+    told = {
+        op: own
         for op, of_op in sessions.items()
-        for s in of_op
-        if s.wall_s and s.starting_s is not None
-    ]
+        if (own := [s for s in of_op if s.wall_s and s.starting_s is not None])
+    }
+    every = [session for own in told.values() for session in own]
     rows = []
-    for op in dict.fromkeys(op for op, *_ in ended):
-        own = [(session, start) for of, session, start, _ in ended if of == op]
-        wall_s = wall_seconds([session for session, _ in own])
+    for op, own in sorted(told.items(), key=lambda pair: _first_start(pair[1])):
+        wall_s = wall_seconds(own)
         shares = {
-            f"{part}_fraction": sum(getattr(session, field) or 0.0 for session, _ in own) / wall_s
+            f"{part}_fraction": sum(getattr(session, field) or 0.0 for session in own) / wall_s
             for part, field in _PARTS_OF_A_SESSION.items()
         }
-        between = [
-            start - max(earlier)
-            for session, start in own
-            if start is not None
-            and (
-                earlier := [
-                    end
-                    for _, other, _, end in ended
-                    if other.device_uuid == session.device_uuid and end is not None and end <= start
-                ]
-            )
-        ]
-        row = {
-            "op": op,
-            "wall_s": wall_s,
-            **shares,
-            "preparing_fraction": max(0.0, 1.0 - sum(shares.values())),
-            "between_s": sum(between) if between else None,
-        }
-        rows.append((min((start for _, start in own if start is not None), default=0.0), row))
-    return pd.DataFrame([row for _, row in sorted(rows, key=lambda pair: pair[0])])
+        between = [gap for session in own if (gap := _idle_before(session, every)) is not None]
+        rows.append(
+            {"op": op, "wall_s": wall_s, **shares}
+            | {"preparing_fraction": max(0.0, 1.0 - sum(shares.values()))}
+            | {"between_s": sum(between) if between else None}
+        )
+    return pd.DataFrame(rows)
+
+
+def _idle_before(session: Session, sessions: Sequence[Session]) -> float | None:
+    """Seconds from the end of the session before on the same card; None for the first one."""
+    start = _seconds(session.started_utc)
+    ends = (
+        _seconds(s.finished_utc or "") for s in sessions if s.device_uuid == session.device_uuid
+    )
+    earlier = [end for end in ends if end <= start]
+    return start - max(earlier) if earlier else None
 
 
 def readable_states(frame: pd.DataFrame) -> "pd.Series[Any]":
@@ -188,8 +184,14 @@ def points_with_states(frame: pd.DataFrame) -> pd.DataFrame:
     states = [read_states(text) for text in rows[STATES]]
     fastest = np.array([of_point[0].seconds for of_point in states], dtype=float)
     slowest = np.array([of_point[-1].seconds for of_point in states], dtype=float)
-    head = ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL]
-    columns = [*head, "median_s", "ci95_low_s", "ci95_high_s", INTERVAL_HOLDS, "point_id"]
+    columns = [
+        *_planned(frame),
+        "median_s",
+        "ci95_low_s",
+        "ci95_high_s",
+        INTERVAL_HOLDS,
+        "point_id",
+    ]
     is_held = (rows["ci95_low_s"] <= fastest) & (slowest <= rows["ci95_high_s"])
     return rows[columns].assign(
         states=readable_states(rows), spread=slowest / fastest - 1, is_held=is_held
@@ -206,10 +208,16 @@ def minutes_since_start(frame: pd.DataFrame, sessions: Sequence[Session]) -> "pd
 
     `started_s` of a measurement counts from the start of its own session.
     """
+    first = _first_start(sessions)
     starts = {s.session_id: _seconds(s.started_utc) for s in sessions}
-    first = min((start for start in starts.values() if start is not None), default=0.0)
-    offset = {key: (start or first) - first for key, start in starts.items()}
+    offset = {key: start - first if math.isfinite(start) else 0.0 for key, start in starts.items()}
     return (frame["session_id"].map(offset).astype(float) + frame["started_s"]) / 60
+
+
+def _first_start(sessions: Iterable[Session]) -> float:
+    """When the first of them began; 0 where none says it."""
+    starts = (_seconds(session.started_utc) for session in sessions)
+    return min(filter(math.isfinite, starts), default=0.0)
 
 
 def covered_fraction(frames: Iterable[pd.DataFrame], sessions: Sequence[Session]) -> float:
@@ -219,12 +227,12 @@ def covered_fraction(frames: Iterable[pd.DataFrame], sessions: Sequence[Session]
     return min(1.0, wall_seconds(sessions) / 60 / span) if span > 0 else 1.0
 
 
-def _seconds(utc: str) -> float | None:
-    """Seconds since the epoch of an ISO time, None for any other text."""
+def _seconds(utc: str) -> float:
+    """Seconds since the epoch of an ISO time; not a number for any other text."""
     try:
         return datetime.fromisoformat(utc).timestamp()
     except ValueError:
-        return None
+        return math.nan
 
 
 # --- what should not be: points faster than a roof allows, and points without a time --------------
@@ -243,18 +251,16 @@ def violations(frame: pd.DataFrame, cache_bytes: float | None = None) -> pd.Data
     """
     rows = ok_rows(frame)
     rows = rows[rows["cache"] == "cold"]
-    roofs = {"datasheet": "datasheet_s", "calibrated": "calibrated_bound_s"}
     parts = []
-    for bound, column in roofs.items():
+    for bound, column in (("datasheet", "datasheet_s"), ("calibrated", "calibrated_bound_s")):
         faster = rows[rows["ci95_high_s"] < rows[column]]
         factor = faster[column] / faster["median_s"]
         faster = faster.assign(bound=bound, bound_s=faster[column], factor=factor)
         causes = [_cause(row, bound, cache_bytes) for row in faster.to_dict("records")]
         parts.append(faster.assign(cause=pd.Series(causes, index=faster.index, dtype=object)))
-    head = ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL, "regime"]
-    columns = [*head, "median_s", "ci95_high_s", INTERVAL_HOLDS, *VIOLATION_COLUMNS]
-    columns += ["achieved_flops_per_s"]
-    columns += ["achieved_bytes_per_s", "sm_clock_hz", "point_id"]
+    columns = [*_planned(frame), "regime", "median_s", "ci95_high_s", INTERVAL_HOLDS]
+    columns += [*VIOLATION_COLUMNS, "achieved_flops_per_s", "achieved_bytes_per_s"]
+    columns += ["sm_clock_hz", "point_id"]
     both = pd.concat([part for part in parts if not part.empty] or [parts[0]], ignore_index=True)
     return both.sort_values(["bound", "factor"], ascending=False)[columns].reset_index(drop=True)
 
@@ -274,12 +280,16 @@ def _cause(row: dict[Any, Any], bound: str, cache_bytes: float | None) -> str:
 
 def worst_factor(violations: pd.DataFrame, bound: str) -> float | None:
     """The largest factor by which a bound was beaten, None if it was not beaten."""
-    factors = violations.loc[violations["bound"] == bound, "factor"].to_numpy(dtype=float)
-    return float(np.max(factors)) if len(factors) else None
+    factors = violations.loc[violations["bound"] == bound, "factor"]
+    return float(factors.max()) if len(factors) else None
 
 
 def not_ok(frame: pd.DataFrame) -> pd.DataFrame:
     """Points without a result: what was planned, its status and its reason."""
-    head = ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL]
-    columns = [*head, "status", "reason", "sweeps", "point_id"]
+    columns = [*_planned(frame), "status", "reason", "sweeps", "point_id"]
     return frame.loc[frame["status"] != "ok", columns].reset_index(drop=True)
+
+
+def _planned(frame: pd.DataFrame) -> list[str]:
+    """The columns that say which point it is."""
+    return ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL]

@@ -13,7 +13,7 @@ from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.columns import count, fraction, ratio, text
 
 
-def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
+def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
     """Rows: recipes by provider. Columns: medians by regime and `all`, `shapes`, `slower`."""
     keys = ["recipe", "provider"]
     medians = speedups.pivot_table("speedup", keys, "regime", aggfunc="median")
@@ -22,14 +22,19 @@ def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
         shapes=speedups.groupby(keys).size(),
         slower=(speedups["speedup_high"] < 1).groupby([speedups[key] for key in keys]).sum(),
     )
-    order = in_recipe_order(speedups["recipe"], str(speedups["op"].iloc[0]))
-    rows = matrix.reset_index()
-    return rows.sort_values(
+    op = str(speedups["op"].iloc[0])
+    order = in_recipe_order(speedups["recipe"], op)
+    rows = matrix.reset_index().sort_values(
         keys, key=lambda names: names.map(order.index) if names.name == "recipe" else names
     )
+    columns = (text("recipe", "recipe"), count("shapes", "shapes"), count("slower", "slower"))
+    note = page_of(op).time_note
+    casts = f", {note}" if note else ""
+    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians{casts}"
+    return _by_regime(rows, columns, ratio, id=id, caption=caption)
 
 
-def error_matrix(errors: pd.DataFrame, op: str) -> pd.DataFrame:
+def error_table(errors: pd.DataFrame, op: str, *, id: str) -> Table:
     """Rows: models, the calibrated one first, over all providers and by each of several.
 
     Columns: MAPE by regime and `all`, `points`.
@@ -39,27 +44,12 @@ def error_matrix(errors: pd.DataFrame, op: str) -> pd.DataFrame:
     points = chosen[chosen["regime"] == ALL].set_index(keys)["count"]
     matrix = chosen.pivot(index=keys, columns="regime", values="mape").assign(points=points)
     first = {"model": MODEL, "provider": ALL}
-    rows = matrix.reset_index()
-    return rows.sort_values(
+    rows = matrix.reset_index().sort_values(
         keys, key=lambda names: names.where(names != first[str(names.name)], ""), kind="stable"
     )
-
-
-def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
-    """The gain_matrix for the page."""
-    op = str(speedups["op"].iloc[0])
-    columns = (text("recipe", "recipe"), count("shapes", "shapes"), count("slower", "slower"))
-    note = page_of(op).time_note
-    casts = f", {note}" if note else ""
-    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians{casts}"
-    return _by_regime(gain_matrix(speedups), columns, ratio, id=id, caption=caption)
-
-
-def error_table(errors: pd.DataFrame, op: str, *, id: str) -> Table:
-    """The error_matrix for the page."""
     columns = (text("model", "model"), count("points", "points"))
     caption = f"Mean error of {op} (MAPE) by regime"
-    return _by_regime(error_matrix(errors, op), columns, fraction, id=id, caption=caption)
+    return _by_regime(rows, columns, fraction, id=id, caption=caption)
 
 
 def _by_regime(

@@ -8,36 +8,24 @@ variable, so that charts follow a dark colour scheme.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-INK: Final = "#1c2024"
-MUTED: Final = "#67707b"
-GRID: Final = "#e3e6ea"
-PAPER: Final = "#fdfdfc"
-BLUE: Final = "#0072b2"
-VERMILLION: Final = "#d55e00"
-GREEN: Final = "#009e73"
-PURPLE: Final = "#cc79a7"
-ORANGE: Final = "#e69f00"
-SKY: Final = "#56b4e9"
-WINE: Final = "#882255"
-OLIVE: Final = "#999933"
-GREY: Final = "#7f868e"
-
 # Name of a colour, and of its CSS variable in reports/templates/style.css -> colour
 COLOURS: Final = {
-    "ink": INK,
-    "muted": MUTED,
-    "grid": GRID,
-    "paper": PAPER,
-    "blue": BLUE,
-    "vermillion": VERMILLION,
-    "green": GREEN,
-    "purple": PURPLE,
-    "orange": ORANGE,
-    "sky": SKY,
-    "wine": WINE,
-    "olive": OLIVE,
-    "grey": GREY,
+    "ink": "#1c2024",
+    "muted": "#67707b",
+    "grid": "#e3e6ea",
+    "paper": "#fdfdfc",
+    "blue": "#0072b2",
+    "vermillion": "#d55e00",
+    "green": "#009e73",
+    "purple": "#cc79a7",
+    "orange": "#e69f00",
+    "sky": "#56b4e9",
+    "wine": "#882255",
+    "olive": "#999933",
+    "grey": "#7f868e",
 }
+INK, MUTED, GRID, PAPER, *_SERIES = COLOURS.values()
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY = _SERIES
 SPARE_COLOURS: Final = (PURPLE, ORANGE, SKY, GREY, GREEN, VERMILLION, BLUE)
 SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
 _MODELS: Final = {"calibrated": BLUE, "torchao": VERMILLION, "wave": GREEN, "datasheet": GREY}

@@ -57,16 +57,6 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def render_file(path: Path, **values: Any) -> str:
-    """The text of a file outside the templates' folder whose `{{ names }}` are filled in.
-
-    Nothing is escaped: the file is plain text. Raises as `render`.
-    """
-    source = path.read_text(encoding="utf-8")
-    text: str = jinja2.Template(source, undefined=jinja2.StrictUndefined).render(**values)
-    return text
-
-
 class CaptionError(ValueError):
     """A caption that is missing or has no heading; the message says how to write it."""
 
@@ -89,8 +79,9 @@ def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
     """
     if not path.is_file():
         raise CaptionError(f"{path} is missing: every figure has a caption")
-    text = render_file(path, **words).strip()
-    head, _, rest = text.partition("\n")
+    source = path.read_text(encoding="utf-8")  # plain text: nothing is escaped
+    text: str = jinja2.Template(source, undefined=jinja2.StrictUndefined).render(**words)
+    head, _, rest = text.strip().partition("\n")
     if not head.startswith("# ") or not rest.strip():
         raise CaptionError(f"{path}: write '# title', an empty line, and what the figure shows")
     return head.removeprefix("# ").strip(), rest.strip()

@@ -94,8 +94,7 @@ def marker_path(marker: str) -> str:
 
 def _with_paths(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with their markers as SVG paths, if they have markers."""
-    paths = {"marker": rows["marker"].map(marker_path)} if "marker" in rows else {}
-    return rows.assign(**paths)
+    return rows.assign(marker=rows["marker"].map(marker_path)) if "marker" in rows else rows
 
 
 def vega_lite(chart: Chart) -> dict[str, Any]:
@@ -104,14 +103,11 @@ def vega_lite(chart: Chart) -> dict[str, Any]:
     Nothing holds it against the schema of Vega-Lite here; tests/roofcal/report/kit/test_charts.py
     does, for every mark and every scale.
     """
-    fields = list(dict.fromkeys(entry.field for entry in chart.legend if entry.field))
-    has_grid = all(layer.mark != "cells" for layer in chart.layers)
-    axes = _channels("x", chart.x, has_grid) | _channels("y", chart.y, has_grid)
-    layers: list[dict[str, Any]] = []
-    for layer in chart.layers:
-        hiding = [name for name in fields if name in chart.tables[layer.table]]
-        layers += _parts(layer, axes, hiding)
-    params: list[dict[str, Any]] = [{"name": f"hidden_{name}", "value": []} for name in fields]
+    layers = _layers(chart)
+    data = {"data": layers[0]["data"]} if len(chart.layers) == 1 else {}
+    params: list[dict[str, Any]] = [
+        {"name": f"hidden_{name}", "value": []} for name in _hiding_fields(chart)
+    ]
     if chart.zooms:
         # its axes follow the pointer, and the wheel while Ctrl or Alt is held: alone it scrolls the
         # page
@@ -120,17 +116,34 @@ def vega_lite(chart: Chart) -> dict[str, Any]:
         select = {"type": "interval", "clear": "dblclick", "zoom": wheel}
         zoom = {"name": "zoom", "select": select, "bind": "scales", "views": ["moved"]}
         params = [zoom, *params]
-    data = {"data": layers[0]["data"]} if len(chart.layers) == 1 else {}
     return {
         "config": {"view": {"continuousWidth": 300, "continuousHeight": 300}},
-        "layer": [_without(layer, *data) for layer in layers],
+        "layer": [{k: v for k, v in layer.items() if k not in data} for layer in layers],
         **data,
         **({"params": params} if params else {}),
     }
 
 
-def _without(entries: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in entries.items() if name not in names}
+def _hiding_fields(chart: Chart) -> list[str]:
+    """The columns by which entries of the legend hide rows."""
+    return list(dict.fromkeys(entry.field for entry in chart.legend if entry.field))
+
+
+def _layers(chart: Chart) -> list[dict[str, Any]]:
+    """The layers of Vega-Lite of a chart, from below to above."""
+    has_grid = all(layer.mark != "cells" for layer in chart.layers)
+    axes: dict[str, dict[str, Any]] = {}
+    for name, axis in (("x", chart.x), ("y", chart.y)):
+        axes[name] = _axis_channel(axis, has_grid)
+        if axis.offset:  # sets the rows of a name apart
+            scale = {"nice": False, "padding": 8, "zero": False}
+            axes[f"{name}Offset"] = _channel(axis.offset, "quantitative", scale=scale)
+    fields = _hiding_fields(chart)
+    return [
+        part
+        for layer in chart.layers
+        for part in _parts(layer, axes, [f for f in fields if f in chart.tables[layer.table]])
+    ]
 
 
 def _channel(field: str, kind: str, **more: Any) -> dict[str, Any]:
@@ -138,58 +151,42 @@ def _channel(field: str, kind: str, **more: Any) -> dict[str, Any]:
     return dict(sorted(({"field": field, "type": kind} | more).items()))
 
 
-def _channels(name: str, axis: Axis, has_grid: bool) -> dict[str, dict[str, Any]]:
-    """Channel x or y of an axis, and what sets the rows of a name apart, by their names."""
-    channels = {name: _axis_channel(axis, has_grid)}
-    if axis.offset:
-        scale = {"nice": False, "padding": 8, "zero": False}
-        channels[f"{name}Offset"] = _channel(axis.offset, "quantitative", scale=scale)
-    return channels
-
-
 def _axis_channel(axis: Axis, has_grid: bool) -> dict[str, Any]:
-    title = axis.title
-    scale: dict[str, Any] = {"nice": False, "padding": 8, "zero": False}
+    """Channel x or y of an axis."""
+    if axis.scale == "rows":
+        return _channel(axis.key, "ordinal", axis={"labelAngle": 0, "title": None}, sort=None)
+    if axis.scale == "names":
+        are_numbers = axis.order is None
+        drawn: dict[str, Any] = {
+            "grid": has_grid,
+            "labelAngle": 0,
+            "labelExpr": "format(datum.value, ',')" if are_numbers else "datum.value",
+            "labelLimit": _LABEL_PX,
+            "title": axis.title or None,
+        }
+        sort = "ascending" if axis.order is None else list(axis.order)
+        return _channel(axis.key, "ordinal", axis=drawn, sort=sort)
+    prefixed = f"format(datum.value, '~s') + '{axis.unit}'"
+    free: dict[str, Any] = {"nice": False, "padding": 8, "zero": False}
     logarithmic = {"nice": False, "padding": 8, "type": "log"}
-    label = f"format(datum.value, '~s') + '{axis.unit}'"
-    match axis.scale:
-        case "linear":
-            drawn = {"labelExpr": label, "tickCount": 4, "title": title}
-            scale = {"zero": True}
-        case "plain":
-            label = f"format(datum.value, ',~g') + '{axis.unit}'"
-            drawn = {"labelExpr": label, "tickCount": 5, "title": title}
-        case "log":
-            drawn = {"labelExpr": f"{_ROUND}{label}", "tickCount": 4, "title": title}
-            scale = logarithmic
-        case "bytes" | "count":
-            label = "format(datum.value, ',')"
-            if axis.scale == "bytes":
-                label = f"{_BINARY} : datum.value + ' B'"
-            drawn = {"labelExpr": label, "tickCount": 6, "title": title}
-            scale = {"base": 2, **logarithmic}
-        case "ratio":
-            label, ends = "format(datum.value, '~g')", [axis.ticks[0], axis.ticks[-1]]
-            drawn = {"labelExpr": label, "title": title, "values": list(axis.ticks)}
-            scale = {"clamp": True, "domain": ends, "nice": False, "type": "log"}
-        case "percent":
-            drawn = {"format": "+.2~%", "tickCount": 6, "title": title}
-        case "rows":
-            drawn = {"labelAngle": 0, "title": None}
-            return _channel(axis.key, "ordinal", axis=drawn, sort=None)
-        case "names":
-            drawn = {
-                "grid": has_grid,
-                "labelAngle": 0,
-                "labelExpr": "datum.value"
-                if axis.order is not None
-                else "format(datum.value, ',')",
-                "labelLimit": _LABEL_PX,
-                "title": title or None,
-            }
-            sort = "ascending" if axis.order is None else list(axis.order)
-            return _channel(axis.key, "ordinal", axis=drawn, sort=sort)
-    return _channel(axis.key, "quantitative", axis=drawn, scale=scale)
+    binary = {"base": 2, **logarithmic}
+    ratios = {"clamp": True, "domain": [*axis.ticks[:1], *axis.ticks[-1:]], "nice": False}
+    kinds: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+        "linear": (prefixed, {"tickCount": 4}, {"zero": True}),
+        "plain": (f"format(datum.value, ',~g') + '{axis.unit}'", {"tickCount": 5}, free),
+        "log": (f"{_ROUND}{prefixed}", {"tickCount": 4}, logarithmic),
+        "bytes": (f"{_BINARY} : datum.value + ' B'", {"tickCount": 6}, binary),
+        "count": ("format(datum.value, ',')", {"tickCount": 6}, binary),
+        "ratio": (
+            "format(datum.value, '~g')",
+            {"values": list(axis.ticks)},
+            ratios | {"type": "log"},
+        ),
+        "percent": ("", {"tickCount": 6, "format": "+.2~%"}, free),
+    }
+    label, ticks, scale = kinds[axis.scale]
+    drawn = ({"labelExpr": label} if label else {}) | ticks | {"title": axis.title}
+    return _channel(axis.key, "quantitative", axis=dict(sorted(drawn.items())), scale=scale)
 
 
 def _parts(
@@ -202,7 +199,7 @@ def _parts(
         axes: channels of the axes, by their names.
         hiding: fields of the legend that hide its rows.
     """
-    x, y = (_of_axis(axes, name) for name in "xy")
+    x, y = ({name: axes[name] for name in axes if name[0] == first} for first in "xy")
     detail = {"detail": _channel(layer.detail, "nominal")} if layer.detail else {}
     dash = {"condition": {"test": "datum.dashed == 1", "value": [*DASH]}, "value": [1, 0]}
 
@@ -274,11 +271,7 @@ def _parts(
             yield drawn("rule", {"color": INK, "opacity": 0.5, "strokeWidth": 0.7}, corners)
 
 
-def _of_axis(axes: Mapping[str, dict[str, Any]], name: str) -> dict[str, dict[str, Any]]:
-    return {channel: axes[channel] for channel in (name, f"{name}Offset") if channel in axes}
-
-
-def chart_document(chart: Chart, tables: Mapping[str, str]) -> dict[str, Any]:
+def _document(chart: Chart, tables: Mapping[str, str], records: str) -> dict[str, Any]:
     """A chart as charts.js reads it; tables: name in its specification -> name in the page."""
     return {
         "spec": vega_lite(chart),
@@ -294,6 +287,7 @@ def chart_document(chart: Chart, tables: Mapping[str, str]) -> dict[str, Any]:
         ],
         "columns": chart.columns,
         "zooms": chart.zooms,
+        "records": records,
     }
 
 
@@ -311,21 +305,21 @@ def page_charts(charts: Iterable[tuple[str, str, str, Chart]]) -> tuple[str, str
     Raises:
         ValueError: two charts share a table whose rows differ.
     """
-    columns: dict[str, dict[str, Any]] = {}
+    tables: dict[str, dict[str, Any]] = {}
+    rows_of: dict[str, list[str]] = {}
     documents: dict[str, Any] = {}
     for name, shared, records, chart in charts:
         names = {}
         for table, frame in chart.tables.items():
             names[table] = shared if chart.is_shared and table == "points" else f"{name}/{table}"
-            held = columns.setdefault(names[table], {"": [*map(str, frame.index)]})
-            if held[""] != [*map(str, frame.index)]:
+            rows = [*map(str, frame.index)]
+            if rows_of.setdefault(names[table], rows) != rows:
                 raise ValueError(f"{name}: its shared points are not those of other charts")
-            shown = _with_paths(frame)
+            held, shown = tables.setdefault(names[table], {}), _with_paths(frame)
             held |= {str(key): _column(shown[key]) for key in shown.columns if key not in held}
-        documents[name] = chart_document(chart, names) | {"records": records}
+        documents[name] = _document(chart, names, records)
     if not documents:
         return "", ""
-    tables = {name: {k: v for k, v in held.items() if k} for name, held in columns.items()}
     page = {"config": _CONFIG, "charts": documents, "tables": tables}
     text = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for variable, colour in COLOURS.items():
@@ -341,20 +335,16 @@ def _vega() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script.
 
     Bundling takes 2.4 s, a third of a small report. So the script of a version of vl_convert is
-    kept in the user's folder of caches, behind its checksum.
+    kept in the user's folder of caches, compressed by gzip, which finds what is damaged.
     """
     kept = _kept_vega()
-    if kept is not None:
-        # not there, damaged, or of somebody else
-        with suppress(InputError, OSError, EOFError, zlib.error, UnicodeDecodeError):
-            checksum, _, script = gzip.decompress(read_limited(kept)).decode().partition("\n")
-            if checksum == sha256(script.encode()).hexdigest():
-                return script
+    with suppress(InputError, OSError, EOFError, zlib.error, UnicodeDecodeError):
+        if kept and (script := gzip.decompress(read_limited(kept)).decode()):
+            return script
     script = f"(()=>{{{vl_convert.javascript_bundle(_BUNDLED)}}})();"
-    if kept is not None:
-        text = f"{sha256(script.encode()).hexdigest()}\n{script}"
-        with suppress(OSError):  # a folder that cannot be written
-            write_bytes(kept, gzip.compress(text.encode(), mtime=0))
+    with suppress(OSError):  # a folder that cannot be written
+        if kept:
+            write_bytes(kept, gzip.compress(script.encode(), mtime=0))
     return script
 
 
@@ -366,7 +356,7 @@ def _kept_vega() -> Path | None:
     except RuntimeError:  # no HOME, and a user that has no entry in /etc/passwd
         return None
     key = sha256(f"{version('vl-convert-python')} {_BUNDLED}".encode()).hexdigest()[:16]
-    return caches / "roofcal" / f"vega-{key}.js.gz"
+    return caches / "roofcal" / f"vega-script-{key}.js.gz"
 
 
 def _column(values: "pd.Series[Any]") -> Any:
@@ -382,9 +372,9 @@ def _column(values: "pd.Series[Any]") -> Any:
 def _number(value: float) -> float | int | None:
     if not math.isfinite(value):
         return None
-    rounded = float(f"{value:.{DIGITS}g}")
     if float(value).is_integer() and abs(value) < 1e9:
         return int(value)  # a size or a count is exact
+    rounded = float(f"{value:.{DIGITS}g}")
     return int(rounded) if rounded.is_integer() else rounded
 
 
@@ -443,51 +433,35 @@ def _described(svg: str, description: str) -> str:
 
 
 def _print_specification(chart: Chart) -> dict[str, Any]:
-    datasets: dict[str, Any] = {}
+    """Its panels in a grid below the legend, each with its rows as data of its own."""
     widest = max(panel.width for panel in chart.panels)
     across = min(chart.columns, len(chart.panels), max(1, _WIDTH // widest) if widest else 9)
     names = [str(name) for name in chart.tables["points"].get(chart.y.key, ())]
     is_named = chart.y.scale == "names"
     label_px = min(_LABEL_PX, _LETTER_PX * max(map(len, names), default=0)) if is_named else 40
-    alone = vega_lite(replace(chart, legend=()))
-    drawings = [
-        _panel(chart, alone, place, datasets)
-        | {"height": panel.height, "width": max(90, _WIDTH / across - label_px - 40)}
-        for place, panel in enumerate(chart.panels)
-    ]
+    layers = _layers(replace(chart, legend=()))
+    datasets: dict[str, Any] = {}
+    drawings = []
+    for place, panel in enumerate(chart.panels):
+        for table in chart.tables:
+            rows = _with_paths(chart.rows_of(table, panel))
+            text = rows.to_json(orient="records", double_precision=15)
+            datasets[f"{table}{place}"] = json.loads(text)
+        drawing = {
+            "title": panel.title or panel.choice,
+            "layer": [
+                layer | {"data": {"name": f"{layer['data']['name']}{place}"}} for layer in layers
+            ],
+            "height": panel.height,
+            "width": max(90, _WIDTH / across - label_px - 40),
+        }
+        drawings.append(_without_blanks(drawing))
     above = [_legend(chart.legend, datasets)] if len(chart.legend) > 1 else []
     return {
         "config": {**_CONFIG, "background": PAPER, "title": {"anchor": "start", "fontSize": 12}},
         "vconcat": [*above, {"concat": drawings, "columns": across}],
         "datasets": datasets,
     }
-
-
-def _panel(
-    chart: Chart, alone: Mapping[str, Any], place: int, datasets: dict[str, Any]
-) -> dict[str, Any]:
-    """The specification of a panel; its rows go to `datasets`, under names of its own.
-
-    alone: that of the chart without its legend.
-    """
-    panel = chart.panels[place]
-    for table in chart.tables:
-        rows = _with_paths(chart.rows_of(table, panel))
-        datasets[f"{table}{place}"] = json.loads(
-            rows.to_json(orient="records", double_precision=15)
-        )
-
-    def on_own_rows(part: Mapping[str, Any]) -> dict[str, Any]:
-        own = {"data": {"name": f"{part['data']['name']}{place}"}} if "data" in part else {}
-        return _without(part, "name", "params") | own
-
-    return _without_blanks(
-        {
-            "title": panel.title or panel.choice,
-            "layer": [on_own_rows(layer) for layer in alone["layer"]],
-            "data": on_own_rows(alone).get("data", ""),
-        }
-    )
 
 
 def _legend(entries: Sequence[LegendEntry], datasets: dict[str, Any]) -> dict[str, Any]:
@@ -511,19 +485,11 @@ def _legend(entries: Sequence[LegendEntry], datasets: dict[str, Any]) -> dict[st
     }
     looks = {"fill": "fill", "shape": "path", "stroke": "colour"}
     looks_by = {name: _channel(column, **_AS_IS) for name, column in looks.items()}
+    marker = {"type": "point", "filled": True, "opacity": 1, "size": 90, "strokeWidth": 1}
     words = {"type": "text", "align": "left", "color": INK, "dx": 16, "fontSize": 12}
     return {
         "layer": [
-            {
-                "mark": {
-                    "type": "point",
-                    "filled": True,
-                    "opacity": 1,
-                    "size": 90,
-                    "strokeWidth": 1,
-                },
-                "encoding": {**looks_by, **place},
-            },
+            {"mark": marker, "encoding": {**looks_by, **place}},
             {"mark": words, "encoding": {"text": _channel("label", "nominal"), **place}},
         ],
         "data": {"name": "legend"},

@@ -17,12 +17,9 @@ FIGURES = {
 }
 
 
-def test_every_kind_of_figure_is_there(chapter: Chapter) -> None:
+def test_every_figure_is_there_with_caption_facts_table_and_command(chapter: Chapter) -> None:
     keys = {figure.id.split("-figure-")[1].rpartition("-")[0] for figure in chapter.figures}
     assert keys == FIGURES
-
-
-def test_every_figure_has_caption_facts_table_and_command(chapter: Chapter) -> None:
     for figure in chapter.figures:
         assert len(figure.caption) >= 2
         assert figure.facts
@@ -31,27 +28,21 @@ def test_every_figure_has_caption_facts_table_and_command(chapter: Chapter) -> N
         assert figure.command.endswith(f"--op {figure.op}")
 
 
-def test_ids_are_unique_in_a_chapter(chapter: Chapter) -> None:
-    ids = [chapter.id, *(section.id for section in chapter.sections)]
-    for section in chapter.sections:
-        ids += [b.id for b in section.blocks if isinstance(b, Picture | Table)]
-    ids += [table.id for table in chapter.summary["tables"]]
-    assert len(ids) == len(set(ids))
-
-
-def test_sections_stand_in_their_order_and_empty_ones_are_left_out(chapter: Chapter) -> None:
+def test_sections_stand_in_their_order_and_empty_ones_are_left_out(
+    chapter: Chapter, bare_analysis: Analysis
+) -> None:
     keys = [section.id.removeprefix("x-") for section in chapter.sections]
     assert keys == [section.key for section in SECTIONS if section.key in keys]
     assert {"constants", "provenance"} <= set(keys)
     assert "mixed" not in keys
     assert len(chapter.questions) == len(QUESTIONS)
     assert all(section.blocks for section in chapter.sections)
-
-
-def test_a_bare_run_has_its_figures(bare_analysis: Analysis) -> None:
-    figures = Chapter(bare_analysis, "cpu").figures
-    keys = {figure.id.split("-figure-")[1] for figure in figures}
-    assert {"roofline-gemm", "speedup_cubes-gemm"} <= keys
+    ids = [chapter.id, *(section.id for section in chapter.sections)]
+    ids += [block.id for block in chapter.blocks if isinstance(block, Picture | Table)]
+    ids += [table.id for table in chapter.summary["tables"]]
+    assert len(ids) == len(set(ids))
+    of_bare = {f.id.split("-figure-")[1] for f in Chapter(bare_analysis, "cpu").figures}
+    assert {"roofline-gemm", "speedup_cubes-gemm"} <= of_bare
 
 
 def test_the_first_page_has_one_figure_of_each_op_by_question(chapter: Chapter) -> None:

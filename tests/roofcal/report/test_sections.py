@@ -6,9 +6,9 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.page import SECTIONS
-from roofcal.report.section import CsvTable
+from roofcal.report.section import CsvTable, tidy_file
 from roofcal.report.sections import gathered, linear_accuracy
-from tests.roofcal.report.chapters import ANCHOR, blocks_of, csv_tables, shown_by
+from tests.roofcal.report.chapters import ANCHOR, blocks_among, blocks_of, shown_by
 
 # of ops on several devices, and of points that know their memory
 OPTIONAL = {"world_size", "memory_ratio", "peak_bytes"}
@@ -21,9 +21,14 @@ def any_run(request: pytest.FixtureRequest) -> Analysis:
 
 
 def test_tables_have_their_columns_and_name_their_files(any_run: Analysis) -> None:
-    files, ids = set(dict(csv_tables(any_run))), [f"{ANCHOR}-{s.key}" for s in SECTIONS]
+    ids, sources = [f"{ANCHOR}-{s.key}" for s in SECTIONS], set()
+    files = {tidy_file(any_run, op) for op in any_run.frames}
     for section in SECTIONS:
-        for block in blocks_of(any_run, section.key):
+        items = shown_by(any_run, section.key)
+        own = {item.name for item in items if isinstance(item, CsvTable)} - files
+        assert all((section.folder / f"{name}.md").is_file() for name in own), "not described"
+        files |= own
+        for block in blocks_among(items, any_run, section.key):
             if isinstance(block, Table):
                 keys = {column.key for column in block.declared}
                 assert keys - set(block.frame.columns) <= OPTIONAL, block.id
@@ -31,8 +36,9 @@ def test_tables_have_their_columns_and_name_their_files(any_run: Analysis) -> No
                     "a button sorts by it"
                 )
             if isinstance(block, Picture | Table):
-                assert not block.source or block.source in files
+                sources.add(block.source)
                 ids.append(block.id)
+    assert sources - {""} <= files
     assert len(ids) == len(set(ids))
 
 

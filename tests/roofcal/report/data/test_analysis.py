@@ -6,11 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.core.devices import DeviceSpec
-from roofcal.points.run import Run, load_run
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.tidy import (
-    axes_of,
     models_in,
     protocol_name,
     row_of_largest,
@@ -19,6 +17,7 @@ from roofcal.report.data.tidy import (
     with_shape,
 )
 from roofcal.report.kit.styles import model_colours
+from tests.roofcal.report.drawn import plain
 
 
 def test_points_and_sessions_are_counted_over_all_ops(analysis: Analysis) -> None:
@@ -28,52 +27,30 @@ def test_points_and_sessions_are_counted_over_all_ops(analysis: Analysis) -> Non
 
 
 def test_tables_of_several_ops_name_sizes_in_one_column(analysis: Analysis) -> None:
-    assert set(analysis.missing["op"]) == {"gemm"}
-    assert "333 \N{MULTIPLICATION SIGN} 555 \N{MULTIPLICATION SIGN} 777" in set(
-        analysis.missing["shape"]
-    )
-    assert "m" not in analysis.missing.columns
+    missing = analysis.missing
+    assert set(missing["op"]) == {"gemm"}
+    assert "333 x 555 x 777" in {plain(shape) for shape in missing["shape"]}
+    assert "m" not in missing.columns
+    casts = analysis.frames["cast"]
+    assert list(with_shape(casts).columns[:4]) == ["op", "provider", "recipe", "shape"]
+    assert plain(with_shape(casts)["shape"].iloc[0]) == "1,024 x 8,192"
+    assert with_shape(casts.iloc[:0]).empty
 
 
-def test_the_cache_is_the_drivers_or_the_datasheets(analysis: Analysis, bare: Path) -> None:
-    assert analysis.cache_bytes == 60 << 20  # of the datasheet: the record has none
-    assert analyse(load_run(bare), None).cache_bytes == 32 << 20
-
-
-def test_a_run_with_next_to_nothing_has_empty_tables(bare: Path) -> None:
-    bare_analysis = analyse(load_run(bare), None)
-
+def test_a_run_with_next_to_nothing_has_empty_tables(
+    analysis: Analysis, bare_analysis: Analysis, bare: Path, tmp_path: Path
+) -> None:
     tables = (bare_analysis.errors, bare_analysis.violations, bare_analysis.missing)
     assert all(table.empty for table in tables)
     assert list(bare_analysis.quality["op"]) == ["gemm", "cast"]
+    assert bare_analysis.cache_bytes == 32 << 20  # the driver's
+    assert analysis.cache_bytes == 60 << 20  # of the datasheet: the record has none
 
-
-def test_a_run_without_any_plan_is_empty(bare: Path, tmp_path: Path) -> None:
     (tmp_path / "environment.jsonl").write_bytes((bare / "environment.jsonl").read_bytes())
-
-    nothing = analyse(load_run(tmp_path), None)
-
+    nothing = analyse(load_run(tmp_path), None)  # without any plan
     assert nothing.points == nothing.ok == 0
     assert nothing.errors.empty
     assert nothing.quality.empty
-
-
-@pytest.fixture(scope="module")
-def gemm(run: Run, h200: DeviceSpec) -> pd.DataFrame:
-    return run.points("gemm", h200).table
-
-
-def test_models_are_those_that_predicted_something(gemm: pd.DataFrame) -> None:
-    names = {"calibrated": "predicted_s", "datasheet": "datasheet_s", "torchao": "torchao_s"}
-    assert models_in(gemm) == names
-
-
-def test_shapes_of_a_tidy_frame_stand_behind_the_recipe(analysis: Analysis) -> None:
-    assert axes_of(analysis.frames["cast"]) == ["rows", "cols"]
-    shaped = with_shape(analysis.frames["cast"])
-    assert list(shaped.columns[:4]) == ["op", "provider", "recipe", "shape"]
-    assert shaped["shape"].iloc[0] == "1,024 \N{MULTIPLICATION SIGN} 8,192"
-    assert with_shape(analysis.frames["cast"].iloc[:0]).empty
 
 
 PROTOCOLS = {  # (method, distribution) -> words
@@ -94,6 +71,8 @@ def test_a_protocol_has_words(protocol: tuple[str, str], words: str) -> None:
 
 def test_the_standard_protocol_leaves_panel_and_sentinel_out(analysis: Analysis) -> None:
     gemm = analysis.frames["gemm"]
+    names = {"calibrated": "predicted_s", "datasheet": "datasheet_s", "torchao": "torchao_s"}
+    assert models_in(gemm) == names
     assert set(gemm[standard_protocol(gemm)]["sweeps"]) == {"made_up", "made_up;panel"}
     assert len(standard_rows(gemm)) == 16 * 3
     frame = pd.DataFrame({"a": [1.0, np.nan, 3.0, 2.0], "b": list("wxyz")})

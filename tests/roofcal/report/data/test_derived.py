@@ -6,8 +6,8 @@ import pytest
 
 from roofcal.points.run import load_run
 from roofcal.report.data.provenance import ReportError, derived_table, read_derived
-from roofcal.report.sections import breakeven, llm
-from tests.roofcal.report.synthetic import outdate, whole_run
+from roofcal.report.sections import llm
+from tests.roofcal.report.synthetic import MadeUpRun, add_constants, outdate, product
 
 LABELS = ("recipe",)
 NUMBERS = ("error",)
@@ -15,19 +15,15 @@ NUMBERS = ("error",)
 
 def test_rows_are_read_and_words_like_none_stay_words(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
+    for _ in range(2):
+        table = read_derived(path, LABELS, NUMBERS)  # without a file, and of a header alone
+        assert table.empty
+        assert list(table.columns) == ["recipe", "error"]
+        path.write_text("recipe,error\n")
     path.write_text("recipe,error\nnone,0.5\nNA,\n")
     table = read_derived(path, LABELS, NUMBERS)
     assert list(table["recipe"]) == ["none", "NA"]
     assert table["error"].isna().tolist() == [False, True]
-
-
-def test_no_file_and_a_header_alone_are_empty_with_their_columns(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    for _ in range(2):
-        table = read_derived(path, LABELS, NUMBERS)
-        assert table.empty
-        assert list(table.columns) == ["recipe", "error"]
-        path.write_text("recipe,error\n")
 
 
 @pytest.mark.parametrize(
@@ -47,13 +43,14 @@ def test_a_damaged_file_is_named_with_the_way_out(
         read_derived(tmp_path / "x.csv", LABELS, NUMBERS)
 
 
-HEADERS = {s: ",".join((*s.LABELS, *s.NUMBERS)) + "\n" for s in (breakeven, llm)}
-
-
 def test_rows_that_follow_from_outdated_constants_are_left_out(tmp_path: Path) -> None:
-    folder = whole_run().write(tmp_path)
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64))
+    add_constants(made_up)
+    folder = made_up.write(tmp_path)
+    header = ",".join((*llm.LABELS, *llm.NUMBERS))
     row = ",".join(["x"] * len(llm.LABELS) + ["1"] * len(llm.NUMBERS))
-    (folder / llm.FILE).write_text(HEADERS[llm] + row + "\n")
+    (folder / llm.FILE).write_text(f"{header}\n{row}\n")
 
     def shown() -> int:
         return len(derived_table(load_run(folder), llm.FILE, llm.LABELS, llm.NUMBERS).rows)

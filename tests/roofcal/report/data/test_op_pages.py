@@ -28,18 +28,15 @@ def test_ops_with_a_baseline_say_what_their_times_include() -> None:
             assert words.endswith(".")
 
 
-def test_a_name_of_no_op_has_the_default_page() -> None:
-    assert op_pages.page_of("transpose") == OpPage()
-    assert op_pages.caption_words("transpose") == {"title": "transpose", "time_includes": ""}
-
-
 def test_constants_of_ops_links_and_the_device_are_told_apart() -> None:
     assert op_pages.constant_texts("gemm")["launch_s"].label == "Start of a product"
     assert op_pages.constant_texts("link")["latency_s"].label == "Latency over the link"
     device = op_pages.constant_texts("")
     assert list(device)[:2] == ["compute_units", "launch_graph_s"]
     assert device["dram_copy_bytes_per_s"].datasheet == "dram_bytes_per_s"
+    # a name of no op has the default page
     assert op_pages.constant_texts("transpose") == {}
+    assert op_pages.caption_words("transpose") == {"title": "transpose", "time_includes": ""}
 
 
 def test_an_op_without_a_page_is_reported_all_the_same(

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.core.visits.differences import CardSpread
 from roofcal.report.data import panel_factors as panel
 
 Reading = tuple[str, str, str, str, float]
@@ -24,12 +23,12 @@ def table(readings: Readings) -> pd.DataFrame:
     return pd.DataFrame(readings, columns=list(panel.READINGS))
 
 
+def rows_of(fits: list[panel.PanelFit]) -> list[Any]:
+    return list(panel.panel_factors(fits).itertuples(index=False))
+
+
 def panel_factors(readings: Readings) -> list[Any]:
-    return list(panel.panel_factors(panel.panel_fits(table(readings))).itertuples(index=False))
-
-
-def card_spreads(readings: Readings) -> list[CardSpread]:
-    return panel.card_spreads(panel.panel_fits(table(readings)))
+    return rows_of(panel.panel_fits(table(readings)))
 
 
 def by_session(readings: Readings) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def test_a_card_that_is_4_percent_slower_at_every_sentinel_has_that_factor() -> 
     assert cards["b"].factor / cards["a"].factor == pytest.approx(1.04)
     assert cards["b"].factor * cards["a"].factor == pytest.approx(1.0)
     assert cards["b"].interval_holds == "this session"
-    (spread,) = card_spreads(readings)
+    (spread,) = panel.card_spreads(panel.panel_fits(table(readings)))
     assert spread.spread == pytest.approx(math.log(1.04) / 2**0.5)
 
 
@@ -81,7 +80,6 @@ def test_sessions_meet_by_way_of_a_session_that_shares_a_sentinel_with_both() ->
 def test_sessions_without_a_sentinel_in_common_have_no_factor() -> None:
     assert panel_factors([reading("a", 1.0), reading("b", 1.0, sentinel="two")]) == []
     assert panel_factors([reading("a", 1.0), reading("a", 1.1)]) == []
-    assert card_spreads([]) == []
 
 
 def test_a_card_of_several_sessions_says_so_and_sessions_of_one_card_have_no_card_factor() -> None:
@@ -131,14 +129,15 @@ def test_intervals_hold_the_true_factors(cards: int, sessions: int) -> None:
     for _ in range(120):
         readings, of_session, of_card = made_up_panel(draw, cards, sessions)
         centre = float(np.mean(list(of_session.values())))
-        for factor in panel_factors(readings):
-            if factor.session_id:
-                truth = math.exp(of_session[factor.session_id] - centre)
-                held_sessions.append(factor.low <= truth <= factor.high)
+        fits = panel.panel_fits(table(readings))
+        for row in rows_of(fits):
+            if row.session_id:
+                truth = math.exp(of_session[row.session_id] - centre)
+                held_sessions.append(row.low <= truth <= row.high)
             else:
-                truth = math.exp(of_card[factor.card] - float(np.mean(list(of_card.values()))))
-                held_cards.append(factor.low <= truth <= factor.high)
-        held_spreads += [one.low <= 0.02 <= one.high for one in card_spreads(readings)]
+                truth = math.exp(of_card[row.card] - float(np.mean(list(of_card.values()))))
+                held_cards.append(row.low <= truth <= row.high)
+        held_spreads += [one.low <= 0.02 <= one.high for one in panel.card_spreads(fits)]
     assert np.mean(held_sessions) >= 0.93
     assert np.mean(held_spreads) >= 0.9
     if sessions > 1:  # else nothing shows how sessions of a card differ, and `holds` says so
@@ -160,25 +159,14 @@ def scattered(
     return readings
 
 
-@pytest.mark.parametrize("shared", [1, 2, 4])
+@pytest.mark.parametrize("shared", [1, 3])
 def test_sentinels_of_one_session_alone_change_no_factor_and_no_interval(shared: int) -> None:
     common = [f"common {i}" for i in range(shared)]
-    own = {session: [f"{session} {i}" for i in range(10)] for session in "ab"}
-    sentinels_of = {session: common + own[session] for session in "ab"}
+    sentinels_of = {s: common + [f"{s} {i}" for i in range(10)] for s in "ab"}
     readings = scattered(np.random.default_rng(3), sentinels_of, {"a": 0.0, "b": 0.02})
     factors = panel_factors(readings)
     assert factors == panel_factors([one for one in readings if one[1] in common])
     assert {factor.sentinels for factor in factors} == {shared}
-
-
-def test_intervals_hold_where_most_sentinels_are_of_one_session_alone() -> None:
-    draw = np.random.default_rng(4)
-    held = []
-    for _ in range(150):
-        sentinels_of = {s: ["x", "y", "z", *(f"{s} {i}" for i in range(10))] for s in "ab"}
-        factors = by_session(scattered(draw, sentinels_of, {"a": 0.0, "b": 0.02}))
-        held.append(math.log(factors["a"].low) <= -0.01 <= math.log(factors["a"].high))
-    assert np.mean(held) >= 0.93
 
 
 def chain(sessions: int, sentinels: int) -> dict[str, list[str]]:

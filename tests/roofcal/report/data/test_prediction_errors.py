@@ -1,6 +1,7 @@
 """Errors by model, regime and recipe, against errors that the made-up run was given."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -9,17 +10,15 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
 from roofcal.ops.regimes import REGIMES
 from roofcal.points.run import Run, load_run
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import (
     ALL,
     COLUMNS,
     error_by_regime,
     error_of,
     judged,
-    model_labels,
     regime_rank,
     residuals,
-    with_model_labels,
 )
 from roofcal.report.data.provenance import commands
 from roofcal.report.data.quality import violations
@@ -27,7 +26,6 @@ from roofcal.report.summary import device_line, regime_tables
 from roofcal.report.write import write_report
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import (
-    GPU,
     MODEL_ERROR,
     RECIPES,
     SHAPES,
@@ -36,6 +34,13 @@ from tests.roofcal.report.synthetic import (
     true_seconds,
 )
 from tests.roofcal.report.transferred import ERRORS, OTHER_DRIVER, OTHER_TORCH, transferred_run
+
+
+def row_of(errors: pd.DataFrame, model: str = "calibrated", **keys: str) -> "pd.Series[Any]":
+    """A row of error_by_regime, which has it."""
+    row = error_of(errors, model, op="gemm", **keys)
+    assert row is not None
+    return row
 
 
 def test_judged_points_are_measured_as_the_study_measures(run: Run, h200: DeviceSpec) -> None:
@@ -49,30 +54,19 @@ def test_judged_points_are_measured_as_the_study_measures(run: Run, h200: Device
     assert error_by_regime(probes).empty
 
 
-@pytest.mark.parametrize("regime", ["decode", "mid", "large", "skinny_k"])
-def test_the_error_of_a_regime_is_that_of_the_made_up_predictions(
-    analysis: Analysis, regime: str
-) -> None:
-    row = error_of(analysis.errors, "calibrated", op="gemm", regime=regime)
+def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Run) -> None:
+    for regime in ("decode", "mid", "large", "skinny_k"):
+        row = row_of(analysis.errors, regime=regime)
+        error = MODEL_ERROR[regime]
+        assert tuple(row[["mape", "median_abs_error"]]) == pytest.approx((abs(error), abs(error)))
+        assert tuple(row[["median_error", "worst_error"]]) == pytest.approx((error, error))
 
-    assert row is not None
-    error = MODEL_ERROR[regime]
-    assert tuple(row[["mape", "median_abs_error"]]) == pytest.approx((abs(error), abs(error)))
-    assert tuple(row[["median_error", "worst_error"]]) == pytest.approx((error, error))
-
-
-def test_the_overall_error_weighs_every_point_alike(analysis: Analysis, run: Run) -> None:
-    frame = judged(run.points("gemm").table)
+    frame = judged(run.points("gemm").table)  # over all, every point weighs alike
     expected = [abs(MODEL_ERROR[regime]) for regime in frame["regime"]]
-
-    row = error_of(analysis.errors, "calibrated", op="gemm")
-
-    assert row is not None
+    row = row_of(analysis.errors)
     assert row["count"] == len(expected)
     assert row["mape"] == pytest.approx(sum(expected) / len(expected))
-    other = error_of(analysis.errors, "torchao", op="gemm")
-    assert other is not None
-    assert other["mape"] == pytest.approx(0.3)
+    assert row_of(analysis.errors, "torchao")["mape"] == pytest.approx(0.3)
 
 
 def test_margins_hold_for_regimes_recipes_and_both(analysis: Analysis) -> None:
@@ -89,11 +83,9 @@ def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> 
         point = product(64 * (step + 1), 4096, 4096)
         made_up.measure(point)
         made_up.predict(point, "calibrated", true_seconds(point) * (1 + error))
-    frame = made_up.table(tmp_path)
 
-    row = error_of(error_by_regime(frame), "calibrated", op="gemm")
+    row = row_of(error_by_regime(made_up.table(tmp_path)))
 
-    assert row is not None
     assert row["worst_error"] == pytest.approx(-0.5)
     assert row["p95_abs_error"] == pytest.approx(0.19 + 0.05 * (0.5 - 0.19))
     assert row["median_abs_error"] == pytest.approx(0.105)
@@ -108,16 +100,17 @@ def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_p
         guess = true_seconds(point) * (1 + error)
         made_up.predict(point, "calibrated", guess, low_s=0.9 * guess, high_s=1.1 * guess)
         made_up.predict(point, "torchao", guess)
+        if step == 0:  # a model is judged on the points it predicts
+            made_up.predict(point, "wave", 2 * guess)
     errors = error_by_regime(made_up.table(tmp_path))
-    calibrated, torchao = (
-        error_of(errors, "calibrated", op="gemm"),
-        error_of(errors, "torchao", op="gemm"),
-    )
-    assert calibrated is not None
-    assert torchao is not None
+
+    calibrated, torchao = row_of(errors), row_of(errors, "torchao")
     assert calibrated["coverage"] == 0.75
     assert pd.isna(torchao["coverage"])
     assert (calibrated["violations"], torchao["violations"]) == (1, 2)
+    wave = row_of(errors, "wave")
+    assert (wave["count"], wave["mape"]) == (1, pytest.approx(1.0))
+    assert error_of(errors, "datasheet", op="gemm") is None
 
 
 def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:
@@ -129,59 +122,30 @@ def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:
     assert tuple(table.columns) == COLUMNS
 
 
-def test_a_model_is_judged_on_the_points_it_predicts(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    for n in (64, 128):
-        made_up.measure(product(64, n, 64))
-    made_up.predict(product(64, 64, 64), "torchao", 2 * true_seconds(product(64, 64, 64)))
-    frame = made_up.table(tmp_path)
-
-    row = error_of(error_by_regime(frame), "torchao", op="gemm")
-
-    assert row is not None
-    assert (row["count"], row["mape"]) == (1, pytest.approx(1.0))
-    assert error_of(error_by_regime(frame), "calibrated", op="gemm") is None
-
-
 def test_regimes_come_in_the_order_of_size() -> None:
     names = ["ragged", "other", "large", ALL, "decode", "mid"]
     assert sorted(names, key=regime_rank) == [ALL, "decode", "mid", "large", "ragged", "other"]
     assert all(regime_rank(regime)[0] < regime_rank("other")[0] for regime in REGIMES)
 
 
-TORCH = transferred_model(OTHER_TORCH.environment_id)
-
-
-DRIVER = transferred_model(OTHER_DRIVER.environment_id)
-
-
+TORCH, DRIVER = (transferred_model(one.environment_id) for one in (OTHER_TORCH, OTHER_DRIVER))
 LABELS = {TORCH: "calibrated of torch2.0.1", DRIVER: "calibrated of driver123.45"}
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return transferred_run().write(tmp_path_factory.mktemp("transferred"))
+def moved(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
+    return transferred_run().analysed(tmp_path_factory.mktemp("transferred"), h200)
 
 
-@pytest.fixture(scope="module")
-def moved(place: Path, h200: DeviceSpec) -> Analysis:
-    return analyse(load_run(place), h200)
-
-
-def test_people_read_what_differs(moved: Analysis) -> None:
-    assert (
-        moved.labels
-        == LABELS
-        == model_labels(GPU.environment_id, pd.DataFrame({"model": [TORCH, "torchao", DRIVER]}))
-    )
-    models = set(with_model_labels(moved.errors, moved.labels)["model"])
-    assert models == {"calibrated", "datasheet", "torchao", *LABELS.values()}
-    row = error_of(moved.errors, TORCH, op="gemm")
-    assert row is not None
+def test_people_read_what_differs(moved: Analysis, analysis: Analysis) -> None:
+    assert moved.labels == LABELS
+    row = row_of(moved.errors, TORCH)
     assert (row["mape"], row["coverage"]) == pytest.approx((0.02, 1.0))
     (table,) = [t for t in regime_tables(moved) if t.id == "error-gemm"]
     assert all(label in table.body for label in LABELS.values())
     assert "calibrated@" not in table.body
+    assert analysis.labels == {}, "a device with one environment names no other"
+    assert not any("--also" in line for line in commands(analysis))
 
 
 def test_they_count_in_no_audit_and_stand_for_no_model(moved: Analysis, analysis: Analysis) -> None:
@@ -210,8 +174,3 @@ def test_the_commands_give_the_calibrations(moved: Analysis, tmp_path: Path) -> 
     text = (tmp_path / "out/details.html").read_text()
     there = f"results/nvidia-h200/{OTHER_TORCH.environment_id}/calibration.jsonl"
     assert f"--also {published}/{OTHER_DRIVER.environment_id}/calibration.jsonl {there}" in text
-
-
-def test_a_device_with_one_environment_names_no_other(analysis: Analysis) -> None:
-    assert analysis.labels == {}
-    assert not any("--also" in line for line in commands(analysis))

@@ -15,28 +15,23 @@ from roofcal.report.data.table_files import as_json, as_latex, as_markdown, tabl
 from tests.roofcal.report.synthetic import product, true_seconds
 
 
-def test_csv_keeps_full_precision_and_every_point(folder: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(table_text(tidy_table(folder, None, "gemm"), "csv"))))
-
+def test_csv_keeps_full_precision_and_json_has_null_where_csv_has_nothing(folder: Path) -> None:
+    table = tidy_table(folder, folder, "gemm")
+    rows = list(csv.DictReader(io.StringIO(table_text(table, "csv"))))
     point = product(8192, 8192, 8192, "fp8_axiswise")
     (row,) = [row for row in rows if row["point_id"] == point.point_id]
     assert float(row["median_s"]) == true_seconds(point)
     (refused, _) = [row for row in rows if row["status"] == "unsupported"]
     assert (refused["reason"], refused["median_s"]) == ("n=555 is no multiple of 16", "")
 
-
-def test_json_has_null_where_csv_has_nothing(folder: Path) -> None:
-    rows = json.loads(table_text(tidy_table(folder, folder, "gemm"), "json"))
-
-    refused = [row for row in rows if row["status"] == "unsupported"]
-    assert {row["median_s"] for row in refused} == {None}
-    assert {type(row["m"]) for row in rows} == {int}
+    objects = json.loads(table_text(table, "json"))
+    assert {row["median_s"] for row in objects if row["status"] == "unsupported"} == {None}
+    assert {type(row["m"]) for row in objects} == {int}
     assert json.loads(as_json(pd.DataFrame({"a": []}))) == []
 
 
 def test_markdown_shows_the_columns_that_say_something(bare: Path) -> None:
     head, line, *rows = table_text(tidy_table(bare, None, "gemm"), "markdown").splitlines()
-
     assert "median_s" in head
     assert "predicted_s" not in head
     assert line.count("|") == head.count("|")

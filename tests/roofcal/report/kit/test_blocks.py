@@ -12,8 +12,6 @@ from roofcal.report.kit.columns import count, fraction, seconds
 from tests.roofcal.report.pages import unpack
 
 SECONDS = Column(key="t", label="time", kind="number", show=lambda v: f"{v * 1e6:.1f}", unit="us")
-
-
 NAME = Column(key="name", label="name")
 
 
@@ -21,9 +19,16 @@ def body_of(frame: pd.DataFrame, *columns: Column) -> str:
     return Table("x", "c", frame, columns).body
 
 
-def test_a_number_keeps_its_si_value_for_sorting() -> None:
+def test_a_number_keeps_its_si_value_for_sorting_and_a_missing_one_is_a_dash() -> None:
     assert body_of(pd.DataFrame({"t": [1.25e-5]}), SECONDS) == (
         '<tr><td class=n data-v="1.25e-05">12.5</td></tr>'
+    )
+    column = Column(key="shown", label="x", kind="number", sort_key="si")
+    body = body_of(pd.DataFrame({"shown": ["4.0 TB/s"], "si": [4e12]}), column)
+    assert body == '<tr><td class=n data-v="4e+12">4.0 TB/s</td></tr>'
+    frame = pd.DataFrame({"t": [np.nan, 1e-6], "name": [None, "a"]})
+    assert body_of(frame, SECONDS, NAME).startswith(
+        "<tr><td class=n>\u2013</td><td>\u2013</td></tr>"
     )
 
 
@@ -35,24 +40,11 @@ def test_text_is_escaped_wherever_it_comes_from() -> None:
         assert "&lt;script&gt;" in body
 
 
-def test_missing_values_are_a_dash_without_a_value_to_sort_by() -> None:
-    frame = pd.DataFrame({"t": [np.nan, 1e-6], "name": [None, "a"]})
-    assert body_of(frame, SECONDS, NAME).startswith(
-        "<tr><td class=n>\u2013</td><td>\u2013</td></tr>"
-    )
-
-
 def test_columns_without_any_value_are_left_out() -> None:
     table = Table("x", "c", pd.DataFrame({"t": [np.nan], "name": ["a"]}), (SECONDS, NAME))
     assert list(table.columns) == [NAME]
     empty = Table("x", "c", pd.DataFrame({"t": [], "name": []}), (SECONDS, NAME))
     assert (len(empty.columns), empty.body, empty.total) == (2, "", 0)
-
-
-def test_a_text_can_be_sorted_by_the_number_behind_it() -> None:
-    column = Column(key="shown", label="x", kind="number", sort_key="si")
-    body = body_of(pd.DataFrame({"shown": ["4.0 TB/s"], "si": [4e12]}), column)
-    assert body == '<tr><td class=n data-v="4e+12">4.0 TB/s</td></tr>'
 
 
 def test_long_tables_are_paged_and_very_long_ones_cut_with_their_total_kept() -> None:

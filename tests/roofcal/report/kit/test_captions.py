@@ -13,13 +13,9 @@ WORDS = caption_words("gemm")
 
 
 @pytest.mark.parametrize("key", CAPTIONS)
-def test_a_caption_stands_beside_the_code_that_draws_its_figure(key: str) -> None:
+def test_a_caption_says_what_is_shown_beside_the_code_that_draws_it(key: str) -> None:
     code = "".join(path.read_text() for path in CAPTIONS[key].parent.glob("*.py"))
     assert f'"{key}"' in code
-
-
-@pytest.mark.parametrize("key", CAPTIONS)
-def test_a_caption_says_what_is_shown_and_how_it_was_measured(key: str) -> None:
     title, paragraphs = read_caption(CAPTIONS[key], WORDS)
     assert 5 < len(title) < 80
     assert len(paragraphs) >= 2

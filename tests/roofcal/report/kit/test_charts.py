@@ -1,15 +1,15 @@
 """What a page carries of its charts: columns of short numbers, once, and nothing that loads."""
 
-import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 from xml.etree import ElementTree
 
-import altair as alt
 import pandas as pd
 import pytest
+from altair.utils.schemapi import validate_jsonschema
+from altair.vegalite.v6.schema.core import load_schema
 
 from roofcal.report.kit import vega
 from roofcal.report.kit.charts import (
@@ -54,16 +54,20 @@ def chart(names: tuple[str, ...] = ("bf16", HOSTILE), rows: int = 4) -> Chart:
     )
 
 
-def chart_svg(one: Chart, description: str) -> str:
-    (svg,) = chart_svgs([(one, description)])
-    return svg
-
-
 def page(*charts: tuple[str, str, Chart]) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(
         unpack(page_charts((name, points, "t", one) for name, points, one in charts)[1])
     )
     return document
+
+
+SCHEMA = load_schema()
+
+
+def why_invalid(spec: dict[str, Any]) -> Any:
+    """What the schema of Vega-Lite finds; classes of Altair take five times as long to say it."""
+    layered = {"$ref": "#/definitions/TopLevelLayerSpec"}
+    return validate_jsonschema(spec, layered, rootschema=SCHEMA, raise_error=False)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +87,10 @@ def test_specifications_are_valid_vega_lite(mark: Any, scale: Any) -> None:
         layers=[Layer(mark, detail="recipe", low="x", high="y", size=2)],
     )
     for one in (drawn, replace(drawn, legend=())):
-        alt.LayerChart.from_dict(vega_lite(one))
-
-
-def test_drawings_come_in_the_order_of_their_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vega, "allowed_cores", lambda: 2)
-    names = [f"recipe {number}" for number in range(7)]
-    drawn = chart_svgs([(chart((name, "other")), name) for name in names])
-    assert [name in texts_of(svg) for name, svg in zip(names, drawn, strict=True)] == [True] * 7
-    assert drawn[0] == chart_svg(chart((names[0], "other")), names[0])
+        assert why_invalid(vega_lite(one)) is None
+    wrong = vega_lite(drawn)
+    next(iter(wrong["layer"][0]["encoding"].values()))["type"] = "temporary"
+    assert why_invalid(wrong) is not None
 
 
 def test_a_chart_that_vega_cannot_draw_is_no_empty_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,18 +100,20 @@ def test_a_chart_that_vega_cannot_draw_is_no_empty_file(monkeypatch: pytest.Monk
     assert chart_svgs([]) == []
 
 
-def test_a_specification_that_is_no_vega_lite_is_found() -> None:
-    wrong = vega_lite(chart())
-    wrong["layer"][0]["encoding"]["x"]["type"] = "temporary"
-    with pytest.raises(Exception, match="'temporary' is not one of"):
-        alt.LayerChart.from_dict(wrong)
-
-
 def test_numbers_have_four_digits_and_texts_are_said_once() -> None:
-    table = page(("a", "", chart()))["tables"]["a/points"]
+    document = page(("a", "", chart()))
+    table = document["tables"]["a/points"]
     assert table["x"][0] == 1.235e-5
     assert table["y"] == [2, 3, 4, 5]
     assert table["recipe"] == {"of": ["bf16", HOSTILE], "at": [0, 1, 0, 1]}
+    # colours follow the style sheet
+    assert document["charts"]["a"]["legend"][0]["colour"] == "var(--blue)"
+    assert table["colour"]["of"] == ["var(--blue)"]
+    assert BLUE not in json.dumps(document)
+    # no text of a record gets into the specification
+    spec = document["charts"]["a"]["spec"]
+    assert HOSTILE not in json.dumps(spec)
+    assert spec == page(("a", "", chart(("x", "y"))))["charts"]["a"]["spec"]
 
 
 def test_charts_of_one_op_share_their_points() -> None:
@@ -129,19 +130,6 @@ def test_shared_points_that_differ_are_refused() -> None:
         page(("a", "gemm", one), ("b", "gemm", other))
 
 
-def test_colours_follow_the_style_sheet() -> None:
-    document = page(("a", "", chart()))
-    assert document["charts"]["a"]["legend"][0]["colour"] == "var(--blue)"
-    assert document["tables"]["a/points"]["colour"]["of"] == ["var(--blue)"]
-    assert BLUE not in json.dumps(document)
-
-
-def test_no_text_of_a_record_gets_into_the_specification() -> None:
-    document = page(("a", "", chart()))["charts"]["a"]
-    assert HOSTILE not in json.dumps(document["spec"])
-    assert document["spec"] == page(("a", "", chart(("x", "y"))))["charts"]["a"]["spec"]
-
-
 def test_what_a_page_carries_cannot_end_its_script() -> None:
     library, data = page_charts([("a", "", "t", chart())])
     assert "<" not in library + data
@@ -152,18 +140,17 @@ def test_what_a_page_carries_cannot_end_its_script() -> None:
 
 def test_vega_is_bundled_once_per_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    bundles = ["fifth", "fourth", "third", "second", "first"]
+    bundles = ["fourth", "third", "second", "first"]
     monkeypatch.setattr("vl_convert.javascript_bundle", lambda _: bundles.pop())
     assert "first" in vega._vega.__wrapped__() == vega._vega.__wrapped__()
     (kept,) = (tmp_path / "roofcal").iterdir()
     kept.write_bytes(kept.read_bytes()[:-9])  # a disk was full
     assert "second" in vega._vega.__wrapped__() == vega._vega.__wrapped__()
-    for content, bundle in ((b"", "third"), (gzip.compress(b"alert()"), "fourth")):
-        kept.write_bytes(content)
-        assert bundle in vega._vega.__wrapped__() == vega._vega.__wrapped__()
+    kept.write_bytes(b"")
+    assert "third" in vega._vega.__wrapped__() == vega._vega.__wrapped__()
     kept.unlink()
     kept.mkdir()  # nothing can be kept there
-    assert "fifth" in vega._vega.__wrapped__()
+    assert "fourth" in vega._vega.__wrapped__()
 
 
 def test_a_user_without_a_folder_of_caches_keeps_no_vega(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,58 +171,73 @@ def texts_of(svg: str) -> list[str]:
     return [node.text or "" for node in ElementTree.fromstring(svg).iter() if node.text]
 
 
-def test_a_file_has_every_panel_with_its_rows_its_title_and_the_legend() -> None:
+AXES = {  # axis -> values at it, labels that it has
+    Axis("x", "", unit="s"): ((1e-6, 1e-3), {"1\N{MICRO SIGN}s", "10\N{MICRO SIGN}s", "1ms"}),
+    Axis("x", "", "bytes"): ((2**10, 2**20), {"1 KiB", "1 MiB"}),
+    Axis("x", "", "count"): ((1, 4096), {"1", "1,024"}),
+    Axis("x", "", "percent"): ((0, 0.1), {"+4%", "+10%"}),
+    Axis("x", "", "plain", " dB"): ((20, 60), {"30 dB", "50 dB"}),
+    Axis("x", "", "ratio", ticks=(0.5, 1, 2)): ((0.1, 7), {"0.5", "1", "2"}),
+    Axis("x", "", "names"): ((1, 1024), {"1", "1,024"}),
+}
+CELLS = pd.DataFrame(
+    {"m": [1, 1024] * 2, "recipe": ["a", "a", "b", "b"], "label": list("wxyz")}
+).assign(**cell_colours([-1, 0, 0.25, 1], SLOWER_FASTER))
+MAP = Chart(
+    x=Axis("m", "m", "names"),
+    y=Axis("recipe", "", "names", order=["b", "a"]),
+    layers=[Layer("cells", detail="label"), Layer("hatched", table="some")],
+    tables={"points": CELLS, "some": CELLS[:1]},
+    panels=[Panel(height=80)],
+    tips=(),
+)
+
+
+@pytest.fixture(scope="module")
+def svgs() -> dict[str, str]:
+    """All charts that tests look at, drawn at once: starting a process takes longest."""
     points = chart().tables["points"].assign(side=["left", "left", "left", "right"])
     panels = [Panel(title=f"the {side}", where={"side": side}) for side in ("left", "right")]
-    drawn = replace(chart(), tables={"points": points}, panels=panels), "says <more>"
     names = [f"fp8_blockwise_1x{number} by a provider" for number in range(30)]
     legend = [LegendEntry("recipe", name, marker="swatch") for name in names]
-    svg, again, wide = chart_svgs([drawn, drawn, (replace(chart(), legend=legend), "")])
+    of_sides = replace(chart(), tables={"points": points}, panels=panels)
+    charts = {"sides": of_sides, "map": MAP, "wide": replace(chart(), legend=legend)}
+    for axis, (values, _) in AXES.items():
+        at_values = {"points": points.assign(x=[*values, *values])}
+        charts[axis.scale] = replace(chart(), x=axis, tables=at_values)
+    charts["again"] = of_sides
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vega, "allowed_cores", lambda: 2)
+        drawn = chart_svgs([(one, "says <more>") for one in charts.values()])
+    return dict(zip(charts, drawn, strict=True))
+
+
+def test_a_file_has_every_panel_with_its_rows_its_title_and_the_legend(
+    svgs: dict[str, str],
+) -> None:
+    svg = svgs["sides"]
     assert {"the left", "the right", "bf16", HOSTILE} <= set(texts_of(svg))
     assert svg.count(f'fill="{BLUE}"') == 4 + 2  # and two entries of the legend
     assert ElementTree.fromstring(svg).get("aria-label") == "says <more>"
-    assert svg == again
-    assert float(ElementTree.fromstring(wide).get("width", "inf")) < 1100
+    assert svg == svgs["again"]
+    assert float(ElementTree.fromstring(svgs["wide"]).get("width", "inf")) < 1100
 
 
-def test_axes_are_written_for_people() -> None:
-    axes = [
-        (Axis("x", "", unit="s"), (1e-6, 1e-3), {"1\N{MICRO SIGN}s", "10\N{MICRO SIGN}s", "1ms"}),
-        (Axis("x", "", "bytes"), (2**10, 2**20), {"1 KiB", "1 MiB"}),
-        (Axis("x", "", "count"), (1, 4096), {"1", "1,024"}),
-        (Axis("x", "", "percent"), (0, 0.1), {"+4%", "+10%"}),
-        (Axis("x", "", "plain", " dB"), (20, 60), {"30 dB", "50 dB"}),
-        (Axis("x", "", "ratio", ticks=(0.5, 1, 2)), (0.1, 7), {"0.5", "1", "2"}),
-        (Axis("x", "", "names"), (1, 1024), {"1", "1,024"}),
-    ]
-    charts = []
-    for axis, values, _ in axes:
-        points = chart().tables["points"].assign(x=[*values, *values])
-        charts.append((replace(chart(), x=axis, tables={"points": points}), ""))
-    for svg, (axis, _, shown) in zip(chart_svgs(charts), axes, strict=True):
-        texts = texts_of(svg.replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}"))
-        assert shown <= {*texts}, axis
+@pytest.mark.parametrize("axis", AXES, ids=lambda axis: str(axis.scale))
+def test_axes_are_written_for_people(svgs: dict[str, str], axis: Axis) -> None:
+    svg = svgs[axis.scale].replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}")
+    assert AXES[axis][1] <= {*texts_of(svg)}
 
 
-def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell() -> None:
-    cells = pd.DataFrame(
-        {"m": [1, 1024] * 2, "recipe": ["a", "a", "b", "b"], "label": list("wxyz")}
-    )
-    cells = cells.assign(**cell_colours([-1, 0, 0.25, 1], SLOWER_FASTER))
-    drawn = Chart(
-        x=Axis("m", "m", "names"),
-        y=Axis("recipe", "", "names", order=["b", "a"]),
-        layers=[Layer("cells", detail="label"), Layer("hatched", table="some")],
-        tables={"points": cells, "some": cells[:1]},
-        panels=[Panel(height=80)],
-        tips=(),
-    )
-    assert not drawn.zooms
-    texts = texts_of(chart_svg(drawn, ""))
+def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell(
+    svgs: dict[str, str],
+) -> None:
+    assert not MAP.zooms
+    texts = texts_of(svgs["map"])
     assert texts.index("b") < texts.index("a")
     assert {"1", "1,024", *"wxyz"} <= set(texts)
-    assert list(cells["colour"]) == ["#a63d00", "#f3efe9", "#aecadc", "#0a5592"]
-    assert list(cells["ink"]) == ["#ffffff", "#111111", "#111111", "#ffffff"]
+    assert list(CELLS["colour"]) == ["#a63d00", "#f3efe9", "#aecadc", "#0a5592"]
+    assert list(CELLS["ink"]) == ["#ffffff", "#111111", "#111111", "#ffffff"]
 
 
 def test_ticks_reach_around_the_values_that_they_are_for() -> None:
