@@ -214,57 +214,43 @@ class Worker:
         return None
 
     def _fail(
-        self,
-        point: PlanPoint,
-        status: Status,
-        reason: str,
-        start: float,
-        error: float = math.nan,
+        self, point: PlanPoint, status: Status, reason: str, start: float, error: float = math.nan
     ) -> None:
-        self._send_measurement(
-            Measurement(
-                point_id=point.point_id,
-                status=status,
-                reason=reason,
-                relative_error=error if math.isfinite(error) else None,  # JSON knows no NaN
-                started_s=time.time() - self._epoch,
-                elapsed_s=time.perf_counter() - start,
-                **self._ids,
-            )
-        )
+        known = error if math.isfinite(error) else None  # JSON knows no NaN
+        self._send_row(point, start, status=status, reason=reason, relative_error=known)
 
     def _report(self, contender: Contender, start: float) -> None:
-        elapsed = time.perf_counter() - start
         own = contender.counted(contender.own_samples) if contender.own_samples else []
-        self._send_measurement(
-            Measurement(
-                point_id=contender.point.point_id,
-                status="ok",
-                latency_samples_s=_rounded(contender.samples),
-                warmup_samples=contender.warmup_samples,
-                slice_starts=tuple(contender.slice_starts),
-                unsettled_samples=tuple(contender.unsettled) if any(contender.unsettled) else (),
-                calls_per_sample=contender.calls_per_sample,
-                rotating_copies=len(contender.copies),
-                rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
-                peak_bytes=contender.peak_bytes,
-                relative_error=contender.relative_error,
-                quantisation_error=contender.quantisation_error,
-                output_errors=contender.output_errors,
-                telemetry=contender.recorder.telemetry(),
-                kernel_names=contender.kernel_names,
-                started_s=time.time() - self._epoch - elapsed,
-                elapsed_s=elapsed,
-                fastest_rank_s=_rounded(contender.fastest_samples),
-                energy_windows=tuple(contender.energy_windows),
-                rank_medians_s=_rounded(self._team.all_gather(median(own))) if own else (),
-                **self._ids,
-            )
+        self._send_row(
+            contender.point,
+            start,
+            status="ok",
+            latency_samples_s=_rounded(contender.samples),
+            warmup_samples=contender.warmup_samples,
+            slice_starts=tuple(contender.slice_starts),
+            unsettled_samples=tuple(contender.unsettled) if any(contender.unsettled) else (),
+            calls_per_sample=contender.calls_per_sample,
+            rotating_copies=len(contender.copies),
+            rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
+            peak_bytes=contender.peak_bytes,
+            relative_error=contender.relative_error,
+            quantisation_error=contender.quantisation_error,
+            output_errors=contender.output_errors,
+            telemetry=contender.recorder.telemetry(),
+            kernel_names=contender.kernel_names,
+            fastest_rank_s=_rounded(contender.fastest_samples),
+            energy_windows=tuple(contender.energy_windows),
+            rank_medians_s=_rounded(self._team.all_gather(median(own))) if own else (),
         )
 
-    def _send_measurement(self, measurement: Measurement) -> None:
-        if self._team.rank == 0:
-            self._send_event(measurement=encode(measurement))
+    def _send_row(self, point: PlanPoint, start: float, **found: Any) -> None:
+        """Report a point that was begun at `start`; of several ranks the first one does."""
+        if self._team.rank:
+            return
+        elapsed_s = time.perf_counter() - start
+        started_s = time.time() - self._epoch - elapsed_s
+        found |= {"point_id": point.point_id, "started_s": started_s, "elapsed_s": elapsed_s}
+        self._send_event(measurement=encode(Measurement(**self._ids, **found)))
 
     def _send_event(self, **event: Any) -> None:
         self._events.write(json.dumps(event) + "\n")

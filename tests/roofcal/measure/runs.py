@@ -23,7 +23,7 @@ from roofcal.core.machine import locks
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
 from roofcal.measure import workers
 from roofcal.measure.session import Job, measure
-from roofcal.measure.workers import RankGroup, WorkerProcess
+from roofcal.measure.workers import WorkerProcess, Workers
 from roofcal.study.staleness import measure_hash
 from tests.forked import start_server
 from tests.made_once import make_once
@@ -163,20 +163,16 @@ def hangs_are_noted(patch: pytest.MonkeyPatch, run: Run) -> None:
         noted = path.read_text().split() if path.exists() else []
         return str(worker.pid) in noted or not worker.is_running()
 
-    def patient(kind: type[Any], seconds: float, workers_of: Any, has_ended: Any) -> None:
-        next_event = kind.next_event
+    next_event = Workers.next_event
 
-        def wait_for_event(waiting: Any, _: float) -> Any:
-            while True:
-                is_hopeless = any(map(hangs, workers_of(waiting)))
-                event = next_event(waiting, seconds)
-                if event is not None or is_hopeless or has_ended(waiting):
-                    return event
+    def wait_for_event(waiting: Workers, _: float) -> Any:
+        while True:
+            is_hopeless = any(map(hangs, waiting._workers))
+            event = next_event(waiting, 1.0 if waiting.world_size == 1 else 2.0)
+            if event is not None or is_hopeless or waiting._end is not None:
+                return event
 
-        patch.setattr(kind, "next_event", wait_for_event)
-
-    patient(WorkerProcess, 1.0, lambda worker: [worker], lambda worker: not worker.open)
-    patient(RankGroup, 2.0, lambda ranks: ranks._workers, lambda ranks: ranks._end is not None)
+    patch.setattr(Workers, "next_event", wait_for_event)
 
 
 def device_is_free() -> bool:

@@ -45,7 +45,7 @@ class Script:
     def __init__(self) -> None:
         self.taken = 0
 
-    def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
+    def samples(self, count: int, while_busy: Callable[[], None]) -> list[float]:
         while_busy()
         self.taken += count
         return [float(1 + (index + 2) % 3) for index in range(count)]
