@@ -13,7 +13,6 @@ read the same lines, rank 0 reports the measurements, and each writes {"trouble"
 step of its own failed (null when all ranks know of it).
 """
 
-import ctypes
 import faulthandler
 import gc
 import json
@@ -49,11 +48,11 @@ from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
+from roofcal.measure.workers import dies_with
 from roofcal.ops.bench import ExactOutputs, load_bench
 
 _CPU_CACHE_BYTES = 64 << 20
 _PAGE_BYTES = 2 << 20  # of a GPU, and the least that its driver allocates
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Worker:
@@ -120,8 +119,7 @@ class Worker:
             if now - second >= 1:
                 second = now
                 if (reading := self._sensor.read()) is not None:
-                    _, _, _, temperature_c, _ = reading
-                    temperatures.append(temperature_c)
+                    temperatures.append(reading[3])
                 if len(temperatures) > 2 and temperatures[-1] <= temperatures[-3]:
                     return
 
@@ -141,15 +139,15 @@ class Worker:
         pad = self._pad()
         turns: list[tuple[Contender, Timer]] = []
         crowded: list[PlanPoint] = []
+
+        def tell(contender: Contender) -> None:
+            self._send_event(at=contender.point.point_id)
+
         for point in points:
-            turn = self._ready(point, crowded if turns else None)
-            turns += [turn] if turn else []
+            if turn := self._ready(point, crowded if turns else None):
+                turns.append(turn)
         if turns:
             self._exact.forget()  # points without times keep it: those of equal data follow
-
-            def tell(contender: Contender) -> None:
-                self._send_event(at=contender.point.point_id)
-
             seed = data_seed(turns[0][0].point, self._seed)
             time_group(turns, self._timing, self._sensor, seed, tell, self._team)
         for contender, _ in turns:
@@ -283,13 +281,11 @@ def _rounded(seconds: Sequence[float]) -> tuple[float, ...]:
 def main() -> None:
     """Entry of the process: argv[1] names supervisor and op as JSON, argv[2] the pipe of events.
 
-    Linux kills it when its parent ends, however that ends. What measuring the op needs is imported
-    at once; torch.compile only while the device is not free anyway.
+    What measuring the op needs is imported at once; torch.compile only while the device is not free
+    anyway.
     """
     start = json.loads(sys.argv[1])
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != start["supervisor_pid"]:
+    if not dies_with(start["supervisor_pid"]):
         sys.exit("the supervisor of this worker is gone")
     with os.fdopen(int(sys.argv[2]), "w") as events:
         with suppress(Exception):  # a bench that cannot be imported fails each of its points

@@ -11,6 +11,7 @@ that reported trouble while the others waited for it; the one whose error came f
 are silent, the one whose stack does not wait for others.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -28,6 +29,7 @@ from typing import IO, Any, Final
 
 from roofcal.core.records import Status
 
+_PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large process unmaps memory
 _GRACE_S = 2.0  # after the first rank ended, for last events and exit codes of the others
 _STACK_S = 1.0  # for faulthandler to write the stacks
@@ -142,6 +144,13 @@ class WorkerProcess:
         with suppress(BrokenPipeError):  # what a dead worker has not read
             self._process.stdin.close()
         return code
+
+
+def dies_with(parent: int) -> bool:
+    """Have Linux kill this process when its parent ends; False where that has ended already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
 
 
 def describe_exit(code: int) -> str:

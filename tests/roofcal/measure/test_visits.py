@@ -186,7 +186,7 @@ def test_the_disagreement_of_visits_is_the_standard_error_of_their_mean() -> Non
 
 
 def test_the_points_that_disagree_most_come_first() -> None:
-    points = [point("a"), point("b"), point("c")]
+    points = [point(name, repeat=i) for i, name in enumerate("abc")]
     factors = dict(zip((p.point_id for p in points), (1.04, 1.2, 1.0), strict=True))
     lines = {
         (key, number): line(*(factor**number * s for s in STEADY), visit=number)
@@ -194,7 +194,7 @@ def test_the_points_that_disagree_most_come_first() -> None:
         for number in range(2)
     }
     visits = Visits(points, Timing(), 1, lines)
-    assert [p.recipe for p in visits.disagreeing()] == ["b", "a"]
+    assert [[p.recipe for p in group] for group in visits.disagreeing_groups()] == [["b"], ["a"]]
 
 
 def test_inputs_of_every_visit_lie_in_pages_of_their_own(
