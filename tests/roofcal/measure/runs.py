@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -211,10 +210,11 @@ class Sweep:
     plan: Sequence[PlanPoint]
     rows: Mapping[str, Measurement]  # by recipe
     run: Run
-    wall_s: float
 
 
-def sweep_once(factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanPoint]) -> Sweep:
+def sweep_once(
+    factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanPoint], **timing: float
+) -> Sweep:
     """What measuring a plan left where the file `bench` of the tests stands in for that of op gemm.
 
     One process measures, because a sweep takes some 20 s and pytest-xdist spreads the tests of a
@@ -227,18 +227,10 @@ def sweep_once(factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanP
             run = rig(patch, folder / "run", ops__gemm__bench=bench)
             hangs_are_noted(patch, run)
             patch.setattr(workers, "_GRACE_S", 20.0)  # it ends when all ranks have ended
-            sweep = measure_sweep(run, plan)
-        (folder / "sweep.pickle").write_bytes(pickle.dumps(sweep))
+            rows = measure(run.job(plan, timing=timing))
+        by_recipe = {point.recipe: row for point, row in zip(plan, rows, strict=True)}
+        (folder / "sweep.pickle").write_bytes(pickle.dumps(Sweep(plan, by_recipe, run)))
 
     kept = make_once(factory, f"sweep-{Path(bench).stem}", measure_and_keep) / "sweep.pickle"
     sweep: Sweep = pickle.loads(kept.read_bytes())
     return sweep
-
-
-def measure_sweep(run: Run, plan: Sequence[PlanPoint]) -> Sweep:
-    """Measure a plan."""
-    start = time.perf_counter()
-    rows = measure(run.job(plan))
-    recipe_of = {point.point_id: point.recipe for point in plan}
-    by_recipe = {recipe_of[row.point_id]: row for row in rows}
-    return Sweep(plan, by_recipe, run, time.perf_counter() - start)
