@@ -61,12 +61,11 @@ def test_the_neighbours_of_faults_are_measured_with_the_spread_over_ranks(
     assert max(row.rank_medians_s) <= 1.0001 * max(row.latency_samples_s)  # five digits
 
 
-def test_the_slowest_rank_counts(sweep: Sweep) -> None:
+def test_the_slowest_rank_counts_and_nobody_and_no_lock_is_left(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rank 1 sleeps 2 ms before it joins each of the calls."""
     assert min(sweep.rows["1_is_slow"].latency_samples_s) >= 2e-3
-
-
-def test_nobody_and_no_lock_is_left(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     assert workers_here() == []
     monkeypatch.setenv("ROOFCAL_LOCKS", sweep.run.locks)
     assert device_is_free()

@@ -82,10 +82,6 @@ def test_the_neighbours_of_faults_are_measured(sweep: Sweep, recipe: str) -> Non
     row = sweep.rows[recipe]
     assert (row.status, row.reason, row.relative_error) == ("ok", None, 0.0)
     assert 0 < min(row.latency_samples_s) < 1
-
-
-def test_a_row_says_how_its_samples_were_taken(sweep: Sweep) -> None:
-    row = sweep.rows[FINE[0]]
     assert 0 < row.warmup_samples < len(row.latency_samples_s)
     assert row.slice_starts[0] == 0
     assert list(row.slice_starts) == sorted(set(row.slice_starts))
@@ -105,8 +101,7 @@ def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
     (session,) = sweep.run.sessions()
     expected = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in sweep.rows.values())
     assert session.timed_s == pytest.approx(expected)
-    assert session.wall_s is not None
-    assert session.wall_s > expected
+    assert float(session.wall_s or 0) > expected
 
 
 def test_a_hanging_worker_ends_with_a_session_that_is_killed(
@@ -328,10 +323,11 @@ def test_a_kernel_that_hangs_or_breaks_the_context_costs_its_own_point_alone(
 def test_warming_ends_when_the_card_gets_no_warmer(
     monkeypatch: pytest.MonkeyPatch, temperatures: list[float], seconds: int
 ) -> None:
-    one = Here()
+    """A CPU, as here, looks at the clock after every product: each takes a second."""
+    one, products = Here(), list[torch.Tensor]()
     clock, readings = itertools.count(), iter(temperatures)
     monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
-    monkeypatch.setattr(torch, "mm", lambda a, _: a)
+    monkeypatch.setattr(torch, "mm", lambda a, _: products.append(a))
     monkeypatch.setattr(
         one._sensor,
         "read",
@@ -341,16 +337,6 @@ def test_warming_ends_when_the_card_gets_no_warmer(
 
     one._warm_card()
 
-    assert next(clock) == pytest.approx(seconds, abs=1)
-
-
-def test_a_cpu_looks_at_the_clock_after_every_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Here()
-    clock, products = itertools.count(), list[torch.Tensor]()
-    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
-    monkeypatch.setattr(torch, "mm", lambda a, _: products.append(a))
-    one._timing = one._timing.model_copy(update={"warm_card_s": 3.0})
-
-    one._warm_card()
-
-    assert len(products) == 2, "one for each look at the clock before its third second"
+    looks = next(clock)
+    assert looks == pytest.approx(seconds, abs=1)
+    assert looks - len(products) in (1, 2), "one product for each look after the first"
