@@ -19,7 +19,6 @@ does not compile) is left to the timing process, which reports what is wrong wit
 point.
 """
 
-import ctypes
 import functools
 import hashlib
 import os
@@ -57,7 +56,7 @@ from roofcal.core.machine.locks import HOST_CLOCK, is_locked, lock_held
 from roofcal.core.records import Environment, PlanPoint
 from roofcal.measure.failures import reason_of
 from roofcal.measure.session import matching_gpus
-from roofcal.measure.workers import describe_exit
+from roofcal.measure.workers import describe_exit, dies_with
 from roofcal.ops import BY_NAME
 from roofcal.ops.bench import arranged_inputs, load_bench
 
@@ -65,7 +64,6 @@ LONGEST_S: Final = 120.0  # of the compilation of a point, as `point_timeout_s` 
 _TICK_S: Final = 0.1  # between two looks at whether the host is timed
 _BYTES_PER_COMPILER: Final = 2 << 30  # torch, Triton and LLVM: 1.2 to 1.7 GiB resident
 _NICENESS: Final = 10  # of compilers and their assemblers: the timing process goes first
-_PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _PTXAS_PATH: Final = "TRITON_PTXAS_PATH"
 
 
@@ -195,8 +193,7 @@ class _Compiler:
 
 def _compile_all(answers: Connection, parent: int) -> None:
     """Compile the points that come, until the parent ends."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
+    if not dies_with(parent):
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, whose end is theirs
     os.nice(_NICENESS)

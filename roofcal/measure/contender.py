@@ -161,73 +161,53 @@ def prepare(
     """
     checked, exact = earlier or (None, ExactOutputs())
     bench = load_bench(point.op)
-    timed = point.protocol.method != "accuracy"
-    generator = torch.Generator(device=device).manual_seed(data_seed(point, seed) + team.rank)
+    is_timed = point.protocol.method != "accuracy"
     distribution = point.protocol.distribution
+
+    def drawn(recipe: str, rank: int) -> Inputs:
+        generator = torch.Generator(device=device).manual_seed(data_seed(point, seed) + rank)
+        return bench.make_inputs(recipe, point.shape, generator, distribution)
+
     with team.failing_together():
-        inputs = bench.make_inputs(point.recipe, point.shape, generator, distribution)
+        inputs = drawn(point.recipe, team.rank)
         call = checked.call if checked else bench.build(point.provider, point.recipe, point.shape)
         own = arranged_inputs(bench, point.provider, point.recipe, inputs)
-
-    def drawn() -> Inputs:
-        """The operands before they were quantised: those of the contender in bf16."""
-        generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
-        return bench.make_inputs("bf16", point.shape, generator, distribution)
-
     if checked is None:
-        checked = _checked(point, team, call, (inputs, own), drawn, exact)
+        # Compiling costs seconds per point; a call for its errors alone runs eagerly, and computes
+        # the same.
+        stance = nullcontext() if is_timed else torch.compiler.set_stance("force_eager")
+        with team.failing_together(), stance:
+            output = call(own)
+            key = (point.op, tuple(sorted(point.shape.items())), distribution)
+            error, by_output = relative_errors(bench, point.recipe, inputs, output, exact, key)
+        error = worst(*team.all_gather(error))
+        # Method `accuracy` measures the error: every error that is a number is a result.
+        allowed = sys.float_info.max
+        if is_timed:
+            allowed = largest_error(bench, point.provider, point.recipe)
+        if not error <= allowed:  # true for NaN too
+            raise IncorrectError(error, allowed)
+        with team.failing_together():
+            # Of the operands before they were quantised: those of the contender in bf16.
+            rounded = quantisation_error(
+                point.op, bench, point.recipe, inputs, lambda: drawn("bf16", 0)
+            )
+        checked = CheckedPoint(
+            call=call,
+            bytes_per_copy=distinct_bytes([own, output]),
+            relative_error=error,
+            quantisation_error=rounded,
+            output_errors=by_output,
+        )
+        del output
     del inputs
-    size = checked.bytes_per_copy
-    count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1
+    is_cold = is_timed and point.protocol.cache == "cold"
+    count = copy_count(checked.bytes_per_copy, cache_bytes) if is_cold else 1
     copies: list[Inputs] = [own]
     with team.failing_together():
-        copies += ({k: v.clone() for k, v in own.items()} for _ in range(count - 1))
+        copies += ({name: x.clone() for name, x in own.items()} for _ in range(count - 1))
     values = {name: getattr(checked, name) for name in CheckedPoint.__slots__}
     return Contender(point=point, copies=copies, **values)
-
-
-def _checked(
-    point: PlanPoint,
-    team: SingleRank,
-    call: Callable[[Inputs], Any],
-    data: tuple[Inputs, Inputs],
-    drawn: Callable[[], Inputs],
-    exact: ExactOutputs,
-) -> CheckedPoint:
-    """The first call of a point, whose output is compared with the reference.
-
-    Args:
-        point: what is measured.
-        team: the ranks that share the point.
-        call: the provider.
-        data: inputs as the bench makes them, and as the provider reads them.
-        drawn: makes the operands before they were quantised.
-        exact: keeps what outputs are compared with.
-    """
-    inputs, own = data
-    bench = load_bench(point.op)
-    timed = point.protocol.method != "accuracy"
-    # Compiling costs seconds per point; a call for its errors alone runs eagerly, and computes the
-    # same.
-    stance = nullcontext() if timed else torch.compiler.set_stance("force_eager")
-    with team.failing_together(), stance:
-        output = call(own)
-        key = (point.op, tuple(sorted(point.shape.items())), point.protocol.distribution)
-        error, by_output = relative_errors(bench, point.recipe, inputs, output, exact, key)
-    error = worst(*team.all_gather(error))
-    # Method `accuracy` measures the error: every error that is a number is a result.
-    allowed = largest_error(bench, point.provider, point.recipe) if timed else sys.float_info.max
-    if not error <= allowed:  # true for NaN too
-        raise IncorrectError(error, allowed)
-    with team.failing_together():
-        rounded = quantisation_error(point.op, bench, point.recipe, inputs, drawn)
-    return CheckedPoint(
-        call=call,
-        bytes_per_copy=distinct_bytes([own, output]),
-        relative_error=error,
-        quantisation_error=rounded,
-        output_errors=by_output,
-    )
 
 
 def copy_count(bytes_per_copy: int, cache_bytes: int) -> int:

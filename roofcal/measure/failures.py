@@ -32,21 +32,20 @@ def status_of(error: BaseException) -> Status:
     """
     if isinstance(error, RankError):
         return error.status
-    kinds = [_kind(error)]
-    cause = error.__cause__ or error.__context__
-    while cause is not None:
-        kinds.append(_kind(cause))
-        cause = cause.__cause__ or cause.__context__
-    return next((kind for kind in kinds if kind == "out_of_memory"), kinds[0])
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(cause)
+    kinds = [_kind(one) for one in chain]
+    return "out_of_memory" if "out_of_memory" in kinds else kinds[0]
 
 
 def _kind(error: BaseException) -> Status:
     text = str(error).lower()
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
-        m in text for m in _NO_MEMORY
-    ):
+    ran_out = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    if ran_out or any(words in text for words in _NO_MEMORY):
         return "out_of_memory"
-    if isinstance(error, NotImplementedError | Unsupported) or any(m in text for m in _REFUSALS):
+    is_refusal = isinstance(error, NotImplementedError | Unsupported)
+    if is_refusal or any(words in text for words in _REFUSALS):
         return "unsupported"
     return "failed"
 

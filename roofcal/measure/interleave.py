@@ -35,6 +35,7 @@ from roofcal.measure.ranks import SINGLE_RANK, SingleRank
 from roofcal.measure.timing import Timer
 
 Turn = tuple[Contender, Timer]
+Renewal = tuple[float, float] | None  # time and joules of the counter; None where it is not seen
 _LONGEST_ALONE_S: Final = 3.0  # of settling
 _ROUNDS_ALONE: Final = 2  # that have to agree, and that are measured then
 _ROUNDS_THAT_AGREE: Final = 3  # of short turns
@@ -127,8 +128,9 @@ class _Group:
     def take_energy(self, turn: Turn) -> None:
         """The energy of the board over a window at rest, and over windows of the settled contender.
 
-        A window begins and ends when the counter is renewed. Without a counter the turns are
-        taken all the same: the power that is read beside them is the contender's own.
+        A window begins and ends when the counter is renewed, which is awaited within a turn.
+        Without a counter the turns are taken all the same: the power that is read beside them is
+        the contender's own.
         """
         contender, _ = turn
         time.sleep(_COOL_S)
@@ -136,8 +138,9 @@ class _Group:
         time.sleep(_ENERGY_WINDOW_S)
         self._add_window(contender, start, self._renewal(), is_rest=True)
         self.settle()
+        turn_s, renewals = self.timing.alone_turn_s, list[Renewal]()
         for _ in range(_ENERGY_WINDOWS):
-            renewals: list[tuple[float, float] | None] = []
+            renewals.clear()
             begin = self._now()
             # The first renewal is seen up to a turn after `begin`, and on an H100 one of 14 windows
             # between renewals was 4.99 s long, so their distance decides.
@@ -145,29 +148,13 @@ class _Group:
                 self._now() - begin < _ENERGY_WINDOW_S
                 or _seconds_between(renewals) < _LEAST_BETWEEN_RENEWALS_S
             ):
-                is_edge = not renewals or self._now() - begin >= (
-                    _ENERGY_WINDOW_S - self.timing.alone_turn_s
-                )
-                self._take_between(turn, renewals if is_edge else None)
+                is_edge = not renewals or self._now() - begin >= _ENERGY_WINDOW_S - turn_s
+                note = (lambda: renewals.append(self._renewal())) if is_edge else None
+                self.take(turn, turn_s, while_busy=note)
             self._add_window(contender, renewals[0], renewals[-1])
 
-    def _take_between(self, turn: Turn, renewals: list[tuple[float, float] | None] | None) -> None:
-        """A turn alone; at an edge of a window the next renewal of the counter is awaited in it."""
-        contender, timer = turn
-        self.tell(contender)
-        start = len(contender.samples)
-
-        def while_busy() -> None:
-            contender.recorder.record(self.sensor, start)
-            if renewals is not None:
-                renewals.append(self._renewal())
-
-        contender.slice_starts.append(start)
-        contender.unsettled.append(0)
-        contender.samples += timer.take(self.timing.alone_turn_s, while_busy)
-
-    def _renewal(self) -> tuple[float, float] | None:
-        """(time, joules) of the next renewal of the counter; None where there is none."""
+    def _renewal(self) -> Renewal:
+        """The next renewal of the counter."""
         before = now = self.sensor.energy_j()
         start = time.perf_counter()
         while now == before and time.perf_counter() - start < _LONGEST_RENEWAL_S:
@@ -176,12 +163,7 @@ class _Group:
         return None if now is None or now == before else (time.perf_counter(), now)
 
     def _add_window(
-        self,
-        contender: Contender,
-        start: tuple[float, float] | None,
-        end: tuple[float, float] | None,
-        *,
-        is_rest: bool = False,
+        self, contender: Contender, start: Renewal, end: Renewal, *, is_rest: bool = False
     ) -> None:
         """The window between two renewals; none where one of them was not seen."""
         if start is not None and end is not None:
@@ -239,14 +221,26 @@ class _Group:
         skip_s = self.timing.power_skip_s
         return self.take(turn, self.timing.power_turn_s - skip_s, skip_s)
 
-    def take(self, turn: Turn, seconds: float, skip_s: float = 0.0) -> list[float]:
+    def take(
+        self,
+        turn: Turn,
+        seconds: float,
+        skip_s: float = 0.0,
+        while_busy: Callable[[], None] | None = None,
+    ) -> list[float]:
         """The samples of one turn, after `skip_s` of samples that do not count."""
         contender, timer = turn
         self.tell(contender)
         start = len(contender.samples)
         unsettled = timer.take(skip_s, lambda: None) if skip_s else []
         first = start + len(unsettled)
-        samples = timer.take(seconds, lambda: contender.recorder.record(self.sensor, first))
+
+        def read_card() -> None:
+            contender.recorder.record(self.sensor, first)
+            if while_busy is not None:
+                while_busy()
+
+        samples = timer.take(seconds, read_card)
         contender.slice_starts.append(start)
         contender.unsettled.append(len(unsettled))
         contender.samples += [*unsettled, *samples]
@@ -277,7 +271,7 @@ def is_done(contender: Contender, spent_s: float, timing: Timing, rounds: int) -
     return spent_s >= 3 * timing.budget_s and len(settled) >= 1
 
 
-def _seconds_between(renewals: Sequence[tuple[float, float] | None]) -> float:
+def _seconds_between(renewals: Sequence[Renewal]) -> float:
     """From the first renewal to the last: infinite where one was not seen, 0 without two."""
     if len(renewals) < 2:
         return 0.0

@@ -70,10 +70,9 @@ def compiling(plan: Path, environment: Path) -> Iterator[subprocess.Popen[bytes]
     It runs `roofcal compile`: compilers are forked, which a process that uses the GPU cannot do.
     Why a point is not compiled goes to stderr: stdout may be the JSON of an answer.
     """
-    files = [f"--plan={plan}", f"--environment={environment}"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "roofcal", "compile", *files], stdout=2
-    ) as process:
+    command = [sys.executable, "-m", "roofcal", "compile"]
+    command += [f"--plan={plan}", f"--environment={environment}"]
+    with subprocess.Popen(command, stdout=2) as process:
         try:
             yield process
         finally:
@@ -111,7 +110,7 @@ def measure(job: Job) -> list[Measurement]:
     with lock_journal(job.journal, _tell):
         journal = Journal(job.journal, _tell)
         visits = visits_in(journal)
-        before = visits.measured_before()
+        before = len(points) - len({point.point_id for point in visits.missing()})
         _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
         if to_visit := visits.to_visit():
             crew = Crew(session, environment, _tell)
@@ -174,10 +173,6 @@ def _read_job(job: Job) -> tuple[list[PlanPoint], Environment]:
         sizes = ", ".join(map(str, job.world_sizes or ()))
         raise MeasureError(f"{job.plan}: holds no point of world size {sizes}")
     return points, environment
-
-
-def _utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @contextmanager
@@ -276,22 +271,15 @@ def matching_gpus(environment: Environment) -> list[str]:
 def _run(visits: Visits, session: Session, crew: Crew, journal: Journal) -> None:
     """Make the visits that are missing, each in the journal as soon as it is made.
 
-    Args:
-        visits: those that there are, and those to be made.
-        session: its record, written at the start and at the end.
-        crew: takes the measurements.
-        journal: where they go.
+    The record of the session is written at the start and at the end.
     """
     if not (to_visit := visits.to_visit()):
         return
     journal.append(session)
-    timed, periods, is_cpu = 0.0, quota_periods(), crew.environment.vendor == "cpu"
+    timed, periods, environment = 0.0, quota_periods(), crew.environment
+    is_cpu, here = environment.vendor == "cpu", _device_count(environment)
     study = StudyProgress(
-        journal.path.parents[1],
-        visits.points,
-        visits.timing.visits,
-        crew.environment.backend,
-        _device_count(crew.environment),
+        journal.path.parents[1], visits.points, visits.timing.visits, environment.backend, here
     )
     is_live = sys.stderr.isatty()  # a log file gets a line every ten seconds
     with tqdm(
@@ -315,7 +303,7 @@ def _run(visits: Visits, session: Session, crew: Crew, journal: Journal) -> None
                     if first.world_size <= visits.here:
                         measured = crew.run_group(members)
                     else:
-                        few = too_few_devices(first, crew.environment, visits.here)
+                        few = too_few_devices(first, environment, visits.here)
                         measured = (crew.refuse(point, few) for point in members)
                     for measurement in measured:
                         line = visits.add(measurement)
@@ -379,15 +367,15 @@ def _groups_in_turn(visits: Visits, seed: int) -> Iterator[list[PlanPoint]]:
         # in sentinels alone.
         yield from groups_of(visits.panel())
     end = time.perf_counter() + visits.timing.more_visits * passes_s - further_before_s
-    while groups := visits.disagreeing_groups():
+    while time.perf_counter() <= end and (groups := visits.disagreeing_groups()):
         for group in sorted(groups, key=lambda group: group[0].world_size):
-            if time.perf_counter() > end:
-                break
-            yield group
-        else:
-            continue
-        break
+            if time.perf_counter() <= end:
+                yield group
     yield from groups_of(visits.panel())
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _tell(text: str) -> None:

@@ -10,17 +10,15 @@ import json
 import socket
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from roofcal.core.jsonl import RecordsError, decode, encode
 from roofcal.core.machine.locks import Lock, lock_socket
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.timing_protocol import Timing
-from roofcal.measure.workers import Fault, RankGroup, WorkerProcess
+from roofcal.measure.workers import Fault, Workers
 
 START_S = 180.0  # importing torch and creating a context on a cold file system
-_Workers = WorkerProcess | RankGroup
 
 
 class MeasureError(ValueError):
@@ -42,7 +40,7 @@ class Crew:
         self._timing = timing_of(session.timing)
         self._tell = tell
         self._epoch, self.since = time.time(), time.perf_counter()
-        self._worker: _Workers | None = None
+        self._workers: Workers | None = None
         self._start_failures: dict[int, str] = {}  # world size -> why its ranks do not start
 
     def import_ahead(self, visible: str) -> socket.socket:
@@ -51,7 +49,7 @@ class Crew:
         Returns the socket to lock the device with; the worker holds it too.
         """
         held = lock_socket()
-        self._worker = WorkerProcess(self._session.op, visible, [held.fileno()])
+        self._workers = Workers(self._session.op, visible, [held.fileno()])
         return held
 
     def take(self, locks: Sequence[Lock]) -> None:
@@ -61,23 +59,18 @@ class Crew:
 
     def start(self, world_size: int) -> None:
         """Start the workers for a world size without waiting: importing torch takes seconds."""
-        worker = self._worker
-        if worker is not None and worker.world_size != world_size:
+        workers = self._workers
+        if workers is not None and (
+            workers.world_size != world_size
+            or not (workers.has_devices or workers.all_run())  # killed while they waited
+        ):
             self.stop()
-        elif isinstance(worker, WorkerProcess) and not worker.has_device:
-            if worker.is_running():
-                worker.begin(self._setups(1)[0])
-            else:
-                self.stop()
-        if self._worker is None and world_size not in self._start_failures:
-            setups = self._setups(world_size)
-            if world_size > 1:
-                self._worker = RankGroup(setups, self._locks)
-            else:
-                descriptors = [lock.descriptor for lock in self._locks]
-                alone = WorkerProcess(self._session.op, setups[0]["visible"], descriptors)
-                alone.begin(setups[0])
-                self._worker = alone
+        if self._workers is None and world_size not in self._start_failures:
+            visible = self._setups(world_size)[0]["visible"]
+            descriptors = [lock.descriptor for lock in self._locks]
+            self._workers = Workers(self._session.op, visible, descriptors, world_size)
+        if self._workers is not None and not self._workers.has_devices:
+            self._workers.begin(self._setups(world_size))
 
     def run_group(self, points: list[PlanPoint]) -> Iterator[Measurement]:
         """A measurement of every point, in the order they are taken; raises MeasureError.
@@ -88,12 +81,12 @@ class Crew:
         waiting = {point.point_id: point for point in points}
         was_excused = False
         while waiting:
-            worker = self._ready_worker(points[0].world_size)
-            if worker is None:
+            workers = self._ready_workers(points[0].world_size)
+            if workers is None:
                 reason = self._start_failures[points[0].world_size]
                 yield from (self._failed(point, Fault(reason=reason)) for point in waiting.values())
                 return
-            fault = yield from self._drain(worker, waiting)
+            fault = yield from self._drain(workers, waiting)
             if fault is None:
                 return
             self.stop()
@@ -107,29 +100,27 @@ class Crew:
                 yield self._failed(waiting.pop(guilty), fault)
             was_excused = fault.last is None
 
-    def _ready_worker(self, world_size: int) -> _Workers | None:
+    def _ready_workers(self, world_size: int) -> Workers | None:
         """The workers for a world size, started where need be; None if its ranks do not start.
 
         Raises MeasureError where the worker of a single device does not start.
         """
         self.start(world_size)
-        worker = self._worker
-        if worker is None or worker.is_ready:
-            return worker
+        workers = self._workers
+        if workers is None or workers.are_ready:
+            return workers
         patience = START_S + self._timing.warm_card_s
         start = time.perf_counter()
-        event = worker.next_event(patience) or {}
+        workers.are_ready = "ready" in (workers.next_event(patience) or {})
         self.starting_s += time.perf_counter() - start
-        worker.is_ready = "ready" in event
-        if worker.is_ready:
-            return worker
-        self._worker = None
-        reason = worker.fault(patience).reason
-        if isinstance(worker, RankGroup):
+        if workers.are_ready:
+            return workers
+        reason = workers.fault(patience).reason
+        self.stop()
+        if world_size > 1:
             failure = f"the {world_size} measuring processes did not start: {reason}"
             self._start_failures[world_size] = failure
             return None
-        worker.kill()
         raise MeasureError(
             f"the measuring process did not start: {reason}; its messages are above, and "
             "`python -m roofcal doctor` says what is missing"
@@ -158,22 +149,17 @@ class Crew:
         ]
 
     def _drain(
-        self, worker: _Workers, waiting: dict[str, PlanPoint]
+        self, workers: Workers, waiting: dict[str, PlanPoint]
     ) -> Generator[Measurement, None, Fault | None]:
         """Yields measurements and takes their points out of `waiting`.
 
-        Returns why it ended before all were measured, with the point that the worker named last;
-        None where every point was measured.
+        Returns why it ended before all were measured; None where every point was.
         """
-        worker.send(json.dumps([encode(point) for point in waiting.values()]))
-        last: str | None = None
-        while (event := worker.next_event(self._timing.point_timeout_s)) is not None:
+        workers.send(json.dumps([encode(point) for point in waiting.values()]))
+        while (event := workers.next_event(self._timing.point_timeout_s)) is not None:
             if "done" in event:
                 reason = f"the worker returned without a word on {len(waiting)} points"
                 return Fault(reason=reason, last=next(iter(waiting))) if waiting else None
-            if "fatal" in event:
-                return Fault(status=event["status"], reason=event["fatal"], last=last)
-            last = event.get("at", last)
             if "measurement" in event:
                 try:
                     measurement = decode(event["measurement"], "worker")
@@ -183,9 +169,7 @@ class Crew:
                 assert isinstance(measurement, Measurement)
                 waiting.pop(measurement.point_id, None)
                 yield measurement
-        fault = worker.fault(self._timing.point_timeout_s)
-        # Of several ranks `last` is rank 0's, and another one may be at fault.
-        return fault if isinstance(worker, RankGroup) else replace(fault, last=last)
+        return workers.fault(self._timing.point_timeout_s)
 
     def refuse(self, point: PlanPoint, reason: str) -> Measurement:
         """The row of a point that this machine cannot measure."""
@@ -206,10 +190,10 @@ class Crew:
         )
 
     def stop(self) -> None:
-        """End the worker, whatever it is doing."""
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker = None
+        """End the workers, whatever they are doing."""
+        if self._workers is not None:
+            self._workers.kill()
+            self._workers = None
 
 
 def timing_of(values: Mapping[str, Any]) -> Timing:

@@ -59,10 +59,6 @@ class Visits:
         """The merged visits of every point, in the order of the plan."""
         return [merged_visits(self.of_point(point)) for point in self.points]
 
-    def measured_before(self) -> int:
-        """Points that need no further visit."""
-        return len(self.points) - len({p.point_id for p in self.missing()})
-
     def missing(self) -> list[PlanPoint]:
         """Points that lack a visit, once for each, by passes; sentinels that lack their first."""
         panel = [point for point in self.points if is_sentinel(point) and not self.of_point(point)]
@@ -89,23 +85,6 @@ class Visits:
         """The sentinels, but those that failed when they were measured first."""
         panel = (point for point in self.points if is_sentinel(point))
         return [p for p in panel if not (lines := self.of_point(p)) or lines[0].status == "ok"]
-
-    def disagreeing(self) -> list[PlanPoint]:
-        """Points that one more visit helps most, those that disagree most first.
-
-        Kalibera and Jones (Rigorous Benchmarking in Reasonable Time, ISMM 2013): repeat at the
-        level where the variance arises. It arises between visits where these lie further apart than
-        the intervals of their own samples explain; then another visit is made until the standard
-        error of their mean is at most `visit_tolerance`, or there are `most_visits`.
-        """
-        errors = {
-            point.point_id: disagreement(self.of_point(point))
-            for point in self.points
-            if not is_sentinel(point) and len(self.of_point(point)) < self.timing.most_visits
-        }
-        wide = {key for key, error in errors.items() if error > self.timing.visit_tolerance}
-        points = [point for point in self.points if point.point_id in wide]
-        return sorted(points, key=lambda point: -errors[point.point_id])
 
     def to_visit(self) -> list[PlanPoint]:
         """Points that a session has to visit: those missing, else what a killed one was resuming.
@@ -134,19 +113,27 @@ class Visits:
         return passes_s, sum(ends.values()) - passes_s
 
     def disagreeing_groups(self) -> list[list[PlanPoint]]:
-        """The groups of `disagreeing`, whole: contenders compare only where they took turns.
+        """Groups that one more visit helps, those with the points that disagree most first.
 
-        A point of which a visit failed is visited no more.
+        Kalibera and Jones (Rigorous Benchmarking in Reasonable Time, ISMM 2013): repeat at the
+        level where the variance arises. It arises between visits where these lie further apart than
+        the intervals of their own samples explain; then another visit is made until the standard
+        error of their mean is at most `visit_tolerance`, or there are `most_visits`.
+
+        Groups are whole, because contenders compare only where they took turns; but a point of
+        which a visit failed is visited no more.
         """
+        points = [point for point in self.points if not is_sentinel(point)]
+        errors: dict[str, float] = {}  # by group: of its point that disagrees most
+        for point in points:
+            lines, key = self.of_point(point), point.group_key
+            if len(lines) < self.timing.most_visits:
+                errors[key] = max(disagreement(lines), errors.get(key, 0.0))
+        fine = [p for p in points if all(line.status == "ok" for line in self.of_point(p))]
         return [
-            [
-                point
-                for point in self.points
-                if point.group_key == key
-                and not is_sentinel(point)
-                and all(line.status == "ok" for line in self.of_point(point))
-            ]
-            for key in dict.fromkeys(point.group_key for point in self.disagreeing())
+            [point for point in fine if point.group_key == key]
+            for key in sorted(errors, key=lambda key: -errors[key])
+            if errors[key] > self.timing.visit_tolerance
         ]
 
 

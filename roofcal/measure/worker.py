@@ -13,7 +13,6 @@ read the same lines, rank 0 reports the measurements, and each writes {"trouble"
 step of its own failed (null when all ranks know of it).
 """
 
-import ctypes
 import faulthandler
 import gc
 import json
@@ -49,11 +48,11 @@ from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
+from roofcal.measure.workers import dies_with
 from roofcal.ops.bench import ExactOutputs, load_bench
 
 _CPU_CACHE_BYTES = 64 << 20
 _PAGE_BYTES = 2 << 20  # of a GPU, and the least that its driver allocates
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Worker:
@@ -120,8 +119,7 @@ class Worker:
             if now - second >= 1:
                 second = now
                 if (reading := self._sensor.read()) is not None:
-                    _, _, _, temperature_c, _ = reading
-                    temperatures.append(temperature_c)
+                    temperatures.append(reading[3])
                 if len(temperatures) > 2 and temperatures[-1] <= temperatures[-3]:
                     return
 
@@ -141,15 +139,15 @@ class Worker:
         pad = self._pad()
         turns: list[tuple[Contender, Timer]] = []
         crowded: list[PlanPoint] = []
+
+        def tell(contender: Contender) -> None:
+            self._send_event(at=contender.point.point_id)
+
         for point in points:
-            turn = self._ready(point, crowded if turns else None)
-            turns += [turn] if turn else []
+            if turn := self._ready(point, crowded if turns else None):
+                turns.append(turn)
         if turns:
             self._exact.forget()  # points without times keep it: those of equal data follow
-
-            def tell(contender: Contender) -> None:
-                self._send_event(at=contender.point.point_id)
-
             seed = data_seed(turns[0][0].point, self._seed)
             time_group(turns, self._timing, self._sensor, seed, tell, self._team)
         for contender, _ in turns:
@@ -214,57 +212,43 @@ class Worker:
         return None
 
     def _fail(
-        self,
-        point: PlanPoint,
-        status: Status,
-        reason: str,
-        start: float,
-        error: float = math.nan,
+        self, point: PlanPoint, status: Status, reason: str, start: float, error: float = math.nan
     ) -> None:
-        self._send_measurement(
-            Measurement(
-                point_id=point.point_id,
-                status=status,
-                reason=reason,
-                relative_error=error if math.isfinite(error) else None,  # JSON knows no NaN
-                started_s=time.time() - self._epoch,
-                elapsed_s=time.perf_counter() - start,
-                **self._ids,
-            )
-        )
+        known = error if math.isfinite(error) else None  # JSON knows no NaN
+        self._send_row(point, start, status=status, reason=reason, relative_error=known)
 
     def _report(self, contender: Contender, start: float) -> None:
-        elapsed = time.perf_counter() - start
         own = contender.counted(contender.own_samples) if contender.own_samples else []
-        self._send_measurement(
-            Measurement(
-                point_id=contender.point.point_id,
-                status="ok",
-                latency_samples_s=_rounded(contender.samples),
-                warmup_samples=contender.warmup_samples,
-                slice_starts=tuple(contender.slice_starts),
-                unsettled_samples=tuple(contender.unsettled) if any(contender.unsettled) else (),
-                calls_per_sample=contender.calls_per_sample,
-                rotating_copies=len(contender.copies),
-                rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
-                peak_bytes=contender.peak_bytes,
-                relative_error=contender.relative_error,
-                quantisation_error=contender.quantisation_error,
-                output_errors=contender.output_errors,
-                telemetry=contender.recorder.telemetry(),
-                kernel_names=contender.kernel_names,
-                started_s=time.time() - self._epoch - elapsed,
-                elapsed_s=elapsed,
-                fastest_rank_s=_rounded(contender.fastest_samples),
-                energy_windows=tuple(contender.energy_windows),
-                rank_medians_s=_rounded(self._team.all_gather(median(own))) if own else (),
-                **self._ids,
-            )
+        self._send_row(
+            contender.point,
+            start,
+            status="ok",
+            latency_samples_s=_rounded(contender.samples),
+            warmup_samples=contender.warmup_samples,
+            slice_starts=tuple(contender.slice_starts),
+            unsettled_samples=tuple(contender.unsettled) if any(contender.unsettled) else (),
+            calls_per_sample=contender.calls_per_sample,
+            rotating_copies=len(contender.copies),
+            rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
+            peak_bytes=contender.peak_bytes,
+            relative_error=contender.relative_error,
+            quantisation_error=contender.quantisation_error,
+            output_errors=contender.output_errors,
+            telemetry=contender.recorder.telemetry(),
+            kernel_names=contender.kernel_names,
+            fastest_rank_s=_rounded(contender.fastest_samples),
+            energy_windows=tuple(contender.energy_windows),
+            rank_medians_s=_rounded(self._team.all_gather(median(own))) if own else (),
         )
 
-    def _send_measurement(self, measurement: Measurement) -> None:
-        if self._team.rank == 0:
-            self._send_event(measurement=encode(measurement))
+    def _send_row(self, point: PlanPoint, start: float, **found: Any) -> None:
+        """Report a point that was begun at `start`; of several ranks the first one does."""
+        if self._team.rank:
+            return
+        elapsed_s = time.perf_counter() - start
+        started_s = time.time() - self._epoch - elapsed_s
+        found |= {"point_id": point.point_id, "started_s": started_s, "elapsed_s": elapsed_s}
+        self._send_event(measurement=encode(Measurement(**self._ids, **found)))
 
     def _send_event(self, **event: Any) -> None:
         self._events.write(json.dumps(event) + "\n")
@@ -297,13 +281,11 @@ def _rounded(seconds: Sequence[float]) -> tuple[float, ...]:
 def main() -> None:
     """Entry of the process: argv[1] names supervisor and op as JSON, argv[2] the pipe of events.
 
-    Linux kills it when its parent ends, however that ends. What measuring the op needs is imported
-    at once; torch.compile only while the device is not free anyway.
+    What measuring the op needs is imported at once; torch.compile only while the device is not free
+    anyway.
     """
     start = json.loads(sys.argv[1])
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != start["supervisor_pid"]:
+    if not dies_with(start["supervisor_pid"]):
         sys.exit("the supervisor of this worker is gone")
     with os.fdopen(int(sys.argv[2]), "w") as events:
         with suppress(Exception):  # a bench that cannot be imported fails each of its points

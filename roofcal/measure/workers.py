@@ -11,6 +11,7 @@ that reported trouble while the others waited for it; the one whose error came f
 are silent, the one whose stack does not wait for others.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -22,21 +23,27 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from roofcal.core.machine.locks import Lock
 from roofcal.core.records import Status
 
+_PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large process unmaps memory
+_GRACE_S = 2.0  # after the first rank ended, for last events and exit codes of the others
+_STACK_S = 1.0  # for faulthandler to write the stacks
+_FRAME: Final = re.compile(r'^\s+File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$')
+# A process whose innermost frame is here waits: for other ranks, or for its device, which may wait
+# for theirs.
+_WAITING: Final = ("/torch/distributed/", "/torch/cuda/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why a worker sends no more events.
+    """Why workers send no more events.
 
-    last  the id of the point that the worker, or the rank at fault, named last
+    last  the id of the point that the worker at fault named last
     """
 
     status: Status = "failed"
@@ -47,14 +54,8 @@ class Fault:
 class WorkerProcess:
     """A worker process with its own process group, and the pipe of its events.
 
-    It imports what the op needs at once, and touches a device only after `begin`.
-
     `open`: whether the worker still holds its end of the pipe.
-    `has_device`, `is_ready`: whether it was told its device, and has said that it measures there.
     """
-
-    world_size = 1
-    has_device = is_ready = False
 
     def __init__(self, op: str, visible: str | None, descriptors: Sequence[int]) -> None:
         """Start the process.
@@ -93,30 +94,12 @@ class WorkerProcess:
         """Descriptor of the pipe of its events: what a selector waits for."""
         return self._events.fileno()
 
-    def begin(self, setup: Mapping[str, Any]) -> None:
-        """Let the worker take its device, whose lock it holds by now."""
-        self.has_device = True
-        self.send(json.dumps(setup))
-
     def send(self, line: str) -> None:
-        """Give the worker a group; a dead worker is noticed by the next next_event."""
+        """Give the worker a line; that it is dead is noticed when its events are read."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
-
-    def next_event(self, timeout: float) -> dict[str, Any] | None:
-        """The next event; None after `timeout` seconds of silence or when the worker has ended."""
-        deadline = time.monotonic() + timeout
-        with selectors.DefaultSelector() as selector:
-            selector.register(self, selectors.EVENT_READ)
-            while (event := self.buffered_event()) is None:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    return None
-                self.read_pipe()
-                if not self.open:
-                    return None
-        return event
 
     def buffered_event(self) -> dict[str, Any] | None:
         """The next event of which the whole line has been read; None without one."""
@@ -132,13 +115,6 @@ class WorkerProcess:
         part = os.read(self.fileno(), 1 << 20)
         self.open = bool(part)
         self._buffer += part
-
-    def fault(self, timeout: float) -> Fault:
-        """Why it was silent for so long: it hangs, or it is dead."""
-        if self.open and self.is_running():
-            reason = f"no sign of life for {timeout:g} s; the worker was killed"
-            return Fault(status="timeout", reason=reason)
-        return Fault(reason=self.describe_end(_EXIT_S))
 
     def describe_end(self, seconds: float) -> str:
         """How it ended, in words. A worker that does not end in so many seconds is killed."""
@@ -170,6 +146,13 @@ class WorkerProcess:
         return code
 
 
+def dies_with(parent: int) -> bool:
+    """Have Linux kill this process when its parent ends; False where that has ended already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == parent
+
+
 def describe_exit(code: int) -> str:
     """An exit code in words; negative ones are signals."""
     if code == -signal.SIGKILL:
@@ -177,46 +160,56 @@ def describe_exit(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-_GRACE_S = 2.0  # after the first rank ended, for last events and exit codes of the others
-_STACK_S = 1.0  # for faulthandler to write the stacks
-_FRAME: Final = re.compile(r'^\s+File "(?P<file>.+)", line (?P<line>\d+) in (?P<name>.+)$')
-# A process whose innermost frame is here waits: for other ranks, or for its device, which may wait
-# for theirs.
-_WAITING: Final = ("/torch/distributed/", "/torch/cuda/")
+class Workers:
+    """The worker process of a single device, or those of all ranks that share points.
 
+    They import what the op needs at once, and touch no device before `begin`.
 
-class RankGroup:
-    """The worker processes of all ranks; the interface is that of WorkerProcess."""
+    `has_devices`, `are_ready`: whether they were told their devices, and measure there.
+    """
 
-    has_device, is_ready = True, False
+    has_devices = are_ready = False
 
-    def __init__(self, setups: Sequence[Mapping[str, Any]], locks: Sequence[Lock]) -> None:
-        self.world_size = len(setups)
-        self._place = tempfile.TemporaryDirectory(prefix="roofcal-ranks-")
-        folder = Path(self._place.name)
-        self._stacks = [folder / f"stack{rank}" for rank in range(len(setups))]
-        shared = {"store": str(folder / "store"), "world_size": self.world_size}
-        descriptors = [lock.descriptor for lock in locks]
-        self._workers = [
-            WorkerProcess(setup["op"], setup["visible"], descriptors) for setup in setups
-        ]
-        for rank, (worker, setup) in enumerate(zip(self._workers, setups, strict=True)):
-            worker.begin({**setup, **shared, "rank": rank, "stack": str(self._stacks[rank])})
+    def __init__(
+        self, op: str, visible: str | None, descriptors: Sequence[int], world_size: int = 1
+    ) -> None:
+        """Start the processes; see WorkerProcess."""
+        self.world_size = world_size
+        self._place: tempfile.TemporaryDirectory[str] | None = None
+        self._stacks: list[Path] = []
+        self._workers = [WorkerProcess(op, visible, descriptors) for _ in range(world_size)]
         self._selector = selectors.DefaultSelector()
         for rank, worker in enumerate(self._workers):
             self._selector.register(worker, selectors.EVENT_READ, rank)
-        self._end: float | None = None  # when to stop listening, once a rank has ended
+        self._end: float | None = None  # when to stop listening, once a worker has ended
         self._forget_group()
 
+    def begin(self, setups: Sequence[Mapping[str, Any]]) -> None:
+        """Let every worker take its device, whose lock it holds by now; setups: by rank."""
+        self.has_devices = True
+        shared: list[dict[str, Any]] = [{}]
+        if self.world_size > 1:
+            self._place = tempfile.TemporaryDirectory(prefix="roofcal-ranks-")
+            folder = Path(self._place.name)
+            self._stacks = [folder / f"stack{rank}" for rank in range(self.world_size)]
+            known = {"store": str(folder / "store"), "world_size": self.world_size}
+            shared = [known | {"rank": r, "stack": str(s)} for r, s in enumerate(self._stacks)]
+        for worker, setup, more in zip(self._workers, setups, shared, strict=True):
+            worker.send(json.dumps({**setup, **more}))
+
     def _forget_group(self) -> None:
-        """Before a new group of points, forget what ranks reported of the last one."""
+        """Before a new group of points, forget what workers reported of the last one."""
         self._last_point: dict[int, str] = {}
         self._ranks_that_said: dict[str, set[int]] = {"ready": set(), "done": set()}
         self._trouble: dict[int, Fault] = {}
         self._fatal: list[tuple[float, int, Fault]] = []  # time, rank, fault
 
+    def all_run(self) -> bool:
+        """Whether all processes live."""
+        return all(worker.is_running() for worker in self._workers)
+
     def send(self, line: str) -> None:
-        """Give all ranks a group."""
+        """Give all workers a group."""
         self._forget_group()
         for worker in self._workers:
             worker.send(line)
@@ -252,15 +245,15 @@ class RankGroup:
         return bool(ready)
 
     def _stop_soon(self) -> None:
-        """A rank has ended: the others have a moment left."""
-        self._end = self._end or time.monotonic() + _GRACE_S
+        """A worker has ended: the others, if there are any, have a moment left."""
+        self._end = self._end or time.monotonic() + (_GRACE_S if self.world_size > 1 else 0.0)
 
     def _note(self, rank: int, event: Mapping[str, Any]) -> bool:
         """Note an event; whether it is one that the supervisor waits for."""
         for word, ranks in self._ranks_that_said.items():
             if word in event:
                 ranks.add(rank)
-                return len(ranks) == len(self._workers)
+                return len(ranks) == self.world_size
         if "trouble" in event:
             self._trouble.pop(rank, None)
             if event["trouble"] is not None:
@@ -276,61 +269,60 @@ class RankGroup:
         return rank == 0
 
     def fault(self, timeout: float) -> Fault:
-        """Which rank ended or hangs, and why; see the module. All ranks are killed."""
-        fault = (
-            self._death_without_a_word()
-            or self._reported_fault(timeout)
-            or self._fault_of_silent_ranks(timeout)
-        )
+        """Which worker ended or hangs, and why; see the module. All workers are killed."""
+        fault = self._death_without_a_word() or self._reported_fault(timeout)
+        fault = fault or self._fault_of_the_silent(timeout)
         self.kill()
         return fault
 
-    def _with_rank(self, rank: int, fault: Fault) -> Fault:
-        """A fault with its rank and the point that the rank named last, if any."""
-        reason = f"rank {rank}: {fault.reason}"
-        return replace(fault, reason=reason, last=self._last_point.get(rank))
+    def _fault_of(self, rank: int, reason: str, status: Status = "failed") -> Fault:
+        """A fault with its rank, if there are several, and the point that it named last, if any."""
+        reason = f"rank {rank}: {reason}" if self.world_size > 1 else reason
+        return Fault(status=status, reason=reason, last=self._last_point.get(rank))
 
     def _death_without_a_word(self) -> Fault | None:
-        """The fault of a rank that ended without a report; the others may raise because of it."""
+        """The fault of a worker that ended without a report; others may raise because of it."""
         reported = {rank for _, rank, _ in self._fatal}
         for rank, worker in enumerate(self._workers):
-            if rank in reported or (worker.open and worker.is_running()):
-                continue
-            reason = worker.describe_end(_GRACE_S)
-            return self._with_rank(rank, Fault(reason=reason))
+            if rank not in reported and not (worker.open and worker.is_running()):
+                seconds = _GRACE_S if self.world_size > 1 else _EXIT_S
+                return self._fault_of(rank, worker.describe_end(seconds))
         return None
 
     def _reported_fault(self, timeout: float) -> Fault | None:
-        """The first fault that a rank reported itself."""
+        """The first fault that a worker reported itself."""
         for rank, fault in sorted(self._trouble.items()):
-            reason = fault.reason
-            if self._end is None:
-                reason += f"; the other ranks waited for it for {timeout:g} s"
-            return self._with_rank(rank, replace(fault, reason=reason))
+            waited = f"; the other ranks waited for it for {timeout:g} s" if not self._end else ""
+            return self._fault_of(rank, fault.reason + waited, fault.status)
         if not self._fatal:
             return None
         _, rank, fault = min(self._fatal, key=lambda entry: entry[:2])
-        return self._with_rank(rank, fault)
+        return self._fault_of(rank, fault.reason, fault.status)
 
-    def _fault_of_silent_ranks(self, timeout: float) -> Fault:
-        """All ranks live and report nothing: their stacks tell which of them hangs."""
+    def _fault_of_the_silent(self, timeout: float) -> Fault:
+        """All workers live and report nothing: stacks of ranks tell which of them hangs."""
+        said, last = f"no sign of life for {timeout:g} s; ", self._last_point.get(0)
+        if self.world_size == 1:
+            return Fault(status="timeout", reason=f"{said}the worker was killed", last=last)
         for worker in self._workers:
             with suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGUSR1)  # faulthandler writes the stack
         time.sleep(_STACK_S)
         stacks = [path.read_text() if path.is_file() else "" for path in self._stacks]
         rank, where = hanging_rank(stacks)
-        who = "all ranks wait, for their devices or each other" if rank is None else f"rank {rank}"
-        reason = f"no sign of life for {timeout:g} s; {who} ({where}); the workers were killed"
-        last = self._last_point.get(0 if rank is None else rank, self._last_point.get(0))
+        who = "all ranks wait, for their devices or each other"
+        if rank is not None:
+            who, last = f"rank {rank}", self._last_point.get(rank, last)
+        reason = f"{said}{who} ({where}); the workers were killed"
         return Fault(status="timeout", reason=reason, last=last)
 
-    def kill(self) -> int:
-        """End all ranks; the exit code of rank 0."""
+    def kill(self) -> None:
+        """End all workers, whatever they are doing."""
         self._selector.close()
-        codes = [worker.kill() for worker in self._workers]
-        self._place.cleanup()
-        return codes[0]
+        for worker in self._workers:
+            worker.kill()
+        if self._place is not None:
+            self._place.cleanup()
 
 
 def hanging_rank(stacks: Sequence[str]) -> tuple[int | None, str]:

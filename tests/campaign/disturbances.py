@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -29,42 +30,24 @@ class Scene:
     chance: Random
     sessions: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def start(self, *, most_bytes: int | None = None, temporary: str | None = None) -> None:
-        """Start a session; most_bytes: of any file it writes, as a full disk would leave."""
-
+    def start(self, *prefix: str, temporary: str | None = None) -> None:
+        """Start a session; `prefix` is a command that runs it with fewer means."""
         environment = os.environ | ({"TMPDIR": temporary} if temporary else {})
-        command = [sys.executable, *self.run.program(self.job)]
-        if most_bytes is not None:
-            command = ["prlimit", f"--fsize={most_bytes}", *command]
+        command = [*prefix, sys.executable, *self.run.program(self.job)]
         with (self.run.folder / "said").open("ab") as log:
             session = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
         self.sessions.append(session)
 
-    def wait_for_moment(self) -> None:
-        """Until a random number of points is measured, and a random while of the next one."""
+    def start_and_wait_for_moment(self) -> subprocess.Popen[bytes]:
+        """A session that has measured a random number of points, and a random while of the next."""
+        self.start()
         points = self.chance.randrange(len(self.job.plan.read_bytes().splitlines()))
         deadline = time.monotonic() + _PATIENCE_S
         while len(self.run.trace) < points and self.sessions[-1].poll() is None:
             assert time.monotonic() < deadline, "the session does not go on"
             time.sleep(0.005)
         time.sleep(self.chance.random() * 0.04)
-
-    def start_and_wait_for_moment(self) -> None:
-        """Start a session and let it measure a random while."""
-        self.start()
-        self.wait_for_moment()
-
-    def signal_session(self, number: signal.Signals) -> None:
-        """Send a signal to the last session."""
-        self.sessions[-1].send_signal(number)
-
-    def worker(self) -> psutil.Process | None:
-        """The worker of the last session, None before it is there."""
-        try:
-            children = psutil.Process(self.sessions[-1].pid).children()
-        except psutil.NoSuchProcess:
-            return None
-        return children[0] if children else None
+        return self.sessions[-1]
 
     def wait(self) -> None:
         """Until every session has ended; fails where one does not end by itself."""
@@ -74,26 +57,20 @@ class Scene:
 
 def signalled(number: signal.Signals) -> Callable[[Scene], None]:
     """A session that gets a signal at a random moment."""
-
-    def disturb(scene: Scene) -> None:
-        scene.start_and_wait_for_moment()
-        scene.signal_session(number)
-
-    return disturb
+    return lambda scene: scene.start_and_wait_for_moment().send_signal(number)
 
 
 def worker_killed(scene: Scene) -> None:
     """The kernel kills the worker, as for want of memory."""
-    scene.start_and_wait_for_moment()
-    worker = scene.worker()
-    if worker is not None:
-        worker.kill()
+    session = scene.start_and_wait_for_moment()
+    with suppress(psutil.NoSuchProcess):
+        for worker in psutil.Process(session.pid).children():
+            worker.kill()
 
 
 def killed_and_restarted_at_once(scene: Scene) -> None:
     """`kill -9`, and the next session starts while the worker of the first may live."""
-    scene.start_and_wait_for_moment()
-    scene.signal_session(signal.SIGKILL)
+    signalled(signal.SIGKILL)(scene)
     scene.start()
 
 
@@ -112,16 +89,16 @@ def lock_file_deleted(scene: Scene) -> None:
 
 def stopped_and_continued(scene: Scene) -> None:
     """Ctrl-Z, another session meanwhile, and `fg`."""
-    scene.start_and_wait_for_moment()
-    scene.signal_session(signal.SIGSTOP)
+    stopped = scene.start_and_wait_for_moment()
+    stopped.send_signal(signal.SIGSTOP)
     scene.start()
     time.sleep(0.5)
-    scene.sessions[0].send_signal(signal.SIGCONT)
+    stopped.send_signal(signal.SIGCONT)
 
 
 def disk_full(scene: Scene) -> None:
     """No file can grow beyond a random size: a point in its journal is cut off."""
-    scene.start(most_bytes=scene.chance.randrange(500, 6000))
+    scene.start("prlimit", f"--fsize={scene.chance.randrange(500, 6000)}")
 
 
 def damaged(bytes_at: Callable[[Random, bytes], bytes]) -> Callable[[Scene], None]:

@@ -99,7 +99,22 @@ _HIGH: Final = 10**9
 _NESTED_JSON: Final = "[" * DEEP
 _FORMULA: Final = "=cmd|' /C calc'!A0"
 _STEERING: Final = "\x1b]0;title\x07\x9b2J\u202e"  # what a terminal obeys
-_CONSTANT: Final = {"value": 1, "ci95_low": 1, "ci95_high": 1, "unit": "1", "evidence": ""}
+
+
+def to_secret(path: str) -> Change:
+    """Replace a file of the checkout by a link to the secret beside it."""
+    return linked(path, "../" * (path.count("/") + 1) + "secret")
+
+
+def sample(text: str) -> Change:
+    """Put a sample before the first ones of op gemm."""
+    return edited(GEMM, '"latency_samples_s":[', f'"latency_samples_s":[{text},')
+
+
+def constant(name: str, **values: Any) -> Change:
+    """A calibration with one constant."""
+    known = {"value": 1, "ci95_low": 1, "ci95_high": 1, "unit": "B/s", "evidence": ""}
+    return record(CALIBRATION, constants={name: known | values})
 
 
 def cases(by_name: Mapping[str, tuple[Any, ...]]) -> list[Hostile]:
@@ -118,6 +133,10 @@ def cases_of(
     pairs = {name: one if says is None else (one, says) for name, one in by_name.items()}
     return cases({name: (change, command, s, code) for name, (change, s) in pairs.items()})
 
+
+_NO_CALIBRATION: Final = both(
+    linked(CALIBRATION, "/etc/passwd"), linked(f"{PUBLISHED}/calibration.jsonl", "/etc/passwd")
+)
 
 # fmt: off
 BYTES: Final = [
@@ -264,43 +283,31 @@ NAMES: Final = [
 LINKS: Final = [
     *cases_of(VERIFY, "symbolic link", {
         "a calibration that is a link": linked(f"{PUBLISHED}/calibration.jsonl", "/etc/passwd"),
-        "a measurement that is a link to a secret": linked(FROZEN, "../../../../../../secret"),
+        "a measurement that is a link to a secret": to_secret(FROZEN),
         "a table that is a link": linked(f"{PUBLISHED}/tables/x.csv", "/etc/hostname"),
         "a folder of plans that is a link": linked(f"{PUBLISHED}/plan", "/etc"),
         "a publication that is a link": linked(PUBLISHED, "moved-away"),
-        "a manifest that is a link to a secret":
-            linked(f"{PUBLISHED}/manifest.json", "../../../../../secret"),
-        "an environment that is a link":
-            linked(f"{PUBLISHED}/environment.jsonl", "../../../../../secret"),
+        "a manifest that is a link to a secret": to_secret(f"{PUBLISHED}/manifest.json"),
+        "an environment that is a link": to_secret(f"{PUBLISHED}/environment.jsonl"),
     }),
     *cases_of(REPORT, None, {
-        "a run with a link, to report":
-            (linked(PREDICTIONS, "../../../../../secret"), "symbolic link"),
+        "a run with a link, to report": (to_secret(PREDICTIONS), "symbolic link"),
         "a pipe instead of measurements": (pipe(GEMM), "no regular file"),
-        "a report that is a link to a secret":
-            (linked("out/report.html", "../../secret"), "symbolic link"),
+        "a report that is a link to a secret": (to_secret("out/report.html"), "symbolic link"),
     }),
     *cases({
-        "a run with a link, to compare":
-            (linked(GEMM, "../../../../../secret"), COMPARE, "symbolic link"),
-        "a run with a link, to publish":
-            (linked(f"{RUN}/llm.csv", "../../../../secret"), PUBLISH, "symbolic link"),
-        "a run with a link, to calibrate":
-            (linked(MATH, "../../../../../secret"), CALIBRATE, "symbolic link"),
+        "a run with a link, to compare": (to_secret(GEMM), COMPARE, "symbolic link"),
+        "a run with a link, to publish": (to_secret(f"{RUN}/llm.csv"), PUBLISH, "symbolic link"),
+        "a run with a link, to calibrate": (to_secret(MATH), CALIBRATE, "symbolic link"),
         "a run with a link, to claims":
-            (both(linked(GEMM, "../../../../../secret"), linked(FROZEN,
-             "../../../../../../secret")), CLAIMS, "symbolic link"),
-        "a calibration that is a link, to export":
-            (both(linked(CALIBRATION, "/etc/passwd"), linked(f"{PUBLISHED}/calibration.jsonl",
-             "/etc/passwd")), EXPORT, "symbolic link"),
-        "a calibration that is a link, to llm":
-            (both(linked(CALIBRATION, "/etc/passwd"), linked(f"{PUBLISHED}/calibration.jsonl",
-             "/etc/passwd")), LLM, "symbolic link"),
+            (both(to_secret(GEMM), to_secret(FROZEN)), CLAIMS, "symbolic link"),
+        "a calibration that is a link, to export": (_NO_CALIBRATION, EXPORT, "symbolic link"),
+        "a calibration that is a link, to llm": (_NO_CALIBRATION, LLM, "symbolic link"),
         "a pipe instead of a calibration":
             (pipe(f"{PUBLISHED}/calibration.jsonl"), VERIFY, "no regular file"),
     }),
     *cases_of((*EXPORT, "--out", "out.csv"), None, {
-        "an output that is a link to a secret": (linked("out.csv", "../secret"), "symbolic link"),
+        "an output that is a link to a secret": (to_secret("out.csv"), "symbolic link"),
         "an output that is a dangling link": (linked("out.csv", "../evil"), "symbolic link"),
     }),
     *cases({
@@ -312,8 +319,7 @@ LINKS: Final = [
 
 NUMBERS: Final = [
     *cases_of(REPORT, None, {
-        "a sample that is NaN":
-            (edited(GEMM, '"latency_samples_s":[', '"latency_samples_s":[NaN,'), "NaN"),
+        "a sample that is NaN": (sample("NaN"), "NaN"),
         "more warm-up than samples": (record(GEMM, warmup_samples=99), "warmup_samples"),
         "unequal telemetry": (record(GEMM, telemetry__power_w=[1.0]), "telemetry"),
         "telemetry behind the samples":
@@ -336,12 +342,10 @@ NUMBERS: Final = [
             (record(CALIBRATION, device="other"), "calibration.jsonl"),
     }),
     *cases_of(REPORT, "gemm.jsonl:1", {
-        "a sample that is infinite":
-            edited(GEMM, '"latency_samples_s":[', '"latency_samples_s":[1e999,'),
-        "a sample that is negative":
-            edited(GEMM, '"latency_samples_s":[', '"latency_samples_s":[-1,'),
-        "a sample of no time": edited(GEMM, '"latency_samples_s":[', '"latency_samples_s":[0,'),
-        "a sample that is text": edited(GEMM, '"latency_samples_s":[', '"latency_samples_s":["x",'),
+        "a sample that is infinite": sample("1e999"),
+        "a sample that is negative": sample("-1"),
+        "a sample of no time": sample("0"),
+        "a sample that is text": sample('"x"'),
     }),
     *cases({
         "no samples at all":
@@ -349,18 +353,15 @@ NUMBERS: Final = [
     }),
     *cases_of(PREDICT_RUN, None, {
         "a constant of 0":
-            (record(CALIBRATION, constants={"dram_read_bytes_per_s": {"value": 0, "ci95_low": 0,
-             "ci95_high": 0, "unit": "B/s", "evidence": ""} }), "dram_read_bytes_per_s"),
-        "a constant outside of its interval":
-            (record(CALIBRATION, constants={"x": {"value": 1, "ci95_low": 2, "ci95_high": 3,
-             "unit": "B/s", "evidence": ""} }), "interval"),
+            (constant("dram_read_bytes_per_s", value=0, ci95_low=0, ci95_high=0),
+             "dram_read_bytes_per_s"),
+        "a constant outside of its interval": (constant("x", ci95_low=2, ci95_high=3), "interval"),
         "a calibration without the errors of its probes":
             (record(CALIBRATION, probe_errors={}), "calibration.jsonl: gemm."),
         "a calibration without its compute units":
             (edited(CALIBRATION, '"compute_units":', '"other_units":'), "compute_units"),
         "a constant of 10^300":
-            (record(CALIBRATION, constants={"x": _CONSTANT | {"value": 1e300, "ci95_high": 1e300}}),
-             "no constant of a device"),
+            (constant("x", value=1e300, ci95_high=1e300), "no constant of a device"),
         "an interval of e^(10^300)":
             (record(CALIBRATION, **{"probe_errors__gemm.cublaslt.bf16": {"log_p95": 1e300}}),
              "no number"),
@@ -439,8 +440,7 @@ ARGUMENTS: Final = [
     }, code=0),
     *cases({
         "a formula in the evidence of a constant":
-            (record(CALIBRATION, constants={"x": _CONSTANT | {"evidence": _FORMULA}}), EXPORT,
-             f"'{_FORMULA}", 0),
+            (constant("x", evidence=_FORMULA), EXPORT, f"'{_FORMULA}", 0),
         "a file whose name steers the terminal":
             (linked(f"{PUBLISHED}/plan/{_STEERING}", "/etc/passwd"), VERIFY,
              r"\x1b]0;title\x07\x9b2J\u202e"),

@@ -5,14 +5,21 @@ from typing import Any
 
 import torch
 
+from roofcal.core.records import Method, Protocol
 from roofcal.measure.contender import Contender
 from tests.roofcal.measure.runs import point
 
 
-def contender(name: str = "bf16", *, copies: int = 1, call: Callable[[Any], Any] = id) -> Contender:
+def contender(
+    name: str = "bf16",
+    *,
+    copies: int = 1,
+    call: Callable[[Any], Any] = id,
+    method: Method = "graph",
+) -> Contender:
     """A contender of `copies` input sets, numbered by their "x"."""
     return Contender(
-        point=point(name),
+        point=point(name, protocol=Protocol(method=method)),
         call=call,
         copies=[{"x": torch.tensor(float(index))} for index in range(copies)],
         bytes_per_copy=4,
@@ -35,16 +42,26 @@ class Clock:
 
 
 class ScriptedTimer:
-    """Takes `per_turn` equal samples a turn: the next of `seconds`, then its last for ever."""
+    """Takes equal samples in a turn: the next of `seconds`, then its last for ever.
 
-    def __init__(self, clock: Clock, seconds: Sequence[float], per_turn: int = 4) -> None:
-        self._clock, self._seconds, self._per_turn = clock, list(seconds), per_turn
-        self.turns = 0
+    They are `per_turn`, or `per_s` for each second; `asked` are the seconds of every turn.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        seconds: Sequence[float] = (1.0,),
+        per_turn: int = 4,
+        per_s: float | None = None,
+    ) -> None:
+        self._clock, self._seconds = clock, list(seconds)
+        self._per_turn, self._per_s = per_turn, per_s
+        self.asked: list[float] = []
 
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
-        value = self._seconds[min(self.turns, len(self._seconds) - 1)]
-        self.turns += 1
+        value = self._seconds[min(len(self.asked), len(self._seconds) - 1)]
+        self.asked.append(seconds)
         end = self._clock.now + seconds
         while_busy()
         self._clock.now = max(self._clock.now, end)
-        return [value] * self._per_turn
+        return [value] * (round(self._per_s * seconds) if self._per_s else self._per_turn)

@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from roofcal.core.machine import locks
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
 from roofcal.measure import workers
 from roofcal.measure.session import Job, measure
-from roofcal.measure.workers import RankGroup, WorkerProcess
+from roofcal.measure.workers import WorkerProcess, Workers
 from roofcal.study.staleness import measure_hash
 from tests.forked import start_server
 from tests.made_once import make_once
@@ -163,20 +162,16 @@ def hangs_are_noted(patch: pytest.MonkeyPatch, run: Run) -> None:
         noted = path.read_text().split() if path.exists() else []
         return str(worker.pid) in noted or not worker.is_running()
 
-    def patient(kind: type[Any], seconds: float, workers_of: Any, has_ended: Any) -> None:
-        next_event = kind.next_event
+    next_event = Workers.next_event
 
-        def wait_for_event(waiting: Any, _: float) -> Any:
-            while True:
-                is_hopeless = any(map(hangs, workers_of(waiting)))
-                event = next_event(waiting, seconds)
-                if event is not None or is_hopeless or has_ended(waiting):
-                    return event
+    def wait_for_event(waiting: Workers, _: float) -> Any:
+        while True:
+            is_hopeless = any(map(hangs, waiting._workers))
+            event = next_event(waiting, 1.0 if waiting.world_size == 1 else 2.0)
+            if event is not None or is_hopeless or waiting._end is not None:
+                return event
 
-        patch.setattr(kind, "next_event", wait_for_event)
-
-    patient(WorkerProcess, 1.0, lambda worker: [worker], lambda worker: not worker.open)
-    patient(RankGroup, 2.0, lambda ranks: ranks._workers, lambda ranks: ranks._end is not None)
+    patch.setattr(Workers, "next_event", wait_for_event)
 
 
 def device_is_free() -> bool:
@@ -215,10 +210,11 @@ class Sweep:
     plan: Sequence[PlanPoint]
     rows: Mapping[str, Measurement]  # by recipe
     run: Run
-    wall_s: float
 
 
-def sweep_once(factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanPoint]) -> Sweep:
+def sweep_once(
+    factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanPoint], **timing: float
+) -> Sweep:
     """What measuring a plan left where the file `bench` of the tests stands in for that of op gemm.
 
     One process measures, because a sweep takes some 20 s and pytest-xdist spreads the tests of a
@@ -231,18 +227,10 @@ def sweep_once(factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanP
             run = rig(patch, folder / "run", ops__gemm__bench=bench)
             hangs_are_noted(patch, run)
             patch.setattr(workers, "_GRACE_S", 20.0)  # it ends when all ranks have ended
-            sweep = measure_sweep(run, plan)
-        (folder / "sweep.pickle").write_bytes(pickle.dumps(sweep))
+            rows = measure(run.job(plan, timing=timing))
+        by_recipe = {point.recipe: row for point, row in zip(plan, rows, strict=True)}
+        (folder / "sweep.pickle").write_bytes(pickle.dumps(Sweep(plan, by_recipe, run)))
 
     kept = make_once(factory, f"sweep-{Path(bench).stem}", measure_and_keep) / "sweep.pickle"
     sweep: Sweep = pickle.loads(kept.read_bytes())
     return sweep
-
-
-def measure_sweep(run: Run, plan: Sequence[PlanPoint]) -> Sweep:
-    """Measure a plan."""
-    start = time.perf_counter()
-    rows = measure(run.job(plan))
-    recipe_of = {point.point_id: point.recipe for point in plan}
-    by_recipe = {recipe_of[row.point_id]: row for row in rows}
-    return Sweep(plan, by_recipe, run, time.perf_counter() - start)

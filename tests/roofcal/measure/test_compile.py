@@ -95,7 +95,7 @@ def _caches_and_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def use_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Keep caches and locks in a folder, and compile for an H100."""
-    rig(monkeypatch, folder)
+    rig(monkeypatch, folder, measures_here=False)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(folder / "triton"))
     monkeypatch.setattr(session, "visible_gpus", lambda: [card()])
     monkeypatch.setattr(compiling, "compile_only", compile_for_an_h100)
@@ -121,21 +121,28 @@ def reasons(points: list[PlanPoint], processes: int = 1) -> dict[str, str | None
     return {recipe_of[one["point"]]: one["reason"] for one in said}
 
 
-def write_compiled(points: list[PlanPoint], processes: int, folder: Path) -> None:
+def write_compiled(folder: Path) -> None:
+    points = [cast(repeat=number) for number in range(4)]
     with pytest.MonkeyPatch.context() as patch:
         use_folder(patch, folder)
-        lines = [json.dumps(answer) for answer in compile_points(points, processes)]
+        lines = [json.dumps(answer) for answer in compile_points(points, 2)]
     (folder / "said").write_text("\n".join(lines))
 
 
+# Triton chooses to compile or interpret when a kernel is imported, as this module does.
+COMPILE = """
+import os, pathlib
+os.environ.pop("TRITON_INTERPRET", None)
+from tests.roofcal.measure.test_compile import write_compiled
+write_compiled(pathlib.Path({!r}))
+"""
+
+
 def test_kernels_lie_in_the_cache_once_whoever_compiles_them_and_none_is_launched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    """In a new interpreter: Triton chooses to compile or interpret when a kernel is imported."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    points = [cast(repeat=number) for number in range(4)]
-    arguments = (points, 2, tmp_path)
-    process = start_process(write_compiled, *arguments, log=tmp_path / "log", fork=False)
+    code = COMPILE.format(str(tmp_path))
+    process = start_process(exec, code, {}, log=tmp_path / "log")
     process.join()
     assert process.exitcode == 0, (tmp_path / "log").read_text()
     answers = [json.loads(line) for line in (tmp_path / "said").read_text().splitlines()]

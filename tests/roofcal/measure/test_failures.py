@@ -40,11 +40,16 @@ def test_memory_that_ran_out_in_a_capture_is_not_taken_for_a_failed_capture() ->
     assert status_of(error) == "out_of_memory"
 
 
-def test_a_refusal_and_a_failure_elsewhere_keep_their_own_words() -> None:
-    assert (status_of(Unsupported("no")), reason_of(Unsupported("no"))) == ("unsupported", "no")
-    elsewhere = RankError("out_of_memory", "rank 1: too large")
-    assert (status_of(elsewhere), reason_of(elsewhere)) == ("out_of_memory", "rank 1: too large")
-    assert reason_of(ValueError("one\ntwo")) == "ValueError: one"
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (Unsupported("no"), "unsupported", "no"),
+        (RankError("out_of_memory", "rank 1: too large"), "out_of_memory", "rank 1: too large"),
+        (ValueError("one\ntwo"), "failed", "ValueError: one"),
+    ],
+)
+def test_refusals_keep_their_own_words(error: Exception, status: str, reason: str) -> None:
+    assert (status_of(error), reason_of(error)) == (status, reason)
 
 
 def test_a_rank_that_lost_its_context_is_broken_whatever_it_reports() -> None:

@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
-from roofcal.core.machine.nvml import Sensor
-from roofcal.core.records import Method, Protocol
+from roofcal.core.machine.nvml import Reading, Sensor
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure import interleave
 from roofcal.measure.contender import Contender
 from roofcal.measure.interleave import is_done, time_group
-from roofcal.measure.ranks import SingleRank
+from roofcal.measure.ranks import SINGLE_RANK, SingleRank
 from tests.roofcal.measure.contenders import Clock, ScriptedTimer, contender
 
 SLICE_S = 0.125  # a power of two: turns add up without rounding
@@ -35,6 +33,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def changed(**values: float) -> Timing:
+    return TIMING.model_copy(update=values)
+
+
 def unheard(_: Contender) -> None:
     """Nobody asks whose turn it is."""
 
@@ -42,16 +44,13 @@ def unheard(_: Contender) -> None:
 def run(
     *timers: ScriptedTimer,
     timing: Timing = TIMING,
+    sensor: Sensor | None = None,
     seed: int = 0,
     tell: Callable[[Contender], None] = unheard,
 ) -> list[Contender]:
     found = [contender(f"r{index}") for index in range(len(timers))]
-    time_group(list(zip(found, timers, strict=True)), timing, Sensor(None), seed, tell)
+    time_group(list(zip(found, timers, strict=True)), timing, sensor or Sensor(None), seed, tell)
     return found
-
-
-def changed(**values: float) -> Timing:
-    return TIMING.model_copy(update=values)
 
 
 FALLING = [0.97**turn for turn in range(200)]
@@ -79,10 +78,10 @@ def test_a_group_is_settled_when_the_clock_is(
         assert found.samples[: len(kept)] == kept[: len(found.samples)], "all, in their order"
 
 
-def noisy(clock: Clock, turns: int) -> ScriptedTimer:
+def noisy(clock: Clock, turns: int, per_turn: int = 4) -> ScriptedTimer:
     """Agrees while settling, then scatters by 10 % for some turns, then is steady."""
     scatter = [1.05 if turn % 2 else 0.95 for turn in range(turns)]
-    return ScriptedTimer(clock, [1.0] * 4 + scatter + [1.0])
+    return ScriptedTimer(clock, [1.0] * 4 + scatter + [1.0], per_turn)
 
 
 @pytest.mark.parametrize(
@@ -98,28 +97,25 @@ def noisy(clock: Clock, turns: int) -> ScriptedTimer:
 def test_a_contender_is_measured_until_its_median_is_known_or_its_budget_spent(
     clock: Clock, scatter: int, per_turn: int, changes: dict[str, float], rounds: int
 ) -> None:
-    timer = noisy(clock, scatter)
-    timer._per_turn = per_turn
-    (found,) = run(timer, timing=changed(**changes))
+    (found,) = run(noisy(clock, scatter, per_turn), timing=changed(**changes))
     assert found.settled_rounds == rounds
     assert len(found.settled) == rounds * per_turn
-    is_known = is_done(found, 0.0, TIMING, TIMING.min_rounds)
-    assert is_known is (scatter < 10_000)
+    assert is_done(found, 0.0, TIMING, TIMING.min_rounds) is (scatter < 10_000)
 
 
 def test_a_contender_that_is_done_leaves_the_others_to_go_on(clock: Clock) -> None:
-    found = run(ScriptedTimer(clock, [1.0]), noisy(clock, 10_000))
+    found = run(ScriptedTimer(clock), noisy(clock, 10_000))
     assert [c.settled_rounds for c in found] == [3, 10]
 
 
-def turns_of(clock: Clock, seed: int, count: int = 4) -> list[str]:
-    """Whose turn it was, told before each, the settling left out."""
+def turns_of(clock: Clock, seed: int) -> list[str]:
+    """Whose turn it was of four, told before each, the settling left out."""
     names: list[str] = []
-    timers = [ScriptedTimer(clock, [1.0]) for _ in range(count)]
+    timers = [ScriptedTimer(clock) for _ in range(4)]
     timing = changed(min_rounds=8)
     run(*timers, timing=timing, seed=seed, tell=lambda c: names.append(c.point.recipe))
-    assert [names.count(f"r{i}") for i in range(count)] == [timer.turns for timer in timers]
-    return names[-count * 8 :]
+    assert [names.count(f"r{i}") for i in range(4)] == [len(timer.asked) for timer in timers]
+    return names[-4 * 8 :]
 
 
 def test_each_contender_has_one_turn_a_round_in_a_changing_order(clock: Clock) -> None:
@@ -130,66 +126,57 @@ def test_each_contender_has_one_turn_a_round_in_a_changing_order(clock: Clock) -
     assert names == turns_of(clock, seed=1) != turns_of(clock, seed=2)
 
 
-def test_the_first_sample_of_every_turn_is_marked(clock: Clock) -> None:
-    found = run(ScriptedTimer(clock, [1.0], per_turn=3), ScriptedTimer(clock, [2.0], per_turn=5))
-    for contender_, size in zip(found, (3, 5), strict=True):
-        starts = contender_.slice_starts
-        assert starts == list(range(0, len(contender_.samples), size))
-        assert contender_.warmup_samples in starts
-
-
 class Card(Sensor):
-    """A sensor that says how often it was read; from a reading on it names reasons, and 690 W."""
+    """A sensor whose clock counts its readings; it names a reason, and 690 W, where it is asked."""
 
-    def __init__(self, limited_from: float = math.inf, *reasons: str) -> None:
+    def __init__(
+        self, reason: str = "", is_limited: Callable[[int], bool] = lambda _: True
+    ) -> None:
         super().__init__(None)
-        self.count = 0
-        self._limited_from, self._reasons = limited_from, reasons
+        self.count, self._reason, self._is_limited = 0, reason, is_limited
 
-    def read(self) -> tuple[float, float, float, float, tuple[str, ...]]:
+    def read(self) -> Reading:
         self.count += 1
-        is_limited = self.count >= self._limited_from
-        power = 690.0 if is_limited else 0.0
-        return (float(self.count), 0.0, power, 0.0, self._reasons if is_limited else ())
+        is_limited = bool(self._reason) and self._is_limited(self.count)
+        reasons = (self._reason,) if is_limited else ()
+        return (float(self.count), 0.0, 690.0 if is_limited else 0.0, 0.0, reasons)
 
 
-def test_the_card_is_read_once_a_turn_beside_the_first_sample_of_it(clock: Clock) -> None:
-    card, found = Card(), contender()
-    time_group([(found, ScriptedTimer(clock, [1.0]))], TIMING, card, 0, unheard)
-    telemetry = found.recorder.telemetry()
-    assert list(telemetry.sample_index) == found.slice_starts
-    assert found.unsettled == [0] * len(found.slice_starts)
-    assert list(telemetry.sm_clock_hz) == [float(i + 1) for i in range(card.count)]
+def test_the_first_sample_of_every_turn_is_marked_and_the_card_is_read_beside_it(
+    clock: Clock,
+) -> None:
+    sizes, card = (3, 5), Card()
+    found = run(*(ScriptedTimer(clock, per_turn=size) for size in sizes), sensor=card)
+    for one, size in zip(found, sizes, strict=True):
+        assert one.slice_starts == list(range(0, len(one.samples), size))
+        assert one.warmup_samples in one.slice_starts
+        assert list(one.recorder.telemetry().sample_index) == one.slice_starts
+        assert one.unsettled == [0] * len(one.slice_starts)
+    clocks = [hz for one in found for hz in one.recorder.telemetry().sm_clock_hz]
+    assert sorted(clocks) == [float(i + 1) for i in range(card.count)], "once a turn"
 
 
 LONG = changed(power_turn_s=8 * SLICE_S, power_skip_s=2 * SLICE_S, power_rounds=2)
 
 
-class TimedTimer(ScriptedTimer):
-    """A sample for every half slice; notes how long it was asked for samples."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock, [1.0])
-        self.asked: list[float] = []
-
-    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
-        self.asked.append(seconds / SLICE_S)
-        self._per_turn = round(2 * seconds / SLICE_S)
-        return super().take(seconds, while_busy)
+def in_slices(clock: Clock) -> ScriptedTimer:
+    """Takes a sample for every half slice."""
+    return ScriptedTimer(clock, per_s=2 / SLICE_S)
 
 
-def limited(clock: Clock, card: Card, count: int = 2) -> tuple[list[Contender], TimedTimer]:
-    contenders = [contender(f"r{index}") for index in range(count)]
-    timers = [TimedTimer(clock) for _ in contenders]
-    turns = list(zip(contenders, timers, strict=True))
-    time_group(turns, LONG, card, 0, unheard)
-    return contenders, timers[0]
+def limited(
+    clock: Clock, card: Card, timing: Timing = LONG, count: int = 2
+) -> tuple[list[Contender], list[float]]:
+    """So many contenders, and how many slices the first was asked for, turn by turn."""
+    timers = [in_slices(clock) for _ in range(count)]
+    found = run(*timers, timing=timing, sensor=card)
+    return found, [seconds / SLICE_S for seconds in timers[0].asked]
 
 
 def test_turns_at_the_power_limit_are_long_and_their_start_does_not_count(clock: Clock) -> None:
-    contenders, timer = limited(clock, Card(1, "power_cap"))
-    assert timer.asked[:2] == [1, 1], "the limit is found while settling"
-    assert timer.asked[2:4] == [2, 6]
+    contenders, asked = limited(clock, Card("power_cap"))
+    assert asked[:2] == [1, 1], "the limit is found while settling"
+    assert asked[2:4] == [2, 6]
     for found in contenders:
         assert found.settled_rounds == 2
         assert found.unsettled[-2:] == [4, 4]
@@ -199,39 +186,27 @@ def test_turns_at_the_power_limit_are_long_and_their_start_does_not_count(clock:
 
 
 @pytest.mark.parametrize(
-    ("reason", "full_clock"),
+    ("reason", "full_clock", "until_s"),
     [
-        ("sw_thermal", None),  # drawing all that the card may is no reason, as a decode does
-        ("power_cap", 1.0),  # readings are 1 Hz and more: the card is at its full clock
+        ("sw_thermal", None, math.inf),  # drawing all that the card may is no reason
+        ("power_cap", 1.0, math.inf),  # readings are 1 Hz and more: the card is at its full clock
+        ("power_cap", None, 0.14),  # a limit of the group before: these readings are not its own
     ],
 )
 def test_a_group_that_stays_below_the_limit_keeps_short_turns(
-    clock: Clock, reason: str, full_clock: float | None
+    clock: Clock, reason: str, full_clock: float | None, until_s: float
 ) -> None:
-    card = Card(1, reason)
+    card = Card(reason, lambda _: clock.now < until_s)
     card.max_sm_clock_hz = full_clock
-    (found, _), timer = limited(clock, card)
-    assert set(timer.asked) == {1}
-    assert not any(found.unsettled)
-
-
-def test_the_limit_of_the_group_before_is_not_that_of_this_one(clock: Clock) -> None:
-    class Recovering(Card):
-        """Names its power until a moment before the readings of this group are its own."""
-
-        def read(self) -> tuple[float, float, float, float, tuple[str, ...]]:
-            reading = super().read()
-            return reading if clock.now < 0.14 else (*reading[:4], ())
-
     shorter = LONG.model_copy(update={"slice_s": SLICE_S / 2, "settle_min_s": SLICE_S})
-    found, timer = contender(), TimedTimer(clock)
-    time_group([(found, timer)], shorter, Recovering(1, "power_cap"), 0, unheard)
-    assert set(timer.asked) == {1 / 2}
+    (found,), asked = limited(clock, card, shorter, count=1)
+    assert set(asked) == {1 / 2}
+    assert not any(found.unsettled)
 
 
 def test_a_group_that_comes_to_the_limit_while_it_is_measured_starts_anew(clock: Clock) -> None:
     late = 2 * 3 + 2  # two contenders, three rounds to settle, one that is measured
-    contenders, _ = limited(clock, Card(late, "power_cap"))
+    contenders, _ = limited(clock, Card("power_cap", lambda count: count >= late))
     for found in contenders:
         assert found.settled_rounds == 2
         assert set(found.unsettled[-2:]) == {4}
@@ -251,52 +226,43 @@ class FirstRank(SingleRank):
 @pytest.mark.parametrize("of_first_rank", [True, False])
 def test_rank_0_decides_for_all_whether_turns_are_long(clock: Clock, of_first_rank: bool) -> None:
     clock.now = 1000.0
-    found, timer = contender(), TimedTimer(clock)
-    own = Card(math.inf if of_first_rank else 1, "power_cap")
-    time_group([(found, timer)], LONG, own, 0, unheard, FirstRank(of_first_rank))
+    own = Card("" if of_first_rank else "power_cap")
+    found = contender()
+    time_group([(found, in_slices(clock))], LONG, own, 0, unheard, FirstRank(of_first_rank))
     assert any(found.unsettled) is of_first_rank
 
 
-def by_method(name: Method) -> Contender:
-    found = contender()
-    found.point = replace(found.point, protocol=Protocol(method=name))
-    return found
-
-
 def test_a_contender_alone_settles_and_is_measured_in_turns_of_its_own_length(clock: Clock) -> None:
-    timing = changed(alone_turn_s=4 * SLICE_S)
-    found, timer = by_method("alone"), TimedTimer(clock)
-    time_group([(found, timer)], timing, Sensor(None), 0, unheard)
-    assert timer.asked == [4] * 5, "three rounds that settle, two that count"
+    found, timer = contender(method="alone"), in_slices(clock)
+    time_group([(found, timer)], changed(alone_turn_s=4 * SLICE_S), Sensor(None), 0, unheard)
+    assert timer.asked == [4 * SLICE_S] * 5, "three rounds that settle, two that count"
     assert len(found.settled) == 2 * 8
 
 
 def test_a_burst_is_one_turn_after_a_rest_and_has_no_warm_up(clock: Clock) -> None:
+    found, timer = contender(method="burst"), in_slices(clock)
     timing = changed(burst_rest_s=3.0, burst_s=SLICE_S)
-    found, timer = by_method("burst"), TimedTimer(clock)
     time_group([(found, timer)], timing, Sensor(None), 0, unheard)
     assert clock.now == 3.0 + SLICE_S
-    assert (timer.asked, found.warmup_samples, len(found.settled)) == ([1], 0, 2)
+    assert (timer.asked, found.warmup_samples, len(found.settled)) == ([SLICE_S], 0, 2)
 
 
 class CountingSensor(Sensor):
     """A board that takes 100 W at rest and 600 W beside a timer, renewed every 0.05 s.
 
-    The first renewal beside the timer is seen `late_s` late, as by a process that had to wait.
+    The first renewal beside the timer is seen `late_s` late, as by a process that had to wait;
+    without `late_s` there is no counter.
     """
 
-    def __init__(
-        self, clock: Clock, timer: ScriptedTimer, *, has_counter: bool = True, late_s: float = 0.0
-    ) -> None:
+    def __init__(self, clock: Clock, timer: ScriptedTimer, late_s: float | None) -> None:
         super().__init__(None)
-        self._clock, self._timer, self._has_counter = clock, timer, has_counter
-        self._late_s, self._seen = late_s, 0.0
+        self._clock, self._timer, self._late_s, self._seen = clock, timer, late_s, 0.0
         self._busy_from: float | None = None
 
     def energy_j(self) -> float | None:
-        if not self._has_counter:
+        if self._late_s is None:
             return None
-        if self._busy_from is None and self._timer.turns:
+        if self._busy_from is None and self._timer.asked:
             self._busy_from = self._clock.now
         renewed = math.floor(self._clock.now / 0.05) * 0.05
         busy = max(0.0, renewed - self._busy_from) if self._busy_from is not None else 0.0
@@ -307,28 +273,20 @@ class CountingSensor(Sensor):
         return 100.0 * renewed + 500.0 * busy
 
 
-def energy_contender(clock: Clock, *, has_counter: bool = True, late_s: float = 0.0) -> Contender:
-    one, timer = contender(), ScriptedTimer(clock, [1e-3])
-    one.point = replace(one.point, protocol=Protocol(method="energy"))
-    sensor = CountingSensor(clock, timer, has_counter=has_counter, late_s=late_s)
-    time_group([(one, timer)], changed(alone_turn_s=0.5), sensor, 0, unheard)
-    return one
-
-
-@pytest.mark.parametrize("late_s", [0.0, 0.08])
+@pytest.mark.parametrize("late_s", [0.0, 0.08, None])
 def test_energy_is_counted_between_renewals_over_five_seconds_and_at_rest(
-    clock: Clock, late_s: float
+    clock: Clock, late_s: float | None
 ) -> None:
-    rest, *busy = energy_contender(clock, late_s=late_s).energy_windows
-    assert rest.is_rest
-    assert rest.seconds >= 5
+    one, timer = contender(method="energy"), ScriptedTimer(clock, [1e-3])
+    sensor = CountingSensor(clock, timer, late_s)
+    time_group([(one, timer)], changed(alone_turn_s=0.5), sensor, 0, unheard, SINGLE_RANK)
+    if late_s is None:
+        assert one.energy_windows == []
+        # Two windows of turns of half a second are taken without a counter too.
+        assert len(one.settled) * 0.5 / 4 >= 10
+        return
+    rest, *busy = one.energy_windows
+    assert [window.is_rest for window in (rest, *busy)] == [True, False, False]
+    assert all(window.seconds >= 5 for window in (rest, *busy))
     assert rest.joules / rest.seconds == pytest.approx(100, rel=0.01)
-    assert [window.is_rest for window in busy] == [False, False]
-    assert all(window.seconds >= 5 for window in busy)
     assert [w.joules / w.seconds for w in busy] == pytest.approx([600, 600], rel=0.02)
-
-
-def test_without_a_counter_the_turns_are_taken_all_the_same(clock: Clock) -> None:
-    one = energy_contender(clock, has_counter=False)
-    assert one.energy_windows == []
-    assert len(one.settled) * 0.5 / 4 >= 10  # two windows of turns of half a second

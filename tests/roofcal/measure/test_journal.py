@@ -139,6 +139,7 @@ VISITS = {"visits": 2, "most_visits": 4, "more_visits": 0.25, "visit_tolerance":
     [
         ({"timing": TIMING | VISITS | {"warm_card_s": 8}}, True),
         ({"session_id": "s2", "host": "there", "git_commit": "abc", "device_uuid": "GPU"}, True),
+        ({"timing": TIMING | {"slice_s": 1.0}}, False),
         ({"code_hash": "other"}, False),
         ({"environment_id": "e2"}, False),
     ],

@@ -47,12 +47,13 @@ def test_finished_ops_and_those_to_come_are_counted(run: Path) -> None:
     again = study_of(run, "cast", 4, 1)  # an op that is measured again is counted once
     assert again.text(0, 4, 0.0, 0.0) == "study: starting"
     assert again.text(4, 4, 4.0, 1.0).startswith("study 4/20, ")
-
-
-def test_a_slow_op_slows_what_is_left_by_its_share_of_what_is_known(run: Path) -> None:
-    """One op at 20 times its known pace promised 306 minutes of a study of 30."""
+    # A slow op slows what is left by its share of what is known: one op at 20 times its known pace
+    # promised 306 minutes of a study of 30.
     study = study_of(run, "gemm", 10, 2)
     assert "about 9 min left" in study.text(done=1, total=20, seconds=100.0, timed_s=1.0)
+    # Plans that are written meanwhile are counted.
+    write_records(run / "plan/probe_copy.jsonl", points("probe_copy", 5))
+    assert study.text(2, 20, 100.0, 1.0).startswith("study 10/50, ")
 
 
 def test_points_that_need_more_devices_cost_no_time(run: Path) -> None:
@@ -63,10 +64,3 @@ def test_points_that_need_more_devices_cost_no_time(run: Path) -> None:
     )
     assert one == "study 13/1240, about 4 min left, device busy 70%"
     assert "about 204 min left" in two
-
-
-def test_plans_that_are_written_meanwhile_are_counted(run: Path) -> None:
-    study = study_of(run, "gemm", 10, 1)
-    assert study.text(1, 10, 1.0, 1.0).startswith("study 5/20, ")
-    write_records(run / "plan/probe_copy.jsonl", points("probe_copy", 5))
-    assert study.text(2, 10, 2.0, 1.0).startswith("study 6/25, ")

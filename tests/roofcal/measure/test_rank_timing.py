@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from roofcal.core.records import Protocol
 from roofcal.measure.ranks import SingleRank
 from roofcal.measure.timing import SharedTimer, make_timer
 from roofcal.ops.spec import Unsupported
 from tests.roofcal.measure.contenders import contender
-from tests.roofcal.measure.runs import point
 from tests.roofcal.measure.stand_in_cuda import StandInCuda
 
 CPU = torch.device("cpu")
@@ -45,7 +43,7 @@ class Script:
     def __init__(self) -> None:
         self.taken = 0
 
-    def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
+    def samples(self, count: int, while_busy: Callable[[], None]) -> list[float]:
         while_busy()
         self.taken += count
         return [float(1 + (index + 2) % 3) for index in range(count)]
@@ -75,19 +73,10 @@ def test_all_ranks_meet_before_each_sample_on_a_cpu() -> None:
     def call(_: Any) -> None:
         calls.append(time.perf_counter())
 
-    found = contender(call=call)
-    found.point = point("bf16", protocol=Protocol(method="wall"))
+    found = contender(call=call, method="wall")
     timer = make_timer(found, CPU, 1e-3, 0, pair)
     pair.meetings, calls[:] = 0, []
     assert len(timer.take(2.0, lambda: None)) == pair.meetings == len(calls) == 4
-
-
-@pytest.mark.parametrize("method", ["profiler", "events_flush"])
-def test_a_method_that_cpus_lack_is_refused(method: Any) -> None:
-    found = contender()
-    found.point = point("bf16", protocol=Protocol(method=method))
-    with pytest.raises(Unsupported, match=f"'{method}' needs a GPU"):
-        make_timer(found, CPU, 1e-3, 0, Pair())
 
 
 def test_graphs_hold_an_even_number_of_calls_and_are_replayed_together(cuda: StandInCuda) -> None:

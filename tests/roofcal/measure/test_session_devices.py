@@ -86,25 +86,20 @@ def test_the_first_free_card_of_the_kind_is_taken(measure_on: Measure, run: Run)
     assert run.sessions()[0].device_uuid == C.uuid
 
 
-def test_more_devices_than_there_are_is_a_row_and_starts_nothing(
+def test_points_that_lack_devices_are_rows_and_measured_where_there_are_enough(
     measure_on: Measure, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fits, large = measure_on([A, OTHER], point("a"), point("b", world_size=8))
-    assert (fits.status, large.status) == ("ok", "unsupported")
-    assert large.reason == "too few devices: world size 8 needs 8 NVIDIA H200, this machine has 1"
+    plan = [point("a"), point("b", world_size=2), point("c", world_size=4)]
+    fits, *large = measure_on([A, OTHER], *plan)
+    assert [row.status for row in (fits, *large)] == ["ok", "unsupported", "unsupported"]
+    why = "too few devices: world size 2 needs 2 NVIDIA H200, this machine has 1"
+    assert large[0].reason == why
     assert run.trace == ["a works"]
     told = capsys.readouterr().err
-    assert told.count("gemm: 1 point(s) need more devices than the 1 of the kind here") == 1
-
-
-def test_points_that_lacked_devices_are_measured_where_there_are_enough(
-    measure_on: Measure, run: Run
-) -> None:
-    plan = [point("a", world_size=2), point("b", world_size=4)]
-    assert [m.status for m in measure_on([A], *plan)] == ["unsupported"] * 2
+    assert told.count("gemm: 2 point(s) need more devices than the 1 of the kind here") == 1
     again = measure_on([A, B, C], *plan)
-    assert [m.status for m in again] == ["ok", "unsupported"]
-    assert "this machine has 1" in str(again[1].reason), "what is known is not asked again"
+    assert [row.status for row in again] == ["ok", "ok", "unsupported"]
+    assert "this machine has 1" in str(again[2].reason), "what is known is not asked again"
     assert run.sessions()[-1].device_uuid == "GPU-A,GPU-B"
 
 
@@ -126,15 +121,11 @@ def test_nothing_is_compiled_while_the_host_clock_times_a_group(
     assert not locks.is_locked(locks.HOST_CLOCK)
 
 
-def test_a_cpu_stands_in_for_four_devices_at_most(run: Run) -> None:
-    few, many = measure(run.job([point("a", world_size=4), point("a", world_size=8)]))
+def test_a_cpu_stands_in_for_four_devices_and_a_job_measures_its_world_sizes(run: Run) -> None:
+    plan = [point("a", world_size=size) for size in (1, 2, 4, 8)]
+    one, few, many = measure(run.job(plan, world_sizes=(1, 4, 8)))
+    assert [row.point_id for row in (one, few)] == [plan[0].point_id, plan[2].point_id]
     assert (few.status, many.status) == ("ok", "unsupported")
     assert "a CPU measures with 4 at most" in str(many.reason)
-
-
-def test_a_job_of_a_world_size_measures_its_points_and_no_others(run: Run) -> None:
-    plan = [point("a", world_size=size) for size in (1, 2, 4)]
-    rows = measure(run.job(plan, world_sizes=(1, 4)))
-    assert [row.point_id for row in rows] == [plan[0].point_id, plan[2].point_id]
-    with pytest.raises(MeasureError, match="holds no point of world size 8"):
-        measure(run.job(plan, world_sizes=(8,)))
+    with pytest.raises(MeasureError, match="holds no point of world size 3"):
+        measure(run.job(plan, world_sizes=(3,)))

@@ -21,6 +21,7 @@ from roofcal.measure.timing import (
     GraphTimer,
     LoopTimer,
     ProfilerTimer,
+    Timer,
     WallTimer,
     make_timer,
 )
@@ -226,16 +227,33 @@ def test_a_real_loop_on_this_cpu_times_every_call_and_goes_round_all_copies() ->
     assert seen[:7] == [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "energy"])
 def test_a_cpu_is_timed_in_a_loop_and_has_no_events_and_no_kernels(method: Method) -> None:
-    found = contender()
-    found.point = point("bf16", protocol=Protocol(method=method))
+    found = contender(method=method)
     if method in ("graph", "wall"):
         assert isinstance(make_timer(found, torch.device("cpu"), 1e-4, 0), LoopTimer)
         assert (found.calls_per_sample == 1) is (method == "wall")
     else:
         with pytest.raises(Unsupported, match=f"'{method}' needs a GPU; a CPU has graph"):
             make_timer(found, torch.device("cpu"), 1e-4, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        ("graph", GraphTimer),
+        ("energy", GraphTimer),
+        ("events_flush", FlushTimer),
+        ("profiler", ProfilerTimer),
+        ("wall", WallTimer),
+    ],
+)
+def test_a_gpu_has_a_timer_for_every_method(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch, method: Method, kind: type[Timer]
+) -> None:
+    monkeypatch.setattr(torch, "empty", lambda *_, **__: torch.zeros(1))
+    found = contender(call=cuda.call(CALL_S), method=method)
+    assert type(make_timer(found, torch.device("cuda"), 1e-3, 4)) is kind
 
 
 def on_gpu(method: Method, recipe: str = "bf16", **changes: Any) -> tuple[float, Contender]:
@@ -252,21 +270,17 @@ def on_gpu(method: Method, recipe: str = "bf16", **changes: Any) -> tuple[float,
 
 
 @pytest.mark.gpu
-def test_all_methods_agree_on_a_product_that_is_long_beside_a_launch() -> None:
+def test_all_methods_agree_on_a_product_that_is_long_beside_a_launch_and_name_its_kernel() -> None:
     """It takes 0.2 ms on an H200; method and clock move that by a few percent."""
-    seconds = {method: on_gpu(method)[0] for method in METHODS}
+    found = {method: on_gpu(method) for method in METHODS}
+    seconds = {method: time_s for method, (time_s, _) in found.items()}
     assert max(seconds.values()) < 1.5 * min(seconds.values()), seconds
     peak = 2 * 4096**3 / min(seconds.values())
     assert 1e13 < peak < 5e15, "FLOP/s that no GPU has: a broken timer"
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_names_the_kernel_of_a_product(method: Method) -> None:
     pytest.importorskip("cuda.bindings")
-    _, found = on_gpu(method)
-    assert len(found.kernel_names) >= 1
-    assert all(len(name) > 3 for name in found.kernel_names)
+    for _, one in found.values():
+        assert one.kernel_names
+        assert all(len(name) > 3 for name in one.kernel_names)
 
 
 @pytest.mark.gpu

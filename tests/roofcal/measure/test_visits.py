@@ -55,41 +55,31 @@ def test_a_second_pass_visits_every_point_in_another_order(run: Run) -> None:
     assert visits_of(rows) == [2] * 8
 
 
-def test_a_journal_has_a_line_for_every_visit_and_a_row_has_all(run: Run) -> None:
+def test_a_study_of_more_visits_adds_them_to_those_of_a_quick_one(run: Run) -> None:
+    (quick,) = measure(run.job([point("a")], timing={"visits": 1, "most_visits": 1}))
     (row,) = measure(run.job([point("a")], timing=TWO))
     lines = run.journal()
     assert [line.visit for line in lines] == [0, 1]
     assert row.latency_samples_s == lines[0].latency_samples_s + lines[1].latency_samples_s
     assert [visit.first_sample for visit in row.visits] == [0, 2]
-    assert read_records(run.folder / "out.jsonl", Measurement) == [row]
-    run.forget()
-    assert measure(run.job([point("a")], timing=TWO)) == [row]
-    assert run.trace == [], "a second session makes no further visit"
-
-
-def test_a_study_of_more_visits_adds_them_to_those_of_a_quick_one(run: Run) -> None:
-    (quick,) = measure(run.job([point("a")], timing={"visits": 1, "most_visits": 1}))
-    (row,) = measure(run.job([point("a")], timing=TWO))
-    assert len(run.trace) == 2
     assert [visit.session_id == quick.session_id for visit in row.visits] == [True, False]
+    assert read_records(run.folder / "out.jsonl", Measurement) == [row]
+    assert measure(run.job([point("a")], timing=TWO)) == [row]
+    assert len(run.trace) == 2, "a third session makes no further visit"
 
 
-def test_a_point_whose_first_visit_failed_is_not_visited_again(run: Run) -> None:
-    rows = measure(run.job([point("bad", "exits"), point("good", repeat=1)], timing=TWO))
-    assert order(run) == ["bad", "good", "good"]
-    assert (rows[0].status, rows[0].visits) == ("failed", ())
-
-
-@pytest.mark.parametrize("method", VISITED_ONCE)
-def test_points_of_some_methods_get_one_visit(run: Run, method: Method) -> None:
-    measure(run.job([point("a", protocol=Protocol(method=method))], timing=TWO))
-    assert order(run) == ["a"]
-
-
-def test_a_visit_that_fails_after_one_that_did_not_leaves_the_row_ok(run: Run) -> None:
-    (row,) = measure(run.job([point("a", "exits_the_second_time")], timing=TWO))
-    assert (row.status, row.latency_samples_s) == ("ok", (0.5, 0.25))
-    assert row.reason == "visit 2 of 2: failed: the worker died (exit code 7)"
+def test_after_a_visit_that_failed_none_is_made_and_methods_without_a_second_have_none(
+    run: Run,
+) -> None:
+    once = [point("once", protocol=Protocol(method=m), repeat=1) for m in VISITED_ONCE]
+    plan = [point("bad", "exits"), point("good"), point("late", "exits_the_second_time"), *once]
+    bad, good, late, *rest = measure(run.job(plan, timing=TWO))
+    assert order(run).count("bad") == 1
+    assert [len(row.visits) for row in (bad, good)] == [0, 2]
+    assert (bad.status, late.status, late.latency_samples_s) == ("failed", "ok", (0.5, 0.25))
+    assert late.reason == "visit 2 of 2: failed: the worker died (exit code 7)"
+    assert [row.status for row in rest] == ["ok"] * len(VISITED_ONCE)
+    assert order(run).count("once") == len(VISITED_ONCE)
 
 
 def test_a_session_killed_between_visits_goes_on_with_those_that_lack(run: Run) -> None:
@@ -139,7 +129,8 @@ def test_further_visits_of_a_killed_session_are_made_by_the_next_between_its_sen
     run: Run,
 ) -> None:
     plan = [GUARD, JUMPS, point("b", repeat=1)]
-    measure(run.job(plan, timing=TWO))  # as if it was killed after its passes
+    rows = measure(run.job(plan, timing=TWO))  # as if it was killed after its passes
+    assert visits_of(rows)[1:] == [2, 2], "without time for it no further visit is made"
     lasted(run, 5.0)
     run.forget()
     assert visits_of(measure(run.job(plan, timing=MORE)))[1:] == [4, 2]
@@ -148,10 +139,6 @@ def test_further_visits_of_a_killed_session_are_made_by_the_next_between_its_sen
     run.forget()
     measure(run.job(plan, timing=MORE | {"most_visits": 5}))
     assert run.trace == [], "their time was spent"
-
-
-def test_no_further_visit_is_made_without_time_for_it(run: Run) -> None:
-    assert visits_of(measure(run.job([JUMPS], timing=MORE | {"more_visits": 0}))) == [2]
 
 
 @pytest.mark.parametrize("shares", [(0.1, 0.5), (0.5, 0.1)])
@@ -186,7 +173,7 @@ def test_the_disagreement_of_visits_is_the_standard_error_of_their_mean() -> Non
 
 
 def test_the_points_that_disagree_most_come_first() -> None:
-    points = [point("a"), point("b"), point("c")]
+    points = [point(name, repeat=i) for i, name in enumerate("abc")]
     factors = dict(zip((p.point_id for p in points), (1.04, 1.2, 1.0), strict=True))
     lines = {
         (key, number): line(*(factor**number * s for s in STEADY), visit=number)
@@ -194,7 +181,7 @@ def test_the_points_that_disagree_most_come_first() -> None:
         for number in range(2)
     }
     visits = Visits(points, Timing(), 1, lines)
-    assert [p.recipe for p in visits.disagreeing()] == ["b", "a"]
+    assert [[p.recipe for p in group] for group in visits.disagreeing_groups()] == [["b"], ["a"]]
 
 
 def test_inputs_of_every_visit_lie_in_pages_of_their_own(
@@ -229,15 +216,3 @@ def test_alone_and_burst_are_timed_by_the_real_worker(
     visits = [(row.status, max(1, len(row.visits))) for row in rows]
     assert visits == [("ok", 2)] * 2 + [("ok", 1)] * 4, "alone and in bursts once is enough"
     assert [(row.warmup_samples, len(row.slice_starts)) for row in rows[4:]] == [(0, 1)] * 2
-
-
-def test_several_ranks_make_their_visits_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_ranks.py")
-    plan = [point(f"fine_{i}", world_size=2, protocol=Protocol(cache="hot")) for i in (1, 2)]
-    rows = measure(run.job(plan, timing=TWO))
-    assert [(row.status, len(row.visits)) for row in rows] == [("ok", 2)] * 2
-    for row in rows:
-        assert len(row.fastest_rank_s) == len(row.latency_samples_s)
-        assert len(row.rank_medians_s) == 2

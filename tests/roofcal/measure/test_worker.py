@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ import torch
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Distribution, Measurement, PlanPoint, Protocol
-from roofcal.measure import worker
+from roofcal.measure import worker, workers
 from roofcal.measure.session import measure
 from roofcal.measure.worker import Worker
 from roofcal.ops.bench import Inputs, load_bench
@@ -81,10 +82,6 @@ def test_the_neighbours_of_faults_are_measured(sweep: Sweep, recipe: str) -> Non
     row = sweep.rows[recipe]
     assert (row.status, row.reason, row.relative_error) == ("ok", None, 0.0)
     assert 0 < min(row.latency_samples_s) < 1
-
-
-def test_a_row_says_how_its_samples_were_taken(sweep: Sweep) -> None:
-    row = sweep.rows[FINE[0]]
     assert 0 < row.warmup_samples < len(row.latency_samples_s)
     assert row.slice_starts[0] == 0
     assert list(row.slice_starts) == sorted(set(row.slice_starts))
@@ -104,8 +101,7 @@ def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
     (session,) = sweep.run.sessions()
     expected = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in sweep.rows.values())
     assert session.timed_s == pytest.approx(expected)
-    assert session.wall_s is not None
-    assert session.wall_s > expected
+    assert float(session.wall_s or 0) > expected
 
 
 def test_a_hanging_worker_ends_with_a_session_that_is_killed(
@@ -119,12 +115,12 @@ def test_a_hanging_worker_ends_with_a_session_that_is_killed(
     wait_until(device_is_free, "the orphan to give the device back")
 
 
-def test_a_worker_whose_session_is_gone_does_not_start() -> None:
+def test_a_worker_whose_session_is_gone_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = json.dumps({"supervisor_pid": os.getpid() + 1, "op": "gemm"})
-    command = [sys.executable, "-m", "roofcal.measure.worker", setup, "2"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "supervisor of this worker is gone" in done.stderr
+    monkeypatch.setattr(sys, "argv", ["worker", setup, "2"])
+    monkeypatch.setattr(workers, "ctypes", MagicMock())  # this process does not end with its parent
+    with pytest.raises(SystemExit, match="supervisor of this worker is gone"):
+        worker.main()
 
 
 class Crowd:
@@ -327,10 +323,11 @@ def test_a_kernel_that_hangs_or_breaks_the_context_costs_its_own_point_alone(
 def test_warming_ends_when_the_card_gets_no_warmer(
     monkeypatch: pytest.MonkeyPatch, temperatures: list[float], seconds: int
 ) -> None:
-    one = Here()
+    """A CPU, as here, looks at the clock after every product: each takes a second."""
+    one, products = Here(), list[torch.Tensor]()
     clock, readings = itertools.count(), iter(temperatures)
     monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
-    monkeypatch.setattr(torch, "mm", lambda a, _: a)
+    monkeypatch.setattr(torch, "mm", lambda a, _: products.append(a))
     monkeypatch.setattr(
         one._sensor,
         "read",
@@ -340,16 +337,6 @@ def test_warming_ends_when_the_card_gets_no_warmer(
 
     one._warm_card()
 
-    assert next(clock) == pytest.approx(seconds, abs=1)
-
-
-def test_a_cpu_looks_at_the_clock_after_every_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Here()
-    clock, products = itertools.count(), list[torch.Tensor]()
-    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
-    monkeypatch.setattr(torch, "mm", lambda a, _: products.append(a))
-    one._timing = one._timing.model_copy(update={"warm_card_s": 3.0})
-
-    one._warm_card()
-
-    assert len(products) == 2, "one for each look at the clock before its third second"
+    looks = next(clock)
+    assert looks == pytest.approx(seconds, abs=1)
+    assert looks - len(products) in (1, 2), "one product for each look after the first"

@@ -11,20 +11,21 @@ import pytest
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import PlanPoint
-from roofcal.measure.workers import RankGroup, hanging_rank, innermost_call
+from roofcal.measure.workers import Workers, hanging_rank, innermost_call
 from tests.roofcal.measure.runs import point, scripted
 from tests.waiting import wait_until
 
-SETUP = {"op": "gemm", "visible": None, "environment_id": "e", "session_id": "s"}
+SETUP = {"environment_id": "e", "session_id": "s"}
 
 
 @pytest.fixture
-def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RankGroup]:
+def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
     """Three ranks of stand_ins/scripted_worker.py, which started."""
     scripted(monkeypatch, tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", None)
     before = psutil.Process().children()
-    group = RankGroup([SETUP] * 3, [])
+    group = Workers("gemm", None, [], world_size=3)
+    group.begin([SETUP] * 3)
     assert group.next_event(120) == {"ready": True}
     yield group
     group.kill()
@@ -32,13 +33,13 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RankGroup
     assert list(tmp_path.glob("roofcal-ranks-*")) == []
 
 
-def ask(group: RankGroup, *deeds: str) -> list[PlanPoint]:
+def ask(group: Workers, *deeds: str) -> list[PlanPoint]:
     points = [point(f"r{index}", deed) for index, deed in enumerate(deeds)]
     group.send(json.dumps([encode(p) for p in points]))
     return points
 
 
-def words(group: RankGroup, timeout: float = 120.0) -> list[str]:
+def words(group: Workers, timeout: float = 120.0) -> list[str]:
     """The first word of every event until `done` or silence."""
     found: list[str] = []
     while (event := group.next_event(timeout)) is not None:
@@ -50,14 +51,14 @@ def words(group: RankGroup, timeout: float = 120.0) -> list[str]:
     return found
 
 
-def test_all_ranks_measure_and_one_of_them_reports(group: RankGroup) -> None:
+def test_all_ranks_measure_and_one_of_them_reports(group: Workers) -> None:
     ask(group, "works", "works")
     assert words(group) == ["at", "at", "measurement", "measurement", "done"]
     ask(group, "works")
     assert words(group) == ["at", "measurement", "done"]
 
 
-def test_ranks_that_give_no_answer_are_timed_out(group: RankGroup) -> None:
+def test_ranks_that_give_no_answer_are_timed_out(group: Workers) -> None:
     (asked,) = ask(group, "hangs")
     assert group.next_event(120) == {"at": asked.point_id}
     assert group.next_event(1.0) is None
@@ -67,7 +68,7 @@ def test_ranks_that_give_no_answer_are_timed_out(group: RankGroup) -> None:
     assert fault.reason == said
 
 
-def test_a_child_that_holds_a_pipe_does_not_hide_that_its_rank_died(group: RankGroup) -> None:
+def test_a_child_that_holds_a_pipe_does_not_hide_that_its_rank_died(group: Workers) -> None:
     ask(group, "leaves_a_child")
     assert words(group, 1.0) in (["at"], [])
     wait_until(lambda: not group._workers[0].is_running(), "the end of rank 0")

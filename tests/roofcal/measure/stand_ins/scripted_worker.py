@@ -78,7 +78,7 @@ def report(point: PlanPoint, **what: Any) -> None:
 
 
 def fatal(status: str) -> None:
-    say(fatal="SomeError: it broke", status=status)
+    say(fatal="SomeError: it broke", status=status, now_s=time.monotonic())
     sys.exit(1)
 
 
