@@ -38,9 +38,14 @@ def shown_by(analysis: Analysis, key: str) -> list[Item]:
 
 
 def blocks_of(analysis: Analysis, key: str) -> list[Any]:
-    """The blocks of one section, [] where it has nothing to show."""
+    """The blocks of one section, without what only files hold."""
+    return blocks_among(shown_by(analysis, key), analysis, key)
+
+
+def blocks_among(items: list[Item], analysis: Analysis, key: str) -> list[Any]:
+    """The blocks among what one section yields."""
     (section,) = [section for section in SECTIONS if section.key == key]
-    return list(placed_blocks(section, shown_by(analysis, key), analysis, ANCHOR))
+    return list(placed_blocks(section, items, analysis, ANCHOR))
 
 
 def answer_of(analysis: Analysis, key: str) -> Answer:
