@@ -45,7 +45,7 @@ def residuals(p, _):
     return value, np.stack([decay, -p[:, :1] * time * decay], axis=1)
 start = np.random.default_rng(4).uniform(0.5, 3.0, (17, 2))
 bounds = np.array([0.1, 0.1]), np.array([10.0, 10.0])
-digest.update(minimise(residuals, start, bounds, np.ones((17, 33)), 0.05).parameters.tobytes())
+digest.update(minimise(residuals, start, bounds, np.ones((17, 33)), 0.05)[0].tobytes())
 print(digest.hexdigest())
 """
 

@@ -129,20 +129,12 @@ def write_compiled(folder: Path) -> None:
     (folder / "said").write_text("\n".join(lines))
 
 
-# Triton chooses to compile or interpret when a kernel is imported, as this module does.
-COMPILE = """
-import os, pathlib
-os.environ.pop("TRITON_INTERPRET", None)
-from tests.roofcal.measure.test_compile import write_compiled
-write_compiled(pathlib.Path({!r}))
-"""
-
-
 def test_kernels_lie_in_the_cache_once_whoever_compiles_them_and_none_is_launched(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = COMPILE.format(str(tmp_path))
-    process = start_process(exec, code, {}, log=tmp_path / "log")
+    """In a new interpreter: Triton chooses to compile or interpret when a kernel is imported."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    process = start_process(write_compiled, tmp_path, log=tmp_path / "log", fork=False)
     process.join()
     assert process.exitcode == 0, (tmp_path / "log").read_text()
     answers = [json.loads(line) for line in (tmp_path / "said").read_text().splitlines()]
