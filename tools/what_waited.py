@@ -1,6 +1,6 @@
 """Print what the device waited for in every run below a results folder, by op.
 
-`python tools/what_waited.py RESULTS` reads finished ops and the journals of those that were cut
+`python -m tools.what_waited RESULTS` reads finished ops and the journals of those that were cut
 off, so that it answers for a study that ran out of time, too.
 """
 

@@ -160,8 +160,8 @@ def source_lists(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str
         lines = {path: f"{_digest(ROOT / path)}  {path.as_posix()}\n" for path in paths}
         if (content := "".join(lines.values())) != before:
             changed[file] = content
-            known = set(before.splitlines(keepends=True))
-            edited |= {path for path, line in lines.items() if line not in known}
+            lines_before = set(before.splitlines(keepends=True))
+            edited |= {path for path, line in lines.items() if line not in lines_before}
     for path in sorted(edited):
         if path.suffix == ".py":
             _parsed(path)

@@ -69,19 +69,20 @@ CASTS: tuple[Cast, ...] = (
 
 def cast_cases() -> Iterator[tuple[str, Case]]:
     """Each launch once, for the architectures on which a call makes it."""
-    found: dict[str, tuple[str, Case]] = {}
+    named_cases: dict[str, tuple[str, Case]] = {}
     for architecture in ARCHITECTURES:
         for name, size, call in _calls(architecture):
             for case in launches(call, architecture):
                 key = repr(replace(case, architectures=()))
-                known = found.get(key)
-                if known is None:
+                if key not in named_cases:
                     whole_name = f"{name} {case.kernel.__name__} {architecture}"
-                    found[key] = whole_name, _checked(case, size, architecture)
-                elif architecture not in known[1].architectures:
-                    on = (*known[1].architectures, architecture)
-                    found[key] = known[0], replace(known[1], architectures=on)
-    yield from found.values()
+                    named_cases[key] = whole_name, _checked(case, size, architecture)
+                    continue
+                first_name, first_case = named_cases[key]
+                if architecture not in first_case.architectures:
+                    on = (*first_case.architectures, architecture)
+                    named_cases[key] = first_name, replace(first_case, architectures=on)
+    yield from named_cases.values()
 
 
 def _checked(case: Case, size: tuple[int, int], architecture: Architecture) -> Case:
