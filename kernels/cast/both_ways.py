@@ -10,13 +10,13 @@ kernels.cast.tensorwise or kernels.cast.blocks return. The tensor memory unit st
 one where it can (kernels.cast.hopper.both_ways). Arithmetic: kernels.common.fp8_scales.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels.cast import tensorwise
+from kernels.cast import rule, tensorwise
 from kernels.cast.hopper import both_ways as hopper_both_ways
 from kernels.cast.tiles import Both, TileConfig, like_casts, load_tile, store_transposed
 from kernels.common.checks import check_matrix, largest_fp8_value
@@ -30,9 +30,19 @@ from kernels.common.fp8_scales import (
 )
 from kernels.common.operators import operator
 
+
+class PartsConfig(NamedTuple):
+    """Blocks read in parts of so many rows, and then of so many columns."""
+
+    part: int
+    num_warps: int
+
+
 # Where kernels.cast.hopper.both_ways does not fit.
 TENSORWISE: Final = TileConfig(rows=32, cols=128, num_warps=4)
 BLOCKS: Final = TileConfig(rows=BLOCK, cols=BLOCK, num_warps=16)
+# Blocks that are held in parts: see rule.holds_blocks_in_parts.
+PARTS: Final = PartsConfig(part=16, num_warps=4)
 
 
 @triton.jit
@@ -89,6 +99,81 @@ def _both_ways_kernel(
     target = q0 + row.to(tl.int64)[:, None] * COLS + col[None, :]
     tl.store(target, by_rows.to(q0.dtype.element_ty), mask=inside)
     store_transposed(by_columns.to(q1.dtype.element_ty), inside, q1, row, col, ROWS)
+
+
+@triton.jit
+def _in_parts_kernel(
+    x,
+    q0,
+    scale0,
+    q1,
+    scale1,
+    ROWS,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    STRIPS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    PART: tl.constexpr,
+):
+    """A block per program, read in parts: PART rows at a time, and again PART columns at a time.
+
+    Ragged rows and columns are accessed one element at a time. A thread that holds a whole block's
+    share would hold as many addresses and masks, and spill.
+    """
+    across = tl.cdiv(COLS, BLOCK_N)
+    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    down, right = tile // across, tile % across
+    first_row, first_col = down * BLOCK_M, right * BLOCK_N
+    m, n = tl.arange(0, PART), tl.arange(0, BLOCK_N)
+    largest = tl.zeros((PART, BLOCK_N), dtype=tl.int32)
+    for row in range(first_row, tl.minimum(first_row + BLOCK_M, ROWS), PART):
+        values, inside = _load_part(x, row, first_col, m, n, ROWS, COLS, STRIDE, False)
+        if STRIPS:
+            bits = tl.max(magnitude(values), axis=1)
+            made_scale, factor = scale_and_factor(bits, LARGEST, False)
+            place = scale0 + offset_of_block_scale(row + m, right, ROWS)
+            tl.store(place, made_scale, mask=m < ROWS - row)
+            scaled = (values.to(tl.float32) * factor[:, None]).to(q0.dtype.element_ty)
+            tl.store(_places(q0, row, first_col, m, n, COLS), scaled, mask=inside)
+        else:
+            largest = tl.maximum(largest, magnitude(values))
+    if not STRIPS:
+        bits = tl.max(tl.max(largest, axis=1), axis=0)
+        made_scale, factor = scale_and_factor(bits, LARGEST, False)
+        tl.store(scale0 + tile, made_scale)
+        tl.store(scale1 + right * tl.cdiv(ROWS, BLOCK_M) + down, made_scale)
+    m, n = tl.arange(0, BLOCK_M), tl.arange(0, PART)
+    for col in range(first_col, tl.minimum(first_col + BLOCK_N, COLS), PART):
+        values, inside = _load_part(x, first_row, col, m, n, ROWS, COLS, STRIDE, True)
+        if STRIPS:
+            bits = tl.max(magnitude(values), axis=0)
+            made_scale, by_columns = scale_and_factor(bits, LARGEST, False)
+            place = scale1 + offset_of_block_scale(col + n, down, COLS)
+            tl.store(place, made_scale, mask=n < COLS - col)
+            scaled = (values.to(tl.float32) * by_columns[None, :]).to(q1.dtype.element_ty)
+        else:
+            scaled = (values.to(tl.float32) * factor).to(q1.dtype.element_ty)
+            tl.store(_places(q0, first_row, col, m, n, COLS), scaled, mask=inside)
+        places = _places(q1, col, first_row, n, m, ROWS)
+        tl.store(places, tl.trans(scaled), mask=tl.trans(inside))
+
+
+@triton.jit
+def _load_part(x, row, col, m, n, ROWS, COLS, STRIDE, LAST: tl.constexpr):
+    """(values, which are inside) of rows m from `row` on, columns n from `col` on."""
+    policy: tl.constexpr = "evict_first" if LAST else ""
+    inside = (m < ROWS - row)[:, None] & (n < COLS - col)[None, :]
+    source = _places(x, row, col, m, n, STRIDE)
+    return tl.load(source, mask=inside, other=0.0, eviction_policy=policy), inside
+
+
+@triton.jit
+def _places(matrix, row, col, m, n, STRIDE):
+    """Where [row + m, col + n] lie: an address per row of a thread, to which columns are added."""
+    first = matrix + (tl.cast(row, tl.int64) * STRIDE + col)
+    return (first + m.to(tl.int64) * STRIDE)[:, None] + n[None, :]
 
 
 @operator(like_casts("tensorwise", "tensorwise"))
@@ -156,6 +241,22 @@ def _cast_both_ways(
             hopper_both_ways.cast_with_one_scale(
                 x, outputs, partial, largest=largest, most_partials=most_partials
             )
+        return outputs
+    tiles = triton.cdiv(rows, BLOCK) * triton.cdiv(cols, BLOCK)
+    if kind != "tensorwise" and rule.holds_blocks_in_parts(rows, cols, strips=kind == "strips"):
+        _in_parts_kernel[(tiles,)](
+            x,
+            *outputs,
+            rows,
+            cols,
+            x.stride(0),
+            LARGEST=largest,
+            STRIPS=kind == "strips",
+            BLOCK_M=BLOCK,
+            BLOCK_N=BLOCK,
+            PART=PARTS.part,
+            num_warps=PARTS.num_warps,
+        )
         return outputs
     tile = TENSORWISE if kind == "tensorwise" else BLOCKS
     _both_ways_kernel[(triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols),)](

@@ -22,6 +22,11 @@ BOTH_LEAST_ELEMENTS: Final = 1 << 25
 # kernels.cast.short_columns: rows of up to so many elements are cast by the same launch: 5.5
 # together and 6.9 apart at 1024^2, but 20.9 and 14.3 at 2048^2.
 ROWS_BESIDE_MOST_ELEMENTS: Final = 1 << 21
+# Kernels in Triton are compiled for sizes in multiples of this, or for any.
+ALIGNMENT: Final = 16
+# kernels.cast.columns: columns of any number or stride are read one element at a time, at addresses
+# of their own. 64 elements per thread do not fit in registers so; a quarter of the rows does.
+RAGGED_MAXIMA_ROWS_DIVISOR: Final = 4
 FEW_LONG_ROWS: Final = 128  # an H100 and an H200 have 132 multiprocessors
 FEW_ROWS: Final = 64  # matrices of up to so many rows get tiles as high as they are
 
@@ -114,6 +119,19 @@ def casts_rows_beside_columns(rows: Any, cols: Any) -> Any:
 def takes_maxima_beside_rows(rows: Any, cols: Any) -> Any:
     """Whether one kernel casts the rows and finds the maxima of columns that are not short."""
     return (rows * cols >= max(1, BOTH_LEAST_ELEMENTS)) & (cols <= MOST_COLUMNS_OF_ROW)
+
+
+def is_ragged(*sizes: Any) -> Any:
+    """Whether a size is no multiple of 16, so that an access moves one element."""
+    return np.any([np.asarray(size) % ALIGNMENT != 0 for size in sizes], axis=0)
+
+
+def holds_blocks_in_parts(rows: Any, cols: Any, *, strips: bool) -> Any:
+    """Whether blocks cast both ways are read in parts, as whole ones would spill registers.
+
+    strips: with a scale per row and column of a block, which hold more than one for the block does.
+    """
+    return (is_ragged(rows) | is_ragged(cols)) if strips else (is_ragged(rows) & is_ragged(cols))
 
 
 def short_columns_tile(

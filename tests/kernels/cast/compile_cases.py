@@ -24,11 +24,13 @@ Calls = Iterator[tuple[str, tuple[int, int], Callable[[], object]]]
 ONE = on_gpu(FP32, 1)
 EVEN_OR_ODD: Sizes = ((8192, 8192), (8191, 8191))
 TILES: Sizes = ((8192, 8192), (8192, 8208), (8190, 8192))  # the second ragged on Hopper alone
+BOTH: Sizes = (*TILES, (8191, 8191))
 # maxima of 4, 8 and 16 parts of a column; of one where they are found beside rows
 COLUMNS: Sizes = (
     *TILES,
     *((8192, 4096), (8192, 4112), (8190, 4096)),
     *((13568, 1024), (13568, 1040), (13566, 1024)),
+    *((8191, 8191), (8192, 8191), (8191, 4095), (13565, 1023)),
 )
 SHORT_COLUMNS: Sizes = (
     *((height, cols) for height in (1, 16, FEW_ROWS, 512) for cols in (8192, 8191)),
@@ -60,10 +62,10 @@ CASTS: tuple[Cast, ...] = (
     (blocks.blockwise_1x128, {}, STRIPS),
     (blocks.blockwise_1x128_dim1, {}, EVEN_OR_ODD[:1]),
     (blocks.blockwise_128x128, {}, EVEN_OR_ODD[:1]),
-    (both_ways.tensorwise_both, {}, TILES),
+    (both_ways.tensorwise_both, {}, BOTH),
     (both_ways.tensorwise_both, {"amax": ONE}, TILES[:1]),
-    (both_ways.blockwise_1x128_both, {}, TILES),
-    (both_ways.blockwise_128x128_both, {}, TILES),
+    (both_ways.blockwise_1x128_both, {}, BOTH),
+    (both_ways.blockwise_128x128_both, {}, BOTH),
 )
 
 
