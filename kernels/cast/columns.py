@@ -339,7 +339,7 @@ def transpose_with_maxima(
 def _column_maxima(x: torch.Tensor, how: ColumnMaximaConfig, units: int | None) -> torch.Tensor:
     """Bits of the columns' largest magnitudes, int32 [partials, cols]."""
     rows, cols = x.shape
-    if rule.is_ragged(cols, x.stride(0)):
+    if rule.is_ragged(cols, x.stride(0), x.data_ptr()):
         how = replace(how, rows=max(1, how.rows // rule.RAGGED_MAXIMA_ROWS_DIVISOR))
     programs, steps = column_maxima_grid(rows, cols, compute_units(x, units), how)
     maxima = torch.empty((programs, cols), dtype=torch.int32, device=x.device)

@@ -122,7 +122,7 @@ def takes_maxima_beside_rows(rows: Any, cols: Any) -> Any:
 
 
 def is_ragged(*sizes: Any) -> Any:
-    """Whether a size is no multiple of 16, so that an access moves one element."""
+    """Whether a size, stride or address is no multiple of 16: then an access moves one element."""
     return np.any([np.asarray(size) % ALIGNMENT != 0 for size in sizes], axis=0)
 
 
