@@ -184,6 +184,9 @@ def run_folders_anew(
     runs = [RunFolder.at(folder) for folder in publications]
     added = [(folder, f"{JUDGED}/seed{_checked_seed(folder, runs)}") for folder in judged]
     added += [(folder, f"{CARDS}/{_checked_card(folder, runs)}") for folder in cards]
+    places = {(*folder.absolute().parts[-2:], beside) for folder, beside in added}
+    if len(places) < len(added):
+        raise PublishError("several of the folders are of one seed or card; give one of them")
     for run in runs:
         problems = manifest_problems(run.folder, records_only=True)
         if problems := problems or list(record_problems(run)):

@@ -77,6 +77,11 @@ def test_records_of_another_card_than_the_folder_says_do_not_hold(
 def test_records_of_several_cards_and_of_other_software_are_refused(
     folder: Path, made: Path, tmp_path: Path
 ) -> None:
+    for name in "ab":
+        measured_on(made, tmp_path / name / made.parent.name / made.name, "GPU-33333333")
+    twice = [tmp_path / name / made.parent.name / made.name for name in "ab"]
+    with pytest.raises(PublishError, match="several of the folders are of one seed or card"):
+        run_folders_anew([folder], tmp_path / "runs", cards=twice)
     place = tmp_path / "several" / made.parent.name / made.name
     several = measured_on(made, place, "GPU-33333333", f"{CARD}-6d3e")
     with pytest.raises(PublishError, match=f"was measured on {CARD} and GPU-33333333"):
