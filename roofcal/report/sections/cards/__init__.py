@@ -69,6 +69,7 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
         return None
     names = list(dict.fromkeys(rows["card"]))
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)}
+    height = 40 + rows["kind"].nunique() * (_ROW_PX + _CARD_PX * len(names))
     is_open = (rows["code"] == OTHER).astype(int)
     points = rows.assign(
         colour=rows["card"].map(colours),
@@ -96,11 +97,7 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
             "ends": ends.assign(dashed=0),
             "equal": charts.line_at(1.0, "ratio", styles.MUTED),
         },
-        panels=[
-            charts.Panel(
-                height=40 + rows["kind"].nunique() * (_ROW_PX + _CARD_PX * len(names)), width=420
-            )
-        ],
+        panels=[charts.Panel(height=height)],
         tips=(
             *charts.text_tips(kind="work", card="card", code="code"),
             charts.Tip("ratio", "time over published", "ratio", "", "p5", "p95"),
