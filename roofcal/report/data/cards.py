@@ -14,7 +14,6 @@ import pandas as pd
 from roofcal.core.environments import version_key
 from roofcal.core.paths import CARD_NAME
 from roofcal.core.records import Session
-from roofcal.core.statistics import FEWEST_SAMPLES
 from roofcal.core.visits.intervals import HOLDS
 from roofcal.ops import BY_NAME, FOLDERS
 from roofcal.points.columns import INTERVAL_HOLDS, OUR_PROVIDERS
@@ -27,6 +26,7 @@ from roofcal.report.kit.numbers import count_of, percent
 
 COLUMNS: Final = ("card", "kind", "code", "points", "ratio", "p5", "p95")
 SAME, OTHER = "same", "other"  # code of a kernel of ours; that of a library is the same
+_FEWEST: Final = 3  # points of a kind of work: a study has three launches by graph replay
 _PRODUCTS: Final = "Products, "  # of the headline op; the recipe follows
 _POINT: Final = ["card", "code_hash", "median_s"]
 
@@ -136,7 +136,7 @@ def _on_one_card(points: Points) -> pd.DataFrame:
 
 def counted_kinds(cards: pd.DataFrame) -> pd.DataFrame:
     """The rows of `ratios_of_cards` that figure and sentence count: of enough points."""
-    return cards[cards["points"] >= FEWEST_SAMPLES]
+    return cards[cards["points"] >= _FEWEST]
 
 
 def cards_sentence(cards: pd.DataFrame) -> str:
