@@ -44,6 +44,8 @@ CONTENDERS = {
     "ten_constants": "ten constants",
     "calibrated": "roofcal",
 }
+# Mark of a mean error in a page -> column of the model's predictions.
+ERRORS = {"datasheet": "datasheet_s", "torchao": "torchao_s", "calibrated": "predicted_s"}
 _NUMBER = re.compile(r"(<!-- (\w+) -->).*?(<!-- / -->)", re.DOTALL)
 
 
@@ -59,6 +61,17 @@ def tables_of_publication() -> Path:
     return tables_of_devices()[0]
 
 
+def gpu_name(device: str) -> str:
+    """A device as people say it: nvidia-h100-sxm -> H100."""
+    return device.removeprefix("nvidia-").partition("-")[0].upper()
+
+
+def tables_of_gpus() -> dict[str, Path]:
+    """Name of each GPU of NVIDIA, in alphabetical order -> the tables of its newest publication."""
+    devices = {tables.parent.parent.name: tables for tables in tables_of_devices()}
+    return {gpu_name(d): devices[d] for d in sorted(devices) if d.startswith("nvidia-")}
+
+
 def measured_numbers(tables: Path) -> dict[str, str]:
     """Name -> text of every number that the page may show.
 
@@ -72,7 +85,8 @@ def measured_numbers(tables: Path) -> dict[str, str]:
     constants = pd.read_csv(tables / "constants.csv").set_index("name")["value"]
     gemm = pd.read_csv(tables / "nvidia-h200_gemm.csv")
     slowdown = settling_slowdown(gemm)
-    products = library_products(tables)
+    gpus = tables_of_gpus()
+    products = {gpu: library_products(of_gpu) for gpu, of_gpu in gpus.items()}
     ratio_of_method = panel.groupby("method")["ratio"]
     return {
         "hot": _range_text(panel.loc[panel["cache"] == "hot", "ratio"]),
@@ -82,13 +96,14 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "eager": f"{constants['launch_eager_s'] * 1e6:.1f} us",
         "settling_median": f"{100 * slowdown.median():.1f} %",
         "settling_95": f"{100 * slowdown.quantile(0.95):.1f} %",
-        "products": str(len(products)),
-        "error_datasheet": mean_error(products, "datasheet_s"),
-        "error_torchao": mean_error(products, "torchao_s"),
-        "error_calibrated": mean_error(products, "predicted_s"),
-        "judged": judged_text(tables_of_devices()),
+        "products": " and ".join(f"{len(rows)} on an {gpu}" for gpu, rows in products.items()),
+        **{
+            f"error_{name}": " and ".join(mean_error(rows, model) for rows in products.values())
+            for name, model in ERRORS.items()
+        },
+        "judged": judged_text([*gpus.values()]),
         "contest": contest_table(tables_of_devices()),
-        "h200": peaks_table(tables),
+        "peaks": "".join(peaks_table(gpu, of_gpu) for gpu, of_gpu in gpus.items()),
         **sentinel_numbers(gemm),
         **factor_numbers(tables),
         **repeat_numbers(next(TWICE.iterdir()), "gemm"),
@@ -118,7 +133,7 @@ def durations(environment_file: Path) -> dict[str, str]:
 
 def library_products(tables: Path) -> pd.DataFrame:
     """Study points of the library's products that datasheet, torchao and roofcal all predict."""
-    gemm = pd.read_csv(tables / "nvidia-h200_gemm.csv")
+    gemm = pd.read_csv(tables / f"{tables.parent.parent.name}_gemm.csv", low_memory=False)
     plain = {"method": "graph", "cache": "cold", "distribution": "normal", "repeat": 0}
     for column, value in ({"provider": "cublaslt", "status": "ok"} | plain).items():
         gemm = gemm[gemm[column] == value]
@@ -145,8 +160,7 @@ def judged_rows(tables: Sequence[Path]) -> Iterator[tuple[str, str, pd.DataFrame
         is_whole = (rows[["recipe", "provider", "regime"]] == "all").all(axis=1)
         for op, own in rows[is_whole & (rows["count"] > 0)].groupby("op", sort=False):
             last = own[own["seed"] == own["seed"].iloc[-1]]
-            gpu = str(last["device"].iloc[0]).removeprefix("nvidia-").partition("-")[0].upper()
-            yield gpu, str(op), last.set_index("model")
+            yield gpu_name(str(last["device"].iloc[0])), str(op), last.set_index("model")
 
 
 def judged_text(tables: Sequence[Path]) -> str:
@@ -186,31 +200,34 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> li
     return [f"| {' | '.join(map(str, cells))} |" for cells in lines]
 
 
-def peaks_table(tables: Path) -> str:
-    """A Markdown table of the H200: datasheet, first turn, settled rate and its share."""
+def peaks_table(gpu: str, tables: Path) -> str:
+    """A Markdown table of a GPU: datasheet, first turn, settled rate and its share."""
     constants = pd.read_csv(tables / "constants.csv").set_index("name")
-    names = ops_of_products("gemm")
-    products = fastest_products({n: pd.read_csv(tables / f"nvidia-h200_{n}.csv") for n in names})
-    head = "| NVIDIA H200 | datasheet | first turn | settled (95 %) | share | settled at |"
-    rows = [head, "|---|---|---|---|---|---|"]
+    device = tables.parent.parent.name
+    frames = {
+        name: pd.read_csv(tables / f"{device}_{name}.csv", low_memory=False)
+        for name in ops_of_products("gemm")
+    }
+    products = fastest_products(frames)
+    rows = []
     for recipe in ("bf16", "fp8_tensorwise", "fp8_axiswise"):
         product, rate = products[recipe], products[recipe].rate
         peak = float(constants["datasheet"][f"gemm.cublaslt.{recipe}.ceiling_flops_per_s"])
-        numbers = (peak, product.burst or np.nan, rate.ci95_low, rate.ci95_high)
-        peak_cell, burst, low, high = (f"{number / 1e12:.0f}" for number in numbers)
-        settled = f"{rate.value / 1e12:.0f} TFLOP/s ({low} to {high})"
-        shape = product.shape.replace(",", "")
-        rows.append(
-            f"| fastest product, {recipe} | {peak_cell} TFLOP/s | {burst} TFLOP/s | {settled} "
-            f"| {rate.value / peak:.0%} | {shape} |"
-        )
+        numbers = (peak, product.burst or np.nan, rate.value, rate.ci95_low, rate.ci95_high)
+        peak_cell, burst, settled, low, high = (f"{number / 1e12:.0f}" for number in numbers)
+        share, shape = f"{rate.value / peak:.0%}", product.shape.replace(",", "")
+        settled_cell = f"{settled} ({low} to {high})"
+        rows.append((f"{recipe}, TFLOP/s", peak_cell, burst, settled_cell, share, shape))
     for kind in ("read", "copy"):
         stream = constants.loc[f"dram_{kind}_bytes_per_s"]
-        cells = f"{stream['datasheet'] / 1e12:.2f} TB/s | | {stream['value'] / 1e12:.2f} TB/s"
-        rows.append(f"| memory, {kind} | {cells} | {stream['fraction']:.0%} | |")
-    launch = constants["value"]["launch_graph_s"]
-    rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | | |")
-    return "\n" + "\n".join(rows) + "\n"
+        peak_cell, settled = (f"{stream[name] / 1e12:.2f}" for name in ("datasheet", "value"))
+        rows.append(
+            (f"memory {kind}, TB/s", peak_cell, "", settled, f"{stream['fraction']:.0%}", "")
+        )
+    launch = f"{constants['value']['launch_graph_s'] * 1e6:.2f}"
+    rows.append(("empty kernel in a graph, us", "", "", launch, "", ""))
+    heads = (f"NVIDIA {gpu}", "datasheet", "first turn", "settled (95 %)", "share", "settled at")
+    return "\n" + "\n".join(markdown_table(heads, rows)) + "\n"
 
 
 def twice_table(folders: Sequence[Path]) -> str:

@@ -1,4 +1,4 @@
-"""Draw the figure of errors in README.md and docs/index.md, from the published records of the H200.
+"""Draw the figure of errors in README.md and docs/index.md, from the published tables of the GPUs.
 
 Run: python -m tools.write_pictures; a test fails when the errors in the pictures are not those of
 the records. tools/take_screenshots.py takes the pictures of the report.
@@ -11,7 +11,7 @@ import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
 
-from tools.method_numbers import library_products, mean_error, tables_of_publication
+from tools.method_numbers import library_products, mean_error, tables_of_gpus
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -30,10 +30,10 @@ PALETTES: Final = {
 
 
 def draw_errors(products: pd.DataFrame, palette: str, file: Path) -> None:
-    """Write an SVG of predicted over measured time, one panel per model.
+    """Write an SVG of predicted over measured time, a row per GPU and a column per model.
 
     Args:
-        products: rows of `library_products`.
+        products: rows of `library_products`, with the name of their GPU as `gpu`.
         palette: name of the colours; the background is transparent.
         file: the SVG to write.
     """
@@ -48,27 +48,29 @@ def draw_errors(products: pd.DataFrame, palette: str, file: Path) -> None:
     }
     recipe = products["recipe"].where(products["recipe"].isin(RECIPES), RECIPES[-1])
     predicted = products.assign(recipe=recipe, microseconds=products["median_s"] * 1e6).melt(
-        ["recipe", "microseconds", "median_s"], [*MODELS], "model", "predicted"
+        ["gpu", "recipe", "microseconds", "median_s"], [*MODELS], "model", "predicted"
     )
     with mpl.rc_context(style):
         grid = sns.relplot(
             predicted.assign(ratio=predicted["predicted"] / predicted["median_s"]),
             x="microseconds",
             y="ratio",
+            row="gpu",
             col="model",
             hue="recipe",
             hue_order=RECIPES,
             palette=list(colours),
-            height=3.4,
-            aspect=0.95,
+            height=2.8,
+            aspect=1.15,
             s=12,
             alpha=0.75,
             linewidth=0,
         )
         grid.set(xscale="log", yscale="log", ylim=(0.01, 2))
         grid.set_axis_labels("measured time, µs", "predicted / measured time")
-        for panel, model in zip(grid.axes.flat, MODELS, strict=True):
-            panel.set_title(f"{MODELS[model]}: {mean_error(products, model)} off")
+        for (gpu, model), panel in grid.axes_dict.items():
+            error = mean_error(products[products["gpu"] == gpu], model)
+            panel.set_title(f"{gpu}, {MODELS[model]}: {error} off")
             panel.set_yticks([0.01, 0.1, 0.5, 1, 2], ["0.01", "0.1", "0.5", "1", "2"])
             panel.minorticks_off()
             panel.grid(color=ink, alpha=0.15)
@@ -79,7 +81,8 @@ def draw_errors(products: pd.DataFrame, palette: str, file: Path) -> None:
 
 
 if __name__ == "__main__":
-    rows = library_products(tables_of_publication())
+    of_gpus = [library_products(of_gpu).assign(gpu=gpu) for gpu, of_gpu in tables_of_gpus().items()]
+    rows = pd.concat(of_gpus, ignore_index=True)
     for name in PALETTES:
         draw_errors(rows, name, FOLDER / f"errors_{name}.svg")
         print(FOLDER / f"errors_{name}.svg")

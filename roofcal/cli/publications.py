@@ -20,7 +20,11 @@ NO_MANIFEST = 3  # the exit code where nothing is wrong, yet a publication has n
 
 
 def publish(
-    *, run: Path | None = None, again: tuple[Path, ...] = (), judged: tuple[Path, ...] = ()
+    *,
+    run: Path | None = None,
+    again: tuple[Path, ...] = (),
+    judged: tuple[Path, ...] = (),
+    cards: tuple[Path, ...] = (),
 ) -> None:
     """Publish and print the folders. What the terms refuse leaves all of them unchanged.
 
@@ -30,6 +34,8 @@ def publish(
         judged (FOLDER): seed<seed>/<device>/<environment_id> as `tools/spot_checks.py unlisted`
             measures it: its records are put beside the publication of the environment, which is
             made anew as by --again
+        cards (FOLDER): run folders <device>/<environment_id>, each measured on one other card with
+            the software of the publication: their records are put beside it likewise
     """
     from roofcal.claims import load_claims
     from roofcal.publish.freeze import (
@@ -45,12 +51,13 @@ def publish(
     check_checkout(paths.PUBLISHED)  # before minutes of deriving
     with tempfile.TemporaryDirectory() as place:
         of_judged = (publication_of(folder, paths.PUBLISHED) for folder in judged)
-        if publications := list(dict.fromkeys((*again, *of_judged))):
+        of_cards = (paths.PUBLISHED / RunFolder.at(card.absolute()).name for card in cards)
+        if publications := list(dict.fromkeys((*again, *of_judged, *of_cards))):
             for folder in publications:
                 _refuse_other_folder(folder)
-            folders = run_folders_anew(publications, Path(place), judged)
+            folders = run_folders_anew(publications, Path(place), judged, cards)
         else:
-            assert run  # one of the three is given
+            assert run  # one of the four is given
             folders = [checked_folder(run)]
         for folder in folders:
             check_terms(folder, limits)
@@ -134,6 +141,6 @@ _WORDS = {
 }
 
 
-PUBLISH: Final = Command({"": publish}, either=("run", "again", "judged"), is_needed=True)
+PUBLISH: Final = Command({"": publish}, either=("run", "again", "judged", "cards"), is_needed=True)
 SITE: Final = Command({"": site})
 VERIFY: Final = Command({"": verify})

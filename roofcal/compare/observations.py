@@ -20,7 +20,14 @@ from roofcal.core.times import Array
 from roofcal.core.visits.intervals import cards_by_session
 from roofcal.ops import OPS
 from roofcal.ops.regimes import gemm_regime
-from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column, declared
+from roofcal.points.columns import (
+    INTERVAL,
+    OUR_PROVIDERS,
+    POINT,
+    VISIT_TIMES,
+    Column,
+    declared,
+)
 from roofcal.points.reader import NOT_REACHED, Points, SeenPoint, read_points, with_intervals
 
 _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
@@ -33,7 +40,6 @@ _TRIMMED_OF_CPU: Final = 0.25
 # products that were measured again, 3 moved where both were in one group. None moves apart, with
 # any limit from 0.5 to 10 ms.
 _LONG_S: Final = 3e-3
-_OURS: Final = ("triton", "symm_mem_fused")  # how providers begin whose kernels are in kernels/
 NOT_MEASURED: Final = "not measured"  # the status of a planned point without a row
 LIMITED: Final = "clock limited"  # a part of the names of drift regimes
 _LIMITED: Final = 0.97  # below this share of the run's highest clock something limits the clock
@@ -138,7 +144,7 @@ def in_both(a: ObservedRun, b: ObservedRun) -> pd.DataFrame:
     cards = zip(pairs["cards_a"], pairs["cards_b"], strict=True)
     others = [a.environment == b.environment and x != y and "" not in x | y for x, y in cards]
     codes = zip(pairs["point_a"], pairs["codes_a"], pairs["codes_b"], strict=True)
-    changed = [point.provider.startswith(_OURS) and x != y for point, x, y in codes]
+    changed = [point.provider.startswith(OUR_PROVIDERS) and x != y for point, x, y in codes]
     return pairs.assign(
         other_card=np.array(others, dtype=bool), other_code=np.array(changed, dtype=bool)
     )

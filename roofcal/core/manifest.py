@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.core.files import InputError, folder_problems, read_json, write_bytes
-from roofcal.core.paths import ENVIRONMENT_FILE, JUDGED
+from roofcal.core.paths import CARDS, ENVIRONMENT_FILE, JUDGED
 
 NAME: Final = "manifest.json"
 SCHEMA_VERSION: Final = 1
@@ -58,7 +58,7 @@ def read_manifest(folder: Path) -> Mapping[str, Any] | None:
     return checked
 
 
-_RECORDS: Final = (ENVIRONMENT_FILE, "plan", "measurements", JUDGED)
+_RECORDS: Final = (ENVIRONMENT_FILE, "plan", "measurements", JUDGED, CARDS)
 _WAY_OUT: Final = "restore the folder with git, or publish the run again"
 
 

@@ -36,6 +36,8 @@ ENVIRONMENT_FILE: Final = "environment.jsonl"
 DERIVED_TABLES: Final = ("breakeven.csv", "llm.csv")
 JUDGED: Final = "judged"
 SEED_FOLDER: Final = re.compile(r"seed(0|[1-9][0-9]{0,8})")  # one spelling of each seed
+CARDS: Final = "cards"
+CARD_NAME: Final = 12  # characters of the uuid of a card that name it: GPU-6237b75b
 _SUFFIXES: Final = (".jsonl", ".jsonl.gz")  # publications are packed
 
 
@@ -54,6 +56,9 @@ class RunFolder:
                  judged/seed<seed>/           environment, plan and measurements of layers that no
                                               study lists: predictions are judged on them, and no
                                               fit reads them
+                 cards/<card>/                environment, plan and measurements of another card of
+                                              this model with the same software: the report shows
+                                              how cards differ, and no fit reads them
     derived  holds what follows from them; the same folder, except for a published run that is
              derived again below REPLAY:
                  calibration.jsonl            constants with intervals
@@ -117,6 +122,17 @@ class RunFolder:
         folders = [folder for folder in self.folder.glob(f"{JUDGED}/*") if folder.is_dir()]
         seeds = {int(m[1]): f for f in folders if (m := SEED_FOLDER.fullmatch(f.name))}
         return {seed: RunFolder.at(seeds[seed]) for seed in sorted(seeds)}
+
+    def cards(self) -> dict[str, "RunFolder"]:
+        """Name, the first CARD_NAME characters of a uuid -> the records of another card."""
+        folders = sorted(folder for folder in self.folder.glob(f"{CARDS}/*") if folder.is_dir())
+        _refuse_bad_names((folder, folder.name) for folder in folders)
+        return {folder.name: RunFolder.at(folder) for folder in folders}
+
+    def beside(self) -> dict[str, "RunFolder"]:
+        """Path below the run -> further records of its environment: of judges and of cards."""
+        judged = {f"{JUDGED}/seed{seed}": records for seed, records in self.judged().items()}
+        return judged | {f"{CARDS}/{name}": records for name, records in self.cards().items()}
 
     @property
     def calibration_file(self) -> Path:

@@ -35,6 +35,7 @@ VISITS: Final = "visits"  # how many visits of a point have a time
 STATES: Final = "states_s"  # of points with several: see `states_text`
 PEAK_BYTES: Final = "peak_bytes"
 RANK_SPREAD: Final = "rank_spread"  # slowest / fastest rank - 1; ops on several devices have it
+OUR_PROVIDERS: Final = ("triton", "symm_mem_fused")  # so begin those of kernels in kernels/
 # Columns of objects, of which others are made; no table has them.
 POINT: Final = "point"  # the planned point
 VISIT_TIMES: Final = "visit_times"  # the VisitTime of every visit with a time

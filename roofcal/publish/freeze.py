@@ -24,7 +24,15 @@ from roofcal.core.machine.checkout import (
     checkout_commit,
 )
 from roofcal.core.manifest import manifest_problems, write_manifest
-from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, JUDGED, SEED_FOLDER, RunFolder
+from roofcal.core.names import is_name
+from roofcal.core.paths import (
+    CARDS,
+    DERIVED_TABLES,
+    ENVIRONMENT_FILE,
+    JUDGED,
+    SEED_FOLDER,
+    RunFolder,
+)
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
 from roofcal.ops import BY_NAME, point_problem
 from roofcal.points.columns import MODEL
@@ -34,6 +42,7 @@ from roofcal.publish.verify import (
     derive,
     derived_names,
     is_drawn,
+    names_of_cards,
     problems_of_records,
     record_problems,
 )
@@ -103,9 +112,9 @@ def _freeze_records(run: RunFolder, fresh: RunFolder, beside: Path) -> None:
     beside: folder of the device's publications.
     """
     _freeze_measured(run, fresh.folder)
-    published = RunFolder.at(beside / fresh.environment_id).judged()
-    for seed, judged in (published | run.judged()).items():
-        _freeze_measured(judged, _folder_of_seed(fresh.folder, seed))
+    published = RunFolder.at(beside / fresh.environment_id).beside()
+    for place, records in (published | run.beside()).items():
+        _freeze_measured(records, fresh.folder / place)
     write_records(fresh.calibration_file, read_records(run.calibration_file, Calibration))
     for op in run.predicted_ops():
         predictions = read_records(run.predictions_file(op), Prediction)
@@ -132,14 +141,10 @@ def _freeze_measured(run: RunFolder, target: Path) -> None:
         write_records(target / "measurements" / f"{op}.jsonl.gz", rows)
 
 
-def _folder_of_seed(run: Path, seed: int) -> Path:
-    return run / JUDGED / f"seed{seed}"
-
-
 def _refuse_other_records(fresh: RunFolder, target: RunFolder) -> None:
     """Published measurements are never replaced; a new calibration of the same ones may be."""
-    own, judged = (target.folder.glob(f"{at}measurements/*") for at in ("", f"{JUDGED}/*/"))
-    for old in (*sorted(own), *sorted(judged)):
+    folders = ("", f"{JUDGED}/*/", f"{CARDS}/*/")
+    for old in (p for at in folders for p in sorted(target.folder.glob(f"{at}measurements/*"))):
         new = fresh.folder / old.relative_to(target.folder)
         if not new.is_file():
             raise PublishError(f"{old} would be lost: this run has no such measurements; {_NEVER}")
@@ -154,37 +159,50 @@ _NEVER: Final = (
 
 
 def run_folders_anew(
-    publications: Sequence[Path], place: Path, judged: Sequence[Path] = ()
+    publications: Sequence[Path],
+    place: Path,
+    judged: Sequence[Path] = (),
+    cards: Sequence[Path] = (),
 ) -> list[Path]:
     """Run folders below `place` with the records of publications and fresh derived files.
 
     All calibrations are derived first, because environments of one device predict each other.
 
-    judged: folders seed<seed>/<device>/<environment_id> of the judge, whose records are added to
-    those of the publication of the environment.
+    Args:
+        publications: their folders.
+        place: an empty folder.
+        judged: folders seed<seed>/<device>/<environment_id> of the judge, whose records are added
+            to those of the publication of the environment.
+        cards: folders <device>/<environment_id> measured on one further card, added likewise.
 
-    Raises PublishError for records that are not those of the manifest or cannot be read, and for
-    those of a judge that no seed draws, that are not finished or that are published; ValueError for
-    a file that cannot be made; no publication is changed.
+    Raises:
+        PublishError: records are not those of the manifest or cannot be read; those of a judge are
+            of no seed, unfinished or published; those of a card are of several cards or published.
+            No publication is changed.
+        ValueError: a file cannot be made.
     """
     runs = [RunFolder.at(folder) for folder in publications]
-    seeds = [(folder, _checked_seed(folder, runs)) for folder in judged]
+    added = [(folder, f"{JUDGED}/seed{_checked_seed(folder, runs)}") for folder in judged]
+    added += [(folder, f"{CARDS}/{_checked_card(folder, runs)}") for folder in cards]
+    places = {(*folder.absolute().parts[-2:], beside) for folder, beside in added}
+    if len(places) < len(added):
+        raise PublishError("several of the folders are of one seed or card; give one of them")
     for run in runs:
         problems = manifest_problems(run.folder, records_only=True)
         if problems := problems or list(record_problems(run)):
             raise PublishError("\n".join(problems))
     for run in runs:
         (place / run.name).mkdir(parents=True)
-        for part in (ENVIRONMENT_FILE, "plan", "measurements", JUDGED):
+        for part in (ENVIRONMENT_FILE, "plan", "measurements", JUDGED, CARDS):
             if (run.folder / part).exists():
                 copy = shutil.copytree if (run.folder / part).is_dir() else shutil.copyfile
                 copy(run.folder / part, place / run.name / part)
         list(derive(run, derived_names(run)[:1], place / run.name))
     for run in runs:
         list(derive(run, derived_names(run)[1:], place / run.name))
-    for folder, seed in seeds:
+    for folder, beside in added:
         records = RunFolder.at(folder.absolute())
-        _freeze_measured(records, _folder_of_seed(place / records.name, seed))
+        _freeze_measured(records, place / records.name / beside)
     return [place / run.name for run in runs]
 
 
@@ -231,6 +249,27 @@ def _checked_seed(folder: Path, runs: Sequence[RunFolder]) -> int:
     if seed in run.judged():
         raise PublishError(f"{run.judged()[seed].folder}: is published; draw another seed")
     return seed
+
+
+def _checked_card(folder: Path, runs: Sequence[RunFolder]) -> str:
+    """The name of the one card that measured the records of a folder, beside one of `runs`.
+
+    Raises PublishError for records that may not be published.
+    """
+    check_folder(folder)
+    records = RunFolder.at(folder.absolute())
+    run = next((run for run in runs if run.name == records.name), None)
+    if run is None:
+        raise PublishError(f"{folder}: is of no publication that is made anew")
+    if problems := list(problems_of_records(records, run)):
+        raise PublishError("\n".join(problems))
+    names = sorted(names_of_cards(records))
+    if len(names) != 1 or not is_name(names[0]):
+        on = " and ".join(names) or "no card"
+        raise PublishError(f"{folder}: was measured on {on}; give the records of one card")
+    if names[0] in run.cards():
+        raise PublishError(f"{run.cards()[names[0]].folder}: is published; {_NEVER}")
+    return names[0]
 
 
 _ALL: Final = "nobody may choose among them: measure the seed again with this roofcal"

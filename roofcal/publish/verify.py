@@ -24,7 +24,10 @@ from roofcal.core.files import folder_problems, read_limited, write_bytes
 from roofcal.core.jsonl import RecordsError, encode, read_plan, read_records
 from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
+from roofcal.core.names import is_name
 from roofcal.core.paths import (
+    CARD_NAME,
+    CARDS,
     DERIVED_TABLES,
     ENVIRONMENT_FILE,
     JUDGED,
@@ -33,7 +36,7 @@ from roofcal.core.paths import (
     RunFolder,
     run_folders,
 )
-from roofcal.core.records import Environment, Measurement, Prediction
+from roofcal.core.records import Environment, Measurement, Prediction, Session
 from roofcal.judge.layers import JUDGED_OPS, unlisted_points
 from roofcal.models.priors import cards_like
 from roofcal.models.registry import predict_run
@@ -125,10 +128,11 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
 
 def _is_file_of_publication(name: str) -> bool:
     folder, _, file = name.partition("/")
-    if folder == JUDGED:
-        seed, _, of_seed = file.partition("/")
-        is_record = of_seed.partition("/")[0] in {ENVIRONMENT_FILE, "plan", "measurements"}
-        return bool(SEED_FOLDER.fullmatch(seed)) and is_record and _is_file_of_publication(of_seed)
+    if folder in {JUDGED, CARDS}:
+        place, _, record = file.partition("/")
+        is_place = SEED_FOLDER.fullmatch(place) if folder == JUDGED else is_name(place)
+        is_record = record.partition("/")[0] in {ENVIRONMENT_FILE, "plan", "measurements"}
+        return bool(is_place) and is_record and _is_file_of_publication(record)
     if not file:
         return name in {*_FILES, *_PAGES, *_NO_LONGER_MADE, NAME}
     return "/" not in file and file.endswith(_SUFFIXES.get(folder, ()))
@@ -143,14 +147,33 @@ def files_without_report(folder: Path) -> list[str]:
 def record_problems(run: RunFolder) -> Iterator[str]:
     """Files of records that cannot be read, or whose rows are not those of plan and environment.
 
-    Those of a judge beside the run are checked, too.
+    Those of judges and of further cards beside the run are checked, too.
     """
-    for records in (run, *run.judged().values()):
+    try:
+        beside = run.beside()
+    except PathError as error:
+        yield str(error)
+        return
+    for records in (run, *beside.values()):
         yield from problems_of_records(records, run)
 
 
+def names_of_cards(records: RunFolder) -> set[str]:
+    """The names of the cards that measured, as the folders of cards have them.
+
+    A session that does not know its card is of 'an unknown card', one of several GPUs of 'several
+    cards'. Raises RecordsError for bad files.
+    """
+    files = (records.measurements_file(op) for op in records.measured_ops())
+    cards = (session.cards for file in files for session in read_records(file, Session))
+    return {
+        card[0][:CARD_NAME] if len(card) == 1 else "several cards" if card else "an unknown card"
+        for card in cards
+    }
+
+
 def problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
-    """The same of one folder of records, of a run or of a judge of its environment."""
+    """The same of one folder of records, of a run or of what lies beside it."""
     try:
         environments = read_records(records.environment_file, Environment)
     except RecordsError as error:
@@ -169,9 +192,13 @@ def problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
         yield f"{records.folder}/plan: holds no plan; {_RESTORE}"
     for op in planned:
         yield from _op_problems(records, op, run.environment_id)
-    if records is not run and (strange := set(planned) - {*JUDGED_OPS}):
+    beside = records.folder.parent.name
+    if beside == JUDGED and (strange := set(planned) - {*JUDGED_OPS}):
         names = ", ".join(sorted(strange))
         yield f"{records.folder}/plan: holds {names}, of which no seed draws points; {_RESTORE}"
+    if beside == CARDS and (cards := names_of_cards(records)) != {records.folder.name}:
+        on = " and ".join(sorted(cards)) or "no card"
+        yield f"{records.folder}: was measured on {on}, not on the card of its name; {_RESTORE}"
 
 
 def is_drawn(judged: RunFolder, seed: int, device: str) -> bool:

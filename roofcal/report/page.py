@@ -36,6 +36,7 @@ ORDER: Final = (
     "roofline",
     "bandwidth",
     "health",
+    "cards",
     "moved",
     "prediction_errors",
     "judged_layers",

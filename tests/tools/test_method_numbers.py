@@ -9,14 +9,18 @@ import pytest
 from roofcal.models.registry import MODELS
 from tools.method_numbers import (
     CONTENDERS,
+    ERRORS,
     PAGES,
     contest_table,
     judged_text,
     measured_numbers,
+    tables_of_gpus,
     tables_of_publication,
     with_numbers,
 )
+from tools.write_pictures import MODELS as MODELS_OF_FIGURE
 
+NAMES = {name: MODELS_OF_FIGURE[column] for name, column in ERRORS.items()}
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
@@ -45,7 +49,9 @@ def test_the_figure_of_errors_shows_the_numbers_of_the_published_tables(
 ) -> None:
     figure = (PAGES[0].parent / f"docs/pictures/errors_{palette}.svg").read_text("utf-8")
     for model in ("datasheet", "torchao", "calibrated"):
-        assert f"{numbers[f'error_{model}']} off" in figure, "run: python -m tools.write_pictures"
+        errors = numbers[f"error_{model}"].split(" and ")
+        titles = re.findall(rf">(\w+), {re.escape(NAMES[model])}: (\S+ %) off<", figure)
+        assert titles == list(zip(tables_of_gpus(), errors, strict=True)), "run: make pages"
 
 
 def test_a_stale_number_is_replaced_and_prose_is_kept() -> None:

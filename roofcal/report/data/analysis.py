@@ -15,6 +15,7 @@ from roofcal.fitting.parallel import parallel_map
 from roofcal.judge.errors import judged_errors
 from roofcal.ops import BY_NAME
 from roofcal.points.run import Run
+from roofcal.report.data.cards import ratios_of_cards
 from roofcal.report.data.claims import Row, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
 from roofcal.report.data.panel_factors import (
@@ -132,6 +133,11 @@ class Analysis:
     def judged(self) -> pd.DataFrame:
         """judged_errors of the seeds beside the run."""
         return judged_errors(self.run, self.spec)
+
+    @cached_property
+    def cards(self) -> pd.DataFrame:
+        """How much longer work takes on further cards of this model than on the published one."""
+        return ratios_of_cards(self.run, self.frames, self.sessions, self.peers)
 
     @cached_property
     def fastest(self) -> dict[str, FastestProduct]:

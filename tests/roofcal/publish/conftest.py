@@ -1,10 +1,13 @@
 """One made-up publication for all tests of publishing."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from roofcal.core.paths import RunFolder
+from roofcal.publish import freeze
 from tests.made_once import make_once
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.published import publish_made_up
@@ -28,3 +31,17 @@ def folder(made: Path, tmp_path: Path) -> Path:
     target = tmp_path / "published" / made.parent.name / made.name
     shutil.copytree(made, target)
     return target
+
+
+@pytest.fixture
+def _calibrations_as_published(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows from the records is derived in full in test_freeze and test_verify."""
+
+    def derive(run: RunFolder, names: list[str], place: Path) -> Iterator[tuple[str, bytes]]:
+        for name in names:
+            if (made / name).is_file():
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(made / name, place / name)
+                yield name, (made / name).read_bytes()
+
+    monkeypatch.setattr(freeze, "derive", derive)

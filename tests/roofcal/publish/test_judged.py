@@ -2,7 +2,6 @@
 
 import gzip
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from roofcal.core.manifest import read_manifest, write_manifest
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement, Session
 from roofcal.judge.layers import unlisted_points
-from roofcal.publish import freeze, verify
+from roofcal.publish import verify
 from roofcal.publish.freeze import PublishError, publication_of, publish, run_folders_anew
 from roofcal.publish.verify import files_without_report
 from tests.made_once import make_once
@@ -26,20 +25,6 @@ GEMM = f"judged/seed{SEED}/measurements/gemm.jsonl.gz"
 @pytest.fixture
 def judged(tmp_path: Path) -> Path:
     return judged_run(tmp_path / "unlisted", SEED)
-
-
-@pytest.fixture
-def _calibrations_as_published(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What follows from the records is derived in full in test_freeze and test_verify."""
-
-    def derive(run: RunFolder, names: list[str], place: Path) -> Iterator[tuple[str, bytes]]:
-        for name in names:
-            if (made / name).is_file():
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(made / name, place / name)
-                yield name, (made / name).read_bytes()
-
-    monkeypatch.setattr(freeze, "derive", derive)
 
 
 @pytest.fixture

@@ -18,10 +18,11 @@ from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Teleme
 from roofcal.judge import errors as judged_errors
 from roofcal.ops import OPS
 from roofcal.points.columns import columns_of
+from roofcal.report.data import cards as card_ratios
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.page import SECTIONS
 from roofcal.report.section import CsvTable
-from roofcal.report.sections import judged_layers, llm_sweep, quality
+from roofcal.report.sections import cards, judged_layers, llm_sweep, quality
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import shown_by
 from tests.roofcal.report.sections.health.test_comparison import measured_run
@@ -34,7 +35,8 @@ DECLARED: Final = {
     "llm.csv": llm.COLUMNS,
     llm_sweep.FILE: llm_sweep.COLUMNS,
     judged_layers.FILE: judged_errors.COLUMNS,
-    quality.PANEL_FILE: tuple(c.key for c in quality.PANEL),
+    cards.PANEL_FILE: tuple(c.key for c in cards.PANEL),
+    cards.FILE: card_ratios.COLUMNS,
 }
 DATA: Final = ROOT / "docs" / "data.md"
 # Tables that take more than the usual made-up runs to have rows.

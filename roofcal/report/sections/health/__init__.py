@@ -13,14 +13,19 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from roofcal.core.environments import short_names, version_key
+from roofcal.core.environments import short_names
 from roofcal.core.records import TIMELESS
 from roofcal.core.statistics import BETWEEN_CARDS, FEWEST_SAMPLES, summarise
 from roofcal.core.visits.differences import is_of_clock
 from roofcal.points.columns import INTERVAL_HOLDS
-from roofcal.points.run import Run
 from roofcal.report.data import comparisons
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.cards import (
+    cards_sentence,
+    counted_kinds,
+    publication_for,
+    replayed_points,
+)
 from roofcal.report.data.op_pages import health_ops
 from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import ok_rows, with_shape
@@ -68,14 +73,14 @@ def show(analysis: Analysis) -> Iterator[Item]:
     run, frames = analysis.run, analysis.frames
     peer = publication_for(run, analysis.peers)
     if peer is None:
+        cards = analysis.cards
         text = (
-            "These records are the published ones: other cards of this model are compared with "
-            "them."
+            f"These records are the published ones. {cards_sentence(cards)}"
             if run.origin == "published"
             else f"Cannot be told here: no publication of {analysis.device} is among the runs of "
             "this report, so there is nothing to compare it with."
         )
-        yield Answer(text, is_open=True)
+        yield Answer(text, is_open=counted_kinds(cards).empty)
         return
     pairs = [
         (frames[op], peer.points(op).table)
@@ -111,21 +116,6 @@ def show(analysis: Analysis) -> Iterator[Item]:
         yield Table("health-points", name, ordered, POINTS, FILE)
 
 
-def publication_for(run: Run, peers: Sequence[Run]) -> Run | None:
-    """The publication to compare a run with: of its environment, else the device's last."""
-    own = run.environment
-    same_device = [
-        peer
-        for peer in peers
-        if peer.origin == "published"
-        and peer.folder != run.folder
-        and peer.environment.device == own.device
-    ]
-    exact = [p for p in same_device if p.environment.environment_id == own.environment_id]
-    ordered = sorted(same_device, key=lambda p: version_key(p.environment.environment_id))
-    return next(iter([*exact, *reversed(ordered)]), None)
-
-
 def shared_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Points of one op with a time in both frames: their medians and `ratio`, ours / published.
 
@@ -146,9 +136,7 @@ def failing_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
-    rows = ok_rows(frame)
-    is_replayed = (rows["method"] == "graph") & (rows["distribution"] == "normal")
-    rows = with_shape(rows[is_replayed & (rows["repeat"] == 0)])
+    rows = with_shape(replayed_points(frame))
     return rows[["point_id", "op", "provider", "recipe", "shape", *_COMPARED]]
 
 

@@ -40,16 +40,6 @@ _READINGS: Final = (  # column, name, its unit, unit of the figure, factor
 _SENTINEL: Final = "sentinel, % from its median"
 _DRAWN: Final = ["op", "panel", "minute", "value", "series"]
 FILE: Final = "quality.csv"
-PANEL_FILE: Final = "panel.csv"
-PANEL: Final = (
-    col.text("kind", "kind of work"),
-    col.code("card", "card"),
-    col.code("session_id", "session", about="empty: the card, over its sessions"),
-    col.ratio("factor", "time over the mean card", digits=3),
-    col.ratio("low", "95 % from", digits=3),
-    col.ratio("high", "to", digits=3),
-    *col.named("interval_holds", "sentinels"),
-)
 POINTS_WITH_STATES: Final = (
     *col.named("op", "provider", "recipe", "shape", "protocol", "states"),
     col.seconds("median_s", "published"),
@@ -94,12 +84,6 @@ def show(analysis: Analysis) -> Iterator[Item]:
         yield CsvTable(WAITING_FILE, analysis.waiting)
     name = "What the device waited for, in the order of measuring"
     yield Table("quality-waiting", name, analysis.waiting, WAITING, WAITING_FILE)
-    yield Prose(text=panel_sentence(analysis))
-    factors = analysis.panel_factors
-    if len(factors):
-        yield CsvTable(PANEL_FILE, factors)
-    name = "Sessions and cards by their sentinels"
-    yield Table("quality-panel", name, factors, PANEL, PANEL_FILE)
     picture = draw_session(analysis)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
     if picture is not None and covered < _MOSTLY_EMPTY:
@@ -145,28 +129,6 @@ def items_of_states(table: pd.DataFrame) -> Iterator[Item]:
     more = f"; {rest:,} more are in the tables of ops, column {STATES}" if rest > 0 else ""
     title = f"{STATES_TITLE}, widest first{more}"
     yield Table(STATES_TABLE, title, shown, POINTS_WITH_STATES)
-
-
-def panel_sentence(analysis: Analysis) -> str:
-    """What the panel of sentinels says of sessions and cards."""
-    if analysis.panel_factors.empty:
-        cards = {card for session in analysis.all_sessions for card in session.cards}
-        return (
-            "No two sessions share a sentinel, so how sessions and cards of this run differ is "
-            f"unknown ({count_of(len(analysis.all_sessions), 'session')}, "
-            f"{count_of(len(cards), 'card')})."
-        )
-    spreads = [
-        f"{percent(one.spread)} ({percent(one.low)} to {percent(one.high)}) for {one.kind}, "
-        f"{one.cards} cards"
-        for one in analysis.card_spreads
-    ]
-    between = f" Standard deviation between cards: {'; '.join(spreads)}." if spreads else ""
-    return (
-        "Shared sentinels put sessions on one scale, on which the mean of the cards is 1, for each "
-        "kind of work. Beside its time as measured, a point in a tidy table has the factor of its "
-        f"session and its time on that scale.{between}"
-    )
 
 
 def draw_session(analysis: Analysis) -> Picture | None:

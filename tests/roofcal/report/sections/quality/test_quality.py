@@ -4,13 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.report.checks import all_checks
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.panel_factors import READINGS, panel_fits
 from roofcal.report.data.quality import points_with_states
 from roofcal.report.sections.points import readable_points
 from roofcal.report.write import write_report
@@ -54,25 +52,6 @@ def test_the_facts_state_how_much_settling_costs_the_made_up_run(shown: Shown) -
     heights = chart.tables["points"][chart.y.key].to_numpy()
     assert heights == pytest.approx(np.full(len(heights), 1 / 0.9 - 1))
     assert "11.1" in chart.facts
-
-
-def test_sessions_and_cards_have_a_row_each_and_their_spread_is_said(
-    analysis: Analysis, shown: Shown
-) -> None:
-    assert shown.prose[0].startswith("No two sessions share a sentinel")
-    assert "panel.csv" not in shown.files
-    readings = [  # as if a second card had measured a sentinel, 4 % slower
-        ("memory", "copy", card, card, seconds * (1 + 0.001 * repetition))
-        for card, seconds in (("GPU-1", 1.0), ("GPU-2", 1.04))
-        for repetition in range(3)
-    ]
-    panel = panel_fits(pd.DataFrame(readings, columns=list(READINGS)))
-    of_two = shown_of(replace(analysis, panel=panel), "quality")
-    assert of_two.tables["quality-panel"].total == 4
-    assert "Standard deviation between cards: 2.8" in of_two.prose[0]
-    assert "memory, 2 cards" in of_two.prose[0]
-    factors = of_two.files["panel.csv"].set_index("card")["factor"]
-    assert set((factors["GPU-2"] / factors["GPU-1"].to_numpy()).round(6)) == {1.04}
 
 
 def test_the_page_says_that_intervals_of_one_visit_hold_no_other(
