@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from roofcal.ask.advice_text import Recommendation, recommend
-from roofcal.ask.advise import Adviser
+from roofcal.ask.advise import Adviser, Wanted
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.devices import device_choice, device_ids, device_sources
@@ -120,6 +120,8 @@ def advise(
     k: int,
     passes: Passes = "forward",
     weights: Weights | None = None,
+    recipes: Collection[str] = (),
+    min_db: float | None = None,
     model: str = "calibrated",
     environment: str | None = None,
     energy: bool = False,
@@ -134,20 +136,24 @@ def advise(
         passes: forward: inference (default); forward_backward: a training step.
         weights: cached (cast beforehand) or cast (each time); default: cached forward, cast with
             backward.
+        recipes (NAMES): these recipes alone, by name or family: bf16, fp8, int4.
+        min_db (DB): leave out recipes whose measured signal to noise is lower or unknown, as 25.
         energy: joules per token too: board power by NVML, not the wall.
         price_per_kwh, price_per_hour: dollars per kWh of the boards and per hour of one GPU, for
             dollars per token.
 
     Returns:
-        Recipes and providers ranked by their time, casts included.
+        The decision, and recipes and providers ranked by their time, casts included.
 
     Raises:
-        PredictError: a name is unknown, a size is no matrix, or the model knows no linears.
+        PredictError: a name is unknown, a size is no matrix, nothing could be ranked, or the model
+            knows no linears.
     """
     sources, run = _sources(device, environment, model)
     weights = _checked_weights(passes, weights)
     shape = checked_sizes(m=m, n=n, k=k)
-    adviser = Adviser(model_named(model), sources, passes, weights, measured_points(run))
+    wanted = Wanted(recipes, min_db)
+    adviser = Adviser(model_named(model), sources, passes, weights, measured_points(run), wanted)
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return recommend(adviser, shape, prices)
 

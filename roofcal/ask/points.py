@@ -152,7 +152,7 @@ class PredictedTime(Answer):
             sure = filled(" with probability {fastest_probability:.2f}", record)
             record_words = "no measured points tell how often this choice is right"
             if self.choices:
-                record_words = self.choices.words("provider", "points")
+                record_words = self.choices.words("points")
             slower = ", ".join(self.slower)
             yield f"{self.provider} is the fastest{sure}, before {slower}; {record_words}"
         yield from (f"refused: {reason}" for reason in joined_refusals(self.refused))

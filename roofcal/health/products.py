@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, Record, filled, table
+from roofcal.ask.answers import Answer, Column, Part, Record, Table, filled
 from roofcal.ask.devices import device_sources
 from roofcal.ask.points import recipe_named
 from roofcal.core import paths
@@ -85,10 +85,10 @@ class TimedProducts(Answer):
         """The products."""
         return [dict(product) for product in self.products]
 
-    def parts(self) -> Iterator[str | list[str]]:
+    def parts(self) -> Iterator[Part]:
         """A table of the times, then what has none, and what the times hold for."""
         timed = [product for product in self.products if product["measured_s"] is not None]
-        yield table(timed, _COLUMNS)
+        yield Table(timed, _COLUMNS)
         yield from _without_time(self.products)
         yield f"measured on {self.device}, {self.environment}"
         holds = dict.fromkeys(MEANINGS[product["interval_holds"]] for product in timed)

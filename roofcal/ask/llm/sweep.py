@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, csv_text, filled, table
+from roofcal.ask.answers import Answer, Column, Part, Table, csv_text, filled
 from roofcal.ask.llm.architecture import architecture_of, check_parallel, tensor_degrees
 from roofcal.ask.llm.deployment import (
     Deployment,
@@ -79,13 +79,13 @@ class Curve(Answer):
         """A row per batch."""
         return [estimate.record for estimate in self.estimates]
 
-    def parts(self) -> Iterator[str | list[str]]:
+    def parts(self) -> Iterator[Part]:
         """One line per batch."""
         yield self.estimates[0].where
         yield f"batch from 1 to the largest that fits, {self.estimates[0].load}"
         yield ""
         interval = Column("95 %", "{decode_tokens_per_s_low:.0f} to {decode_tokens_per_s_high:.0f}")
-        yield table(self.rows(), (*BATCH_COLUMNS, interval))
+        yield Table(self.rows(), (*BATCH_COLUMNS, interval))
         yield ""
         yield from notes_of_all(self.estimates)
 
@@ -147,13 +147,13 @@ class Sweep(Answer):
             for answer in self.answers
         ]
 
-    def parts(self) -> Iterator[str | list[str]]:
+    def parts(self) -> Iterator[Part]:
         """One line per cut and batch; a star for those of the frontier."""
         first, answer = self.answers[0], self.answer
         yield f"{first.what} on {first.device}"
         yield first.load
         yield ""
-        yield table(answer["sweep"], _SWEEP_COLUMNS)
+        yield Table(answer["sweep"], _SWEEP_COLUMNS)
         for cut in answer["too_large"]:
             yield filled(
                 "tp {tensor_parallel} pp {pipeline_parallel}: does not fit, one request needs "
