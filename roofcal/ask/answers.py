@@ -9,7 +9,8 @@ Sentences, and cells of tables, are templates over the names of a record, as tho
 A template of which a value is None is the empty text, and a column without any text is left out.
 
 Text is as wide as the terminal, at most WIDTH. Sentences go on below. A table that is too wide
-breaks its heads, then its notes, then goes on below with its first column repeated.
+breaks its heads, then its notes, then goes on below. The columns on its left name the rows, and are
+repeated there.
 """
 
 import csv
@@ -18,7 +19,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from io import StringIO
-from itertools import groupby, zip_longest
+from itertools import groupby, takewhile, zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 from roofcal.core.units import GB, TERA, format_seconds
@@ -202,18 +203,17 @@ def _width_of(columns: Sequence[_Texts]) -> int:
 
 
 def _blocks(columns: Sequence[_Texts], width: int) -> list[list[_Texts]]:
-    """The columns, in blocks that are narrow enough; each begins with the first column."""
-    if not columns:
-        return []
-    first, *others = columns
-    blocks = [[first]]
-    for _, members in groupby(others, key=lambda one: one.column.group or id(one)):
+    """The columns, in blocks that are narrow enough; each begins with the names of the rows."""
+    names = list(takewhile(lambda one: one.column.left and not one.column.note, columns))
+    names = names or list(columns[:1])
+    blocks = [[*names]] if names else []
+    for _, members in groupby(columns[len(names) :], key=lambda one: one.column.group or id(one)):
         own = list(members)
         needed = _width_of([*blocks[-1], *own])
         if own[-1].column.note:
             needed -= max(0, own[-1].width - _NARROWEST_NOTE)
-        if needed > width and len(blocks[-1]) > 1:
-            blocks.append([first])
+        if needed > width and len(blocks[-1]) > len(names):
+            blocks.append([*names])
         blocks[-1] += own
     return blocks
 

@@ -22,6 +22,8 @@ class Decision:
         chance: the probability that it is the fastest; None for a model without intervals.
         toss_up_with: recipes that cannot be told apart from it, the fastest first.
         toss_up_within: how much longer the slowest of them takes, a fraction; None without any.
+        likelier: the one of them that is likelier to be the fastest although its time is longer,
+            because it is less certain or more providers offer it; None without one.
         next_recipe, next_slower: the next in time, and how much longer it takes; None without any.
         output_db, bf16_output_db: signal to noise; None where nobody measured it.
         weak_because: why the evidence is weak, in words; empty where it is not.
@@ -33,6 +35,7 @@ class Decision:
     chance: float | None
     toss_up_with: tuple[str, ...]
     toss_up_within: float | None
+    likelier: str | None
     next_recipe: str | None
     next_slower: float | None
     output_db: float | None
@@ -51,6 +54,7 @@ class Decision:
             names = " and ".join(self.toss_up_with)
             close = f"within {max(1, round(100 * self.toss_up_within))} %, a toss-up"
             aside.append(f"{names} {close if self.toss_up_within else 'equal by this model'}")
+            aside += [f"{self.likelier} is likelier"] if self.likelier else []
         elif self.next_slower is not None:
             aside.append(
                 f"the next, {self.next_recipe}, takes {100 * self.next_slower:.0f} % longer"
@@ -104,6 +108,7 @@ def decide(
         weak.append("this model states no interval")
     elif choices and choices.is_poor:
         weak.append(choices.words(judged_on))
+    likeliest = max((best, *toss_ups), key=lambda one: one.recipe_probability or 0.0)
     slower = [0.0 if one in equals else one.seconds / best.seconds - 1 for one in toss_ups]
     return Decision(
         recipe=best.recipe,
@@ -111,6 +116,7 @@ def decide(
         chance=best.recipe_probability,
         toss_up_with=tuple(one.recipe for one in toss_ups),
         toss_up_within=max(slower, default=None),
+        likelier=None if likeliest is best else likeliest.recipe,
         next_recipe=others[0].recipe if others else None,
         next_slower=others[0].seconds / best.seconds - 1 if others else None,
         output_db=best.output_db,

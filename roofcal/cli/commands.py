@@ -171,7 +171,8 @@ def show(answer: Answer, *, as_json: bool = False, out: Path | None = None) -> N
         text = answer.text()
     else:
         width = min(shutil.get_terminal_size().columns, WIDTH)
-        text = answer.text(width, colours=not os.environ.get("NO_COLOR"))
+        is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        text = answer.text(width, colours=not is_plain)
     write_or_print(f"{text}\n", out)
 
 

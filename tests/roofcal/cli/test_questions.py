@@ -33,7 +33,8 @@ def published(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     said = shell.text("advise --device nvidia-h200 4096x28672x8192")
-    assert said.startswith("recipe ")
+    assert said.startswith("Use fp8_")
+    assert "x bf16, casts included (P 0." in said
     assert "cublaslt" in said
     assert "model calibrated, nvidia-h200, driver" in said
     (tmp_path / "s.csv").write_text("m,n,k\n16,4096,4096\n")
