@@ -10,6 +10,7 @@ out. docs/package.md has a walk through.
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from roofcal.ask.advice_text import Recommendation, recommend
@@ -19,6 +20,7 @@ from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.devices import device_choice, device_ids, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
+from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
 from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
@@ -265,6 +267,32 @@ def llm_curve(
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
 
 
+def llm_compare(
+    device: str,
+    model: str,
+    *,
+    by: OperatorModel = "calibrated",
+    tp: int | None = None,
+    pp: int | None = None,
+    batch: int = 1,
+    prompt: int = 2048,
+    output: int = 256,
+    chunk: int = CHUNK,
+    link: Source = "auto",
+    environment: str | None = None,
+) -> RecipeComparison:
+    """A language model in bf16, fp8 and int4 side by side, with the recipe that is the fastest.
+
+    Args:
+        tp, pp: as in `llm`; default: the fewest GPUs that hold it in bf16, for all recipes.
+        device, model, by, batch, prompt, output, chunk, link, environment: as in `llm`.
+    """
+    sources, _ = _sources(device, environment, by)
+    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
+    deployment = _deployment(sources, model, "bf16", by, link, load, tp, pp)
+    return compare_recipes(deployment, sources, by)
+
+
 def llm_sweep(
     device: str,
     model: str,
@@ -272,6 +300,7 @@ def llm_sweep(
     recipe: str = "bf16",
     by: OperatorModel = "calibrated",
     gpus: int = SWEPT_GPUS,
+    all: bool = False,
     prompt: int = 2048,
     output: int = 256,
     chunk: int = CHUNK,
@@ -282,12 +311,14 @@ def llm_sweep(
 
     Args:
         gpus: with --sweep: the most GPUs (8).
+        all: with --sweep: print what is not on the Pareto front, too; frame and JSON have it.
         device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
     """
     sources, _ = _sources(device, environment, by)
     load = {"batch": 1, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp=1)
-    return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
+    swept = sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
+    return replace(swept, shows_all=all)
 
 
 def _deployment(

@@ -51,9 +51,7 @@ class Decision:
             what = f"Use {self.recipe}: {self.speedup_over_bf16:.2f}x {BASELINE}, casts included"
         aside = [] if self.chance is None else [f"P {self.chance:.2f}"]
         if self.toss_up_within is not None:
-            names = " and ".join(self.toss_up_with)
-            close = f"within {max(1, round(100 * self.toss_up_within))} %, a toss-up"
-            aside.append(f"{names} {close if self.toss_up_within else 'equal by this model'}")
+            aside.append(toss_up_words(self.toss_up_with, self.toss_up_within))
             aside += [f"{self.likelier} is likelier"] if self.likelier else []
         elif self.next_slower is not None:
             aside.append(
@@ -68,6 +66,14 @@ class Decision:
         yield f"{what}{certainty}; {accuracy}."
         if self.weak_because:
             yield f"Weak evidence: {'; '.join(self.weak_because)}."
+
+
+def toss_up_words(names: Sequence[str], within: float) -> str:
+    """Which recipes cannot be told apart; within: how much longer they take, a fraction."""
+    close = (
+        f"within {max(1, round(100 * within))} %, a toss-up" if within else "equal by this model"
+    )
+    return f"{' and '.join(names)} {close}"
 
 
 def decide(

@@ -323,6 +323,7 @@ LLM: Final = Command(
         "--run": table_of_run,
         "--by notebook": notebook,
         "--sweep": question("llm_sweep", flag="sweep"),
+        "--compare": question("llm_compare", flag="compare"),
         "--curve": question("llm_curve", flag="curve", prepare=_one_batch),
         "": question("llm"),
     }

@@ -303,7 +303,7 @@ class Estimate(Answer):
 def notes_of_all(answers: Sequence[Estimate]) -> list[str]:
     """What any of several answers of one model assumes, one line each, links first.
 
-    A line that is not true of all ends with the cuts or batches that it holds for. What is
+    A line that is not true of all ends with the recipes, cuts or batches that it holds for. What is
     extrapolated differs from answer to answer, and is summed up.
     """
     holding: dict[str, list[Estimate]] = {}
@@ -325,9 +325,11 @@ def notes_of_all(answers: Sequence[Estimate]) -> list[str]:
 
 
 def _whose(own: Sequence[Estimate], answers: Sequence[Estimate]) -> str:
-    """The cuts or batches of some among several answers, in brackets; "" where it is all."""
+    """The recipes, cuts or batches of some among several answers, in brackets; "" of all."""
     if len(own) == len(answers):
         return ""
+    if len({answer.deployment.recipe for answer in answers}) > 1:
+        return f" ({', '.join(answer.deployment.recipe for answer in own)})"
     batches, every = _batches_by_cut(own), _batches_by_cut(answers)
     if all(batches[cut] == every[cut] for cut in batches):
         return f" (tp x pp: {', '.join(batches)})"
