@@ -44,7 +44,9 @@ def _note(row: Record) -> str:
     """What of the time is measured, and why it is less certain than its interval says."""
     words = []
     if row["measured"]:
-        words.append(f"{row['source']} (predicted {format_seconds(row['predicted_s'])})")
+        whole = row["source"] == "measured"
+        beside = f" (predicted {format_seconds(row['predicted_s'])})" if whole else ""
+        words.append(f"{row['source']}{beside}")
     if doublings := row["extrapolated_doublings"]:
         guess = ": treat as a guess" if doublings > FAR else ""
         words.append(f"extrapolated by {doublings:.1f} doublings{guess}")
