@@ -13,7 +13,6 @@ from roofcal.ask.answers import (
     ManyAnswers,
     Part,
     Record,
-    Style,
     Table,
     Verdict,
     filled,
@@ -23,7 +22,7 @@ from roofcal.ask.answers import (
 )
 from roofcal.ask.beyond_probes import FAR, unprobed_words
 from roofcal.ask.choices import ChoiceRecord, choice_record
-from roofcal.ask.decision import Decision, decide
+from roofcal.ask.decision import Decision, decide, style_of
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.linear_options import BASELINE
 from roofcal.core.csv_files import read_shapes
@@ -131,7 +130,7 @@ class Recommendation(Advice, Answer):
         yield Verdict(verdict)
         yield from reservations
         yield ""
-        yield Table(rows, _COLUMNS, self._style)
+        yield Table(rows, _COLUMNS, lambda row: style_of(row, decision.recipe))
         yield ""
         m = answer["m"]
         by_m = [
@@ -174,11 +173,6 @@ class Recommendation(Advice, Answer):
             yield ""
             yield Table([asdict(c) | {"recipe": name} for name, c in self.costs.items()], _COSTS)
             yield next(iter(self.costs.values())).basis
-
-    def _style(self, row: Record) -> Style:
-        if row["recipe"] == self.decision.recipe:
-            return "best"
-        return "dim" if row["extrapolated"] else ""
 
 
 def _evidence(point: Record) -> str:

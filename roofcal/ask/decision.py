@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from roofcal.ask.advise import RecipeTime
+from roofcal.ask.answers import Record, Style
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.choices import ChoiceRecord
 from roofcal.ask.linear_options import BASELINE
@@ -66,6 +67,13 @@ class Decision:
         yield f"{what}{certainty}; {accuracy}."
         if self.weak_because:
             yield f"Weak evidence: {'; '.join(self.weak_because)}."
+
+
+def style_of(row: Record, best: str) -> Style:
+    """How the row of a recipe is shown: the best recipe, and times that are extrapolated."""
+    if row["recipe"] == best:
+        return "best"
+    return "dim" if row["extrapolated"] else ""
 
 
 def toss_up_words(names: Sequence[str], within: float) -> str:

@@ -131,6 +131,8 @@ class PredictedTime(Answer):
         span = "{predicted_low_s:time} to {predicted_high_s:time}"
         interval = filled(f" ({'perhaps' if is_guess else '95 %:'} {span})", record)
         yield filled("{predicted_s:time}", record) + f"{interval}, bound by {self.bound_by}"
+        if self.op == "linear":
+            yield "of the linear forward and backward, casts included"
         flops = "{predicted_flops_per_s:T.4g} TFLOP/s, " if self.flops_per_s else ""  # 0 of a cast
         yield filled(flops + "{predicted_bytes_per_s:T.4g} TB/s", record)
         yield origin_words(record)

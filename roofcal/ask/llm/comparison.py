@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofcal.ask.answers import Answer, Column, Part, Style, Table, Verdict
-from roofcal.ask.decision import toss_up_words
+from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
+from roofcal.ask.decision import style_of, toss_up_words
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, estimate, notes_of_all
@@ -60,9 +60,9 @@ class RecipeComparison(Answer):
             "first_token_speedup": bf16.first_token.value_s / best["first_token_s"],
             "decode_speedup": bf16.decode.total.value_s / best["decode_step_s"],
             "toss_up_with": [row["recipe"] for row in toss_ups],
-            "toss_up_within": toss_ups[-1]["request_s"] / best["request_s"] - 1
-            if toss_ups
-            else None,
+            "toss_up_within": (
+                toss_ups[-1]["request_s"] / best["request_s"] - 1 if toss_ups else None
+            ),
         }
 
     @property
@@ -74,34 +74,23 @@ class RecipeComparison(Answer):
     def parts(self) -> Iterator[Part]:
         """The verdict, a line per recipe, and what the estimates assume."""
         decision, first = self.decision, self.estimates["bf16"]
-        aside = []
-        what = "Keep bf16: no recipe here is faster from first to last token, casts included"
+        what, aside = "Keep bf16: no recipe here is faster", list[str]()
         if decision["recipe"] != "bf16":
-            what = (
-                "Use {recipe}: {speedup_over_bf16:.2f}x bf16 from first to last token, casts "
-                "included"
-            ).format(**decision)
-            aside.append(
-                "first token {first_token_speedup:.2f}x, each further {decode_speedup:.2f}x".format(
-                    **decision
-                )
-            )
+            what = filled("Use {recipe}: {speedup_over_bf16:.2f}x bf16", decision)
+            parts = "first token {first_token_speedup:.2f}x, each further {decode_speedup:.2f}x"
+            aside.append(filled(parts, decision))
         if decision["toss_up_with"]:
             aside.append(toss_up_words(decision["toss_up_with"], decision["toss_up_within"]))
         certainty = f" ({'; '.join(aside)})" if aside else ""
-        yield Verdict(f"{what}{certainty}; accuracy not counted.")
+        counted = "from first to last token, casts included"
+        yield Verdict(f"{what} {counted}{certainty}; accuracy not counted.")
         yield first.where.replace(" in bf16", "")
         yield f"batch {first.deployment.workload.batch}, {first.load}"
         yield ""
-        yield Table(self.rows(), _COLUMNS, self._style)
+        yield Table(self.rows(), _COLUMNS, lambda row: style_of(row, decision["recipe"]))
         yield from (f"no {recipe}: {why}" for recipe, why in self.refused.items())
         yield ""
         yield from notes_of_all(list(self.estimates.values()))
-
-    def _style(self, row: Mapping[str, Any]) -> Style:
-        if row["recipe"] == self.decision["recipe"]:
-            return "best"
-        return "dim" if row["extrapolated"] else ""
 
 
 def compare_recipes(deployment: Deployment, sources: Sources, by: str) -> RecipeComparison:
