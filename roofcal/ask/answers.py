@@ -83,7 +83,7 @@ class Answer:
                 continue
             style: Style = "best" if isinstance(part, Verdict) else ""
             texts = [part] if isinstance(part, str) else part
-            lines += [(style, line) for text in texts for line in _wrapped(text, width)]
+            lines += [(style, line) for text in texts for line in wrapped(text, width)]
         return "\n".join(painted(line.rstrip(), style if colours else "") for style, line in lines)
 
     def __str__(self) -> str:
@@ -218,7 +218,7 @@ def _blocks(columns: Sequence[_Texts], width: int) -> list[list[_Texts]]:
     return blocks
 
 
-def _wrapped(line: str, width: int) -> list[str]:
+def wrapped(line: str, width: int) -> list[str]:
     """A line, or several of at most `width` columns; names are not broken, so people copy them."""
     if len(line) <= width:
         return [line]

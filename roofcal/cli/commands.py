@@ -28,7 +28,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from roofcal.ask.answers import WIDTH, Answer
+from roofcal.ask.answers import WIDTH, Answer, wrapped
 from roofcal.core.csv_files import LARGEST_SIZE, is_size
 from roofcal.core.files import check_folder, parse_json, write_bytes
 
@@ -170,10 +170,19 @@ def show(answer: Answer, *, as_json: bool = False, out: Path | None = None) -> N
     elif out or not sys.stdout.isatty():
         text = answer.text()
     else:
-        width = min(shutil.get_terminal_size().columns, WIDTH)
         is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        text = answer.text(width, colours=not is_plain)
+        text = answer.text(_columns(), colours=not is_plain)
     write_or_print(f"{text}\n", out)
+
+
+def show_line(line: str) -> None:
+    """Print a line of an answer that comes line by line, as wide as those of `show`."""
+    print("\n".join(wrapped(line, _columns())))
+
+
+def _columns() -> int:
+    """Those of the terminal, at most WIDTH; WIDTH where none looks."""
+    return min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
 
 
 def write_or_print(text: str, out: Path | None) -> None:

@@ -26,6 +26,7 @@ COMMANDS = [
     "llm --device h200 --model llama3-8b --by datasheet --sweep",
     "compare docs/update/torch2.13.0 docs/update/torch2.14.1",
     "devices",
+    "doctor",
     "claims --device nvidia-h200",
 ]
 _COLOUR = re.compile("\x1b\\[[0-9]+m")
