@@ -10,8 +10,8 @@ from typing import Any, Final
 __version__ = "0.4.0"
 
 _API: Final = (
-    *("predict", "advise", "breakeven", "llm", "llm_curve", "llm_sweep", "load", "devices"),
-    "time_products",
+    *("predict", "advise", "breakeven", "llm", "llm_compare", "llm_curve", "llm_sweep"),
+    *("load", "devices", "time_products"),
 )
 
 

@@ -10,15 +10,17 @@ out. docs/package.md has a walk through.
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from roofcal.ask.advice_text import Recommendation, recommend
-from roofcal.ask.advise import Adviser
+from roofcal.ask.advise import Adviser, Wanted
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.devices import device_choice, device_ids, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
+from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
 from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
@@ -120,6 +122,8 @@ def advise(
     k: int,
     passes: Passes = "forward",
     weights: Weights | None = None,
+    recipes: Collection[str] = (),
+    min_db: float | None = None,
     model: str = "calibrated",
     environment: str | None = None,
     energy: bool = False,
@@ -134,20 +138,24 @@ def advise(
         passes: forward: inference (default); forward_backward: a training step.
         weights: cached (cast beforehand) or cast (each time); default: cached forward, cast with
             backward.
+        recipes (NAMES): these recipes alone, by name or family: bf16, fp8, int4.
+        min_db (DB): leave out recipes whose measured signal to noise is lower or unknown, as 25.
         energy: joules per token too: board power by NVML, not the wall.
         price_per_kwh, price_per_hour: dollars per kWh of the boards and per hour of one GPU, for
             dollars per token.
 
     Returns:
-        Recipes and providers ranked by their time, casts included.
+        The decision, and recipes and providers ranked by their time, casts included.
 
     Raises:
-        PredictError: a name is unknown, a size is no matrix, or the model knows no linears.
+        PredictError: a name is unknown, a size is no matrix, nothing could be ranked, or the model
+            knows no linears.
     """
     sources, run = _sources(device, environment, model)
     weights = _checked_weights(passes, weights)
     shape = checked_sizes(m=m, n=n, k=k)
-    adviser = Adviser(model_named(model), sources, passes, weights, measured_points(run))
+    wanted = Wanted(recipes, min_db)
+    adviser = Adviser(model_named(model), sources, passes, weights, measured_points(run), wanted)
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return recommend(adviser, shape, prices)
 
@@ -259,6 +267,32 @@ def llm_curve(
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
 
 
+def llm_compare(
+    device: str,
+    model: str,
+    *,
+    by: OperatorModel = "calibrated",
+    tp: int | None = None,
+    pp: int | None = None,
+    batch: int = 1,
+    prompt: int = 2048,
+    output: int = 256,
+    chunk: int = CHUNK,
+    link: Source = "auto",
+    environment: str | None = None,
+) -> RecipeComparison:
+    """A language model in bf16, fp8 and int4 side by side, with the recipe that is the fastest.
+
+    Args:
+        tp, pp: as in `llm`; default: the fewest GPUs that hold it in bf16, for all recipes.
+        device, model, by, batch, prompt, output, chunk, link, environment: as in `llm`.
+    """
+    sources, _ = _sources(device, environment, by)
+    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
+    deployment = _deployment(sources, model, "bf16", by, link, load, tp, pp)
+    return compare_recipes(deployment, sources, by)
+
+
 def llm_sweep(
     device: str,
     model: str,
@@ -266,6 +300,7 @@ def llm_sweep(
     recipe: str = "bf16",
     by: OperatorModel = "calibrated",
     gpus: int = SWEPT_GPUS,
+    all: bool = False,
     prompt: int = 2048,
     output: int = 256,
     chunk: int = CHUNK,
@@ -276,12 +311,14 @@ def llm_sweep(
 
     Args:
         gpus: with --sweep: the most GPUs (8).
+        all: with --sweep: print what is not on the Pareto front, too; frame and JSON have it.
         device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
     """
     sources, _ = _sources(device, environment, by)
     load = {"batch": 1, "prompt": prompt, "output": output, "chunk": chunk}
     deployment = _deployment(sources, model, recipe, by, link, load, tp=1)
-    return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
+    swept = sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
+    return replace(swept, shows_all=all)
 
 
 def _deployment(

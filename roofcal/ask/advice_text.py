@@ -1,26 +1,32 @@
 """What is recommended for a linear: advice with what was measured nearby; and a CSV of many."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.advise import Advice, Adviser, RecipeTime
+from roofcal.ask.advise import Advice, Adviser, RecipeTime, left_out_words
 from roofcal.ask.answers import (
     WEIGHTS_WORDS,
     Answer,
     Column,
     ManyAnswers,
+    Part,
     Record,
+    Table,
+    Verdict,
     filled,
     origin_words,
     record_of,
-    table,
+    span,
 )
 from roofcal.ask.beyond_probes import FAR, unprobed_words
 from roofcal.ask.choices import ChoiceRecord, choice_record
+from roofcal.ask.decision import Decision, decide, style_of
 from roofcal.ask.energy import Prices, TokenCost, token_cost
+from roofcal.ask.linear_options import BASELINE
 from roofcal.core.csv_files import read_shapes
+from roofcal.core.units import format_seconds
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import Shape
 
@@ -31,46 +37,53 @@ _CSV: Final = (
     *("recipe_fastest_probability", "speedup_over_bf16", "output_db", "extrapolated_doublings"),
     *("unprobed", "second_recipe", "second_s"),
 )
-_MEASURED: Final = (
-    Column("source", "{source}"),
-    Column("predicted", lambda row: filled("{predicted_s:time}", row) if row["measured"] else ""),
-)
 
 
-def _columns(best: Sequence[Record]) -> tuple[Column, ...]:
-    """Of the fastest options of all recipes; their source where anything was measured."""
-    return (
-        Column("recipe", "{recipe}", left=True),
-        Column("products", "{products_by}", left=True),
-        Column("casts", "{casts_by}", left=True),
-        Column("time", "{time_s:time}"),
-        Column("95 %", "{time_low_s:time} to {time_high_s:time}"),
-        *(_MEASURED if any(row["measured"] for row in best) else ()),
-        Column("P(fastest)", "{recipe_fastest_probability:.2f}"),
-        Column("over bf16", "{speedup_over_bf16:.2f}x"),
-        Column("accuracy", "{output_db:.1f} dB"),
-        Column("", _reservation),
-    )
-
-
-_COSTS: Final = (
-    Column("recipe", "{recipe}", left=True),
-    Column("J per token", "{joules:.3g}"),
-    Column("$ per million tokens", "{dollars:u.3g}"),
-    Column("tokens per $", "{tokens_per_dollar:.3g}"),
-)
-
-
-def _reservation(row: Record) -> str:
-    """Why an option is less certain than its interval says."""
-    doublings, words = row["extrapolated_doublings"], []
-    if doublings:
+def _note(row: Record) -> str:
+    """What of the time is measured, and why it is less certain than its interval says."""
+    words = []
+    if row["measured"]:
+        whole = row["source"] == "measured"
+        beside = f" (predicted {format_seconds(row['predicted_s'])})" if whole else ""
+        words.append(f"{row['source']}{beside}")
+    if doublings := row["extrapolated_doublings"]:
         guess = ": treat as a guess" if doublings > FAR else ""
         words.append(f"extrapolated by {doublings:.1f} doublings{guess}")
     if row["unprobed"]:
         words.append("no such probe")
     return ", ".join(words)
 
+
+_COLUMNS: Final = (
+    Column("recipe", "{recipe}", left=True),
+    Column("time", "{time_s:time}"),
+    Column("95 %", lambda row: span(row["time_low_s"], row["time_high_s"])),
+    Column("P fastest", "{recipe_fastest_probability:.2f}"),
+    Column("over bf16", "{speedup_over_bf16:.2f}x"),
+    Column("accuracy", "{output_db:.1f} dB"),
+    Column("products", "{products_by}", left=True),
+    Column("casts", "{casts_by}", left=True),
+    Column("", _note, left=True, note=True),
+)
+
+
+def _stretch(row: Record) -> str:
+    first, last = row["first_m"], row["last_m"]
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+_BY_M: Final = (
+    Column("M", _stretch, left=True),
+    Column("fastest recipe", lambda row: " = ".join((row["recipe"], *row["equals"])), left=True),
+    Column("P at least", "{least_probability:.2f}"),
+    Column("", lambda row: "this M" if row["holds_m"] else "", left=True),
+)
+_COSTS: Final = (
+    Column("recipe", "{recipe}", left=True),
+    Column("J per token", "{joules:.3g}"),
+    Column("$ per million tokens", "{dollars:u.3g}"),
+    Column("tokens per $", "{tokens_per_dollar:.3g}"),
+)
 
 # Attribute of RecipeTime -> its key in JSON, where that says more.
 _KEYS: Final = {
@@ -87,6 +100,7 @@ class Recommendation(Advice, Answer):
     """Recipes and providers for a linear, the fastest first.
 
     Attributes:
+        decision: which recipe to use, and how sure that is.
         options: all that the model of time can answer, the fastest first.
         refused: name of another option -> the reason.
         costs: recipe -> what a token (a row of x) costs by its fastest option, the fewest joules
@@ -97,6 +111,7 @@ class Recommendation(Advice, Answer):
     device: str
     model: str
     environment: str | None
+    decision: Decision
     costs: Mapping[str, TokenCost]
     answer: Mapping[str, Any] = field(repr=False)
 
@@ -104,85 +119,97 @@ class Recommendation(Advice, Answer):
         """The options."""
         return [vars(option) for option in self.options]
 
-    def parts(self) -> Iterator[str | list[str]]:
-        """One line per recipe with its fastest providers, then what stands behind the first."""
+    def parts(self) -> Iterator[Part]:
+        """The decision, a line per recipe, the fastest by M, then what stands behind the first."""
         answer = self.answer
         best: dict[str, Record] = {}
         for option in answer["options"]:
             best.setdefault(option["recipe"], option)
-        rows = list(best.values())
-        yield table(rows, _columns(rows))
+        rows, decision = list(best.values()), self.decision
+        verdict, *reservations = decision.sentences()
+        yield Verdict(verdict)
+        yield from reservations
         yield ""
-        likeliest = max(rows, key=lambda row: row["recipe_fastest_probability"] or 0.0)
-        chances = [row["recipe_fastest_probability"] or 0.0 for row in (likeliest, rows[0])]
-        if chances[0] > chances[1]:
-            yield (
-                f"{likeliest['recipe']} is likelier to be the fastest than {rows[0]['recipe']}, "
-                "although its time is longer: it is less certain, or more providers offer it"
-            )
+        yield Table(rows, _COLUMNS, lambda row: style_of(row, decision.recipe))
+        yield ""
+        m = answer["m"]
+        by_m = [
+            one | {"holds_m": one["first_m"] <= m <= one["last_m"]}
+            for one in answer["fastest_by_m"]
+        ]
+        yield Table(by_m, _BY_M)
+        yield ""
+        linear = filled("y[{m},{n}] = x[{m},{k}] @ w[{n},{k}].T", answer)
+        passes, weights = answer["pass"].replace("_", " and "), WEIGHTS_WORDS[answer["weights"]]
+        yield f"{passes} of {linear}, times and speed-ups with casts, weights {weights}"
         for group in answer["equal_recipes"]:
             yield filled(
                 f"equal by this model: {', '.join(group)} ({{time_s:time}})", best[group[0]]
             )
         if unprobed := list(dict.fromkeys(words for row in rows for words in row["unprobed"])):
             yield unprobed_words(unprobed)
-        for point in rows[0]["nearest_measured"]:
-            what = "linear" if point["op"] == "linear" else "product"
-            off = " (a probe of the fit)" if BY_NAME[point["op"]].role == "probe" else ""
-            if point["predicted_s"] is not None:
-                off = f" (predicted {point['predicted_s'] / point['measured_s'] - 1:+.1%})"
-            doublings = point["distance_doublings"]
-            away = f"{doublings:.1f} doublings away" if doublings else "at this shape"
-            if 0 < doublings < 0.05:
-                away = "less than 0.1 doublings away"
+        for point in best[decision.recipe]["nearest_measured"]:
+            yield _evidence(point)
+        is_sure = not decision.toss_up_with and not decision.weak_because
+        if answer["pass"] == "forward" and not is_sure:
             yield filled(
-                f"measured {away}: the {what} {{m}} x {{n}} x {{k}} in {{measured_s:time}}{off}",
-                point,
+                "what would change it: another M, as above, or its products measured there, "
+                "`roofcal time {m}x{n}x{k}`",
+                answer,
             )
-        if answer["recipe_choices"]:
-            choices = ChoiceRecord(**answer["recipe_choices"])
-            yield choices.words("recipe", "linears (forward and backward)")
-        yield from self._other_sizes()
+        if answer["left_out"]:
+            yield left_out_words(answer["min_db"], answer["left_out"])
         reasons = list(dict.fromkeys(self.refused.values()))
         for reason in reasons[:_MOST_REASONS]:
             first, *others = (name for name, why in self.refused.items() if why == reason)
             yield f"not ranked: {first}{f' and {len(others)} more' * bool(others)}: {reason}"
         if len(reasons) > _MOST_REASONS:
             yield f"not ranked for {len(reasons) - _MOST_REASONS} more reasons: --json lists them"
-        linear = filled("y[{m},{n}] = x[{m},{k}] @ w[{n},{k}].T", answer)
-        passes, weights = answer["pass"].replace("_", " and "), WEIGHTS_WORDS[answer["weights"]]
-        yield f"{passes} of {linear}, weights {weights}"
+        choices = answer["recipe_choices"]
+        if choices and not (record := ChoiceRecord(**choices)).is_poor:
+            yield record.words(_judged_on(answer["pass"]))
         yield origin_words(answer)
         if self.costs:
             yield ""
-            yield table([asdict(c) | {"recipe": name} for name, c in self.costs.items()], _COSTS)
+            yield Table([asdict(c) | {"recipe": name} for name, c in self.costs.items()], _COSTS)
             yield next(iter(self.costs.values())).basis
 
-    def _other_sizes(self) -> Iterator[str]:
-        """Which recipe is predicted to be the fastest for other M of the same weights."""
-        winners = self.answer["fastest_by_m"]
-        if not winners:
-            return
-        only, *others = winners
-        if not others and self.best.recipe in (only["recipe"], *only["equals"]):
-            yield f"predicted: this recipe is the fastest at every M up to {only['last_m']}"
-            return
-        stretches = []
-        for winner in winners:
-            first, last = winner["first_m"], winner["last_m"]
-            span = f"at {first}" if first == last else f"{first} to {last}"
-            chance = filled(" ({least_probability:.2f})", winner)
-            stretches.append(f"{' = '.join((winner['recipe'], *winner['equals']))} {span}{chance}")
-        stated = all(winner["least_probability"] is not None for winner in winners)
-        least = " (and the lowest probability that it is)" if stated else ""
-        yield f"predicted fastest recipe by M{least}: {', '.join(stretches)}"
+
+def _evidence(point: Record) -> str:
+    """What was measured of a recipe at a shape or near it."""
+    what = "linear" if point["op"] == "linear" else "product"
+    off = " (a probe of the fit)" if BY_NAME[point["op"]].role == "probe" else ""
+    if point["predicted_s"] is not None:
+        off = f" (predicted {point['predicted_s'] / point['measured_s'] - 1:+.1%})"
+    doublings = point["distance_doublings"]
+    away = f"{doublings:.1f} doublings away" if doublings else "at this shape"
+    if 0 < doublings < 0.05:
+        away = "less than 0.1 doublings away"
+    repeat = ", a repeat," if point["repeat"] else ""
+    return filled(
+        f"measured {away}: the {{recipe}} {what} {{m}} x {{n}} x {{k}}{repeat} in "
+        f"{{measured_s:time}}{off}",
+        point,
+    )
+
+
+def _judged_on(passes: str) -> str:
+    """What the record of choices is of: linears are measured forward and backward alone."""
+    return "products" if passes == "forward" else "linears"
 
 
 def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> Recommendation:
     """The advice on one linear beside what was measured nearby; prices: costs are asked for."""
     (advice,) = adviser.advise([shape])
     options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
-    choices = choice_record(adviser.linears, among="recipes")
+    is_forward = adviser.passes == "forward"
+    choices = choice_record(adviser.products if is_forward else adviser.linears, among="recipes")
+    decision = decide(
+        list(replace(advice, options=options).best_by_recipe.values()),
+        adviser.output_db(BASELINE, shape),
+        choices,
+        _judged_on(adviser.passes),
+    )
     sources, model = adviser.sources, adviser.model.MODEL
     costs = dict[str, TokenCost]()
     if prices:
@@ -198,9 +225,13 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         **shape,
         "pass": adviser.passes,
         "weights": adviser.weights,
+        "recipes": adviser.recipes,
+        "min_db": adviser.min_db,
+        "decision": record_of(decision, {}),
         "options": [_record(option) for option in options],
         "equal_recipes": advice.equals,
         "refused": dict(advice.refused),
+        "left_out": dict(advice.left_out),
         "recipe_choices": asdict(choices) if choices else None,
         "fastest_by_m": adviser.fastest_by_m(shape),
         **({"energy": {name: asdict(cost) for name, cost in costs.items()}} if costs else {}),
@@ -211,6 +242,8 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         environment=sources.environment,
         options=options,
         refused=advice.refused,
+        left_out=advice.left_out,
+        decision=decision,
         costs=costs,
         answer=answer,
     )

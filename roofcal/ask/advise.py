@@ -9,7 +9,7 @@ parts (ask.choices), so that two options with the same predicted product share i
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -21,7 +21,9 @@ from roofcal.ask.beyond_probes import unprobed_kind
 from roofcal.ask.choices import fastest_probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
+from roofcal.ask.points import recipe_named
 from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
+from roofcal.core.names import did_you_mean_or_all, names_with_part
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Times
 from roofcal.models.errors import PredictError
@@ -46,6 +48,20 @@ _LINEARS: Final = {
     ("cublaslt", "none"): "bf16_compile",
 }
 _NEAREST: Final = 2
+
+
+class Wanted(NamedTuple):
+    """Which recipes are ranked.
+
+    recipes  names, or parts of names as fp8; none: all
+    min_db   those whose accuracy is lower or unknown are left out
+    """
+
+    recipes: Collection[str] = ()
+    min_db: float | None = None
+
+
+ALL: Final = Wanted()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +105,13 @@ class RecipeTime:
 class Advice:
     """The ranked options, the fastest first; `refused`: name of another option -> the reason.
 
-    Options that only take larger shapes are in neither, as in roofcal.ask.points.
+    Options that only take larger shapes are in neither, as in roofcal.ask.points. left_out: recipe
+    that is less accurate than asked for -> its signal to noise in dB, None where it is unknown.
     """
 
     options: tuple[RecipeTime, ...]
     refused: Mapping[str, str]
+    left_out: Mapping[str, float | None]
 
     @property
     def best(self) -> RecipeTime:
@@ -143,6 +161,7 @@ class Adviser:
         model, sources: a model of time, and what it reads of the device.
         passes, weights: what is run, and whether the weights are cast beforehand (cached).
         measured: what was measured on it, which counts at the very shape of a question.
+        wanted: which recipes are ranked.
     """
 
     def __init__(
@@ -152,12 +171,14 @@ class Adviser:
         passes: Passes,
         weights: Weights,
         measured: Mapping[PointKey, MeasuredPoint] = MappingProxyType({}),
+        wanted: Wanted = ALL,
     ) -> None:
         self.model, self.sources, self._measured = model, sources, measured
         self.passes, self.weights = passes, weights
+        self._wanted, self.min_db = wanted.recipes, wanted.min_db
         points = measured.values()
         self.linears = [one for one in points if one.op == "linear"]
-        self._products = [one for one in points if BY_NAME[one.op].computes == "product"]
+        self.products = [one for one in points if BY_NAME[one.op].computes == "product"]
         self._times = LinearTimes(model, sources)
 
     @cached_property
@@ -171,10 +192,24 @@ class Adviser:
             raise PredictError(f"model '{self.model.MODEL}' knows no products of linears here")
         return options
 
+    @cached_property
+    def recipes(self) -> list[str]:
+        """The recipes that are asked about; raises PredictError for a name that none has."""
+        of_options = (option.recipe for option in self.options)
+        known = list(dict.fromkeys((*self._times.recipes(self.passes), *of_options)))
+        asked = dict[str, None]()
+        for text in self._wanted:
+            name = recipe_named(text, known)
+            names = [name] if name in known else names_with_part(text, known)
+            if not names:
+                raise PredictError(f"unknown recipe '{text}'{did_you_mean_or_all(text, known)}")
+            asked |= dict.fromkeys(names)
+        return list(asked) or known
+
     def advise(self, shapes: Sequence[Shape]) -> list[Advice]:
         """The advice on linears by their m, n and k, in the order of the shapes.
 
-        Raises PredictError where every option refuses a shape.
+        Raises PredictError where no option is left to rank for a shape.
         """
         parts = dict.fromkeys(part for option in self.options for part in option.parts)
         terms = {part: self._terms(part, shapes) for part in parts}
@@ -187,31 +222,20 @@ class Adviser:
         """An option with what was measured nearby.
 
         Of the linear forward and backward, which casts its weights, where such a one was measured
-        and is asked about, else of the product y. Accuracy is that by any provider at the nearest
-        point where it was measured: of the worst output of a linear forward and backward, else of
-        the product y.
+        and is asked about, else of the product y.
         """
         recipe, near = option.recipe, list[MeasuredPoint]()
         if self._casts_weights:
             near = nearest(self.linears, linear_provider(option), recipe, shape, _NEAREST)
         if not near:  # a model that knows no providers was not measured
             product = product_recipes(recipe, "forward")["output"]
-            near = nearest(self._products, option.products_by, product, shape, _NEAREST)
-        backward = self.passes == "forward_backward"
-        judged = (self.linears, self._products) if backward else (self._products,)
-        same_recipe = (
-            [p for p in points if p.recipe == recipe and p.error is not None] for points in judged
-        )
-        closest = min(
-            next(filter(None, same_recipe), []),
-            key=lambda p: distance(p.shape, shape),
-            default=None,
-        )
-        error = closest.error if closest else None
+            near = nearest(self.products, option.products_by, product, shape, _NEAREST)
         measured = [
             {
                 **point.shape,
                 "op": point.op,
+                "recipe": point.recipe,
+                "repeat": point.repeat,
                 "distance_doublings": distance(point.shape, shape),
                 "measured_s": point.median_s,
                 "predicted_s": point.predicted_s,
@@ -220,9 +244,33 @@ class Adviser:
         ]
         return replace(
             option,
-            output_db=float(-20 * np.log10(error)) if error else None,
+            output_db=self.output_db(recipe, shape),
             nearest_measured=tuple(measured),
         )
+
+    def output_db(self, recipe: str, shape: Shape) -> float | None:
+        """The accuracy of a recipe by any provider, at the nearest point where it was measured.
+
+        Of the worst output of a linear forward and backward, else of the product y.
+        """
+        backward = self.passes == "forward_backward"
+        judged = (self.linears, self.products) if backward else (self.products,)
+        same_recipe = (
+            [p for p in points if p.recipe == recipe and p.error is not None] for points in judged
+        )
+        closest = min(
+            next(filter(None, same_recipe), []),
+            key=lambda p: distance(p.shape, shape),
+            default=None,
+        )
+        return float(-20 * np.log10(closest.error)) if closest and closest.error else None
+
+    def _left_out(self, shape: Shape) -> dict[str, float | None]:
+        """The recipes that are not accurate enough, see Advice."""
+        if self.min_db is None:
+            return {}
+        accuracies = {recipe: self.output_db(recipe, shape) for recipe in self.recipes}
+        return {recipe: db for recipe, db in accuracies.items() if db is None or db < self.min_db}
 
     def fastest_by_m(self, shape: Shape) -> list[dict[str, Any]]:
         """Which recipe is predicted to be the fastest for other M of the same weights.
@@ -234,7 +282,10 @@ class Adviser:
         """
         half_doublings = (16 * round(2 ** (step / 2)) for step in range(27))
         grid = sorted({1, 2, 4, 8, shape["m"], *half_doublings})
-        predicting = Adviser(self.model, self.sources, self.passes, self.weights)
+        recipes = [name for name in self.recipes if name not in self._left_out(shape)]
+        predicting = Adviser(
+            self.model, self.sources, self.passes, self.weights, wanted=Wanted(recipes)
+        )
         answers = predicting.advise([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []
         for m, answer in zip(grid, answers, strict=True):
@@ -288,11 +339,15 @@ class Adviser:
 
     def _ranked(self, shape: Shape, terms: Mapping[Part, _Addend | str]) -> Advice:
         with_options = {option.recipe for option in self.options}
-        recipes = self._times.recipes(self.passes)
+        left_out = self._left_out(shape)
+        allowed = {name for name in self.recipes if name not in left_out}
+        recipes = [name for name in self._times.recipes(self.passes) if name in allowed]
         refused = {name: NO_CASTS for name in recipes if name not in with_options}
         predicted: dict[Option, list[_Addend]] = {}
         for_larger: set[str] = set()
         for option in self.options:
+            if option.recipe not in (*allowed, BASELINE):
+                continue
             own = [terms[part] for part in option.parts]
             known = [term for term in own if not isinstance(term, str)]
             if len(known) == len(own):
@@ -304,11 +359,8 @@ class Adviser:
             refused[option.name] = part.in_linear(why)
             if too_small(BY_NAME[part.op], part.provider, part.recipe, part.shape(shape)):
                 for_larger.add(option.name)
-        if not predicted:
-            raise PredictError("no answer: " + "; ".join(dict.fromkeys(refused.values())))
-        refused = {name: why for name, why in refused.items() if name not in for_larger}
         outside = {one: max(term.doublings for term in predicted[one]) for one in predicted}
-        farthest = min(outside.values()) + FARTHEST
+        farthest = min(outside.values(), default=0.0) + FARTHEST
         counted: dict[Option, list[_Addend]] = {}  # measured where it was measured
         for option, parts in predicted.items():
             addends = self._addends(option, shape, parts)
@@ -320,6 +372,17 @@ class Adviser:
         sums = {option: self._sum(addends) for option, addends in counted.items()}
         ranked = sorted(counted, key=lambda option: sums[option][0])
         baseline = next((sums[one][0] for one in ranked if one.recipe == BASELINE), None)
+        ranked = [option for option in ranked if option.recipe in allowed]
+        counted = {option: own for option, own in counted.items() if option.recipe in allowed}
+        if BASELINE not in allowed:  # it was timed for the speed-ups
+            own_name = f"{BASELINE} by "
+            refused = {name: why for name, why in refused.items() if not name.startswith(own_name)}
+        if not ranked:
+            reasons = list(dict.fromkeys(refused.values()))
+            if left_out and self.min_db is not None:
+                reasons.insert(0, left_out_words(self.min_db, left_out))
+            raise PredictError(f"nothing could be ranked: {'; '.join(reasons)}")
+        refused = {name: why for name, why in refused.items() if name not in for_larger}
         of_options = fastest_probabilities(
             [[(one.error_name, one.seconds, one.high_s) for one in own] for own in counted.values()]
         )
@@ -340,7 +403,7 @@ class Adviser:
             )
             for option in ranked
         ]
-        return Advice(options=tuple(options), refused=refused)
+        return Advice(options=tuple(options), refused=refused, left_out=left_out)
 
     def _addends(self, option: Option, shape: Shape, predicted: Sequence[_Addend]) -> list[_Addend]:
         """What the time of an option is the sum of, measured where it was measured."""
@@ -409,6 +472,15 @@ class Adviser:
         whole = with_independent_ends(self.model, self.passes, whole, parts)
         low, high = (None if end is None else float(end[0]) for end in (whole.low, whole.high))
         return float(whole.total[0]), low, high
+
+
+def left_out_words(min_db: float, left_out: Mapping[str, float | None]) -> str:
+    """Which recipes are not accurate enough, or not known to be."""
+    accuracies = (
+        f"{recipe} ({'unknown' if db is None else f'{db:.1f} dB'})"
+        for recipe, db in left_out.items()
+    )
+    return f"left out, accuracy below {min_db:g} dB or unknown: {', '.join(accuracies)}"
 
 
 def linear_provider(option: Option | RecipeTime) -> str:

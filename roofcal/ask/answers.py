@@ -7,15 +7,20 @@ Sentences, and cells of tables, are templates over the names of a record, as tho
     "{total_s:ms three} ms"              0.147 ms, three digits
 
 A template of which a value is None is the empty text, and a column without any text is left out.
+
+Text is as wide as the terminal, at most WIDTH. Sentences go on below. A table that is too wide
+breaks its heads, then its notes, then goes on below. The columns on its left name the rows, and are
+repeated there.
 """
 
 import csv
 import string
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from io import StringIO
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from itertools import groupby, takewhile, zip_longest
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
 from roofcal.core.units import GB, TERA, format_seconds
 
@@ -24,7 +29,22 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 WEIGHTS_WORDS: Final = {"cached": "cast beforehand", "cast": "cast each time"}
+WIDTH: Final = 120  # most columns of text, and those of text that no terminal shows
 _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
+_NARROWEST_NOTE: Final = 20  # columns in which a note is still read
+Style = Literal["", "best", "dim"]
+_ANSI: Final[Mapping[Style, str]] = {"best": "\x1b[32m", "dim": "\x1b[2m"}
+
+
+def painted(text: str, style: Style) -> str:
+    """The text in the colour of a style: green for what is best, dim for what is less certain."""
+    return f"{_ANSI[style]}{text}\x1b[0m" if style and text else text
+
+
+class Verdict(str):
+    """The sentence that decides; a terminal shows it in green."""
+
+    __slots__ = ()
 
 
 class Answer:
@@ -37,8 +57,8 @@ class Answer:
         def answer(self) -> Any:
             """Everything as JSON values in SI units: what --json prints."""
 
-    def parts(self) -> Iterable[str | list[str]]:
-        """Sentences, and the lines of tables, in the order in which a person reads them."""
+    def parts(self) -> "Iterable[Part]":
+        """Sentences, tables, and lines that belong together, in the order in which people read."""
         raise NotImplementedError
 
     def rows(self) -> list[dict[str, Any]]:
@@ -51,17 +71,20 @@ class Answer:
 
         return pd.DataFrame(self.rows())
 
-    def text(self, width: int | None = None) -> str:
-        """All parts, a line each; sentences that are longer than `width` go on below."""
-        lines: list[str] = []
+    def text(self, width: int = WIDTH, *, colours: bool = False) -> str:
+        """All parts in lines of at most `width` columns, but for words that are longer.
+
+        colours: as escape sequences of a terminal.
+        """
+        lines: list[tuple[Style, str]] = []
         for part in self.parts():
-            if not isinstance(part, str):
-                lines += part
-            elif width is None or len(part) <= width:
-                lines.append(part)
-            else:
-                lines += textwrap.wrap(part, width, subsequent_indent="  ", break_on_hyphens=False)
-        return "\n".join(line.rstrip() for line in lines)
+            if isinstance(part, Table):
+                lines += part.lines(width)
+                continue
+            style: Style = "best" if isinstance(part, Verdict) else ""
+            texts = [part] if isinstance(part, str) else part
+            lines += [(style, line) for text in texts for line in wrapped(text, width)]
+        return "\n".join(painted(line.rstrip(), style if colours else "") for style, line in lines)
 
     def __str__(self) -> str:
         return self.text()
@@ -84,35 +107,136 @@ class ManyAnswers(Answer):
             for row in self._rows
         ]
 
-    def text(self, width: int | None = None) -> str:  # noqa: ARG002 (programs read it, too)
-        """The header and all rows."""
+    def text(self, width: int = WIDTH, *, colours: bool = False) -> str:  # noqa: ARG002
+        """The header and all rows, for programs."""
         return csv_text(self._names, self._rows).removesuffix("\n")
 
 
 class Column(NamedTuple):
     """A column of a table for people: its head, and the cell of a row.
 
-    head  of several lines where it belongs to columns beside it, too
-    cell  a template, or a function where that is not enough
+    cell   a template, or a function where that is not enough
+    group  what the columns beside it are of, too: it stands above the first of them
+    note   its texts may be broken over several lines
     """
 
     head: str
     cell: str | Callable[[Record], str]
     left: bool = False
+    group: str = ""
+    note: bool = False
 
 
-def table(rows: Sequence[Record], columns: Sequence[Column]) -> list[str]:
-    """Rows as lines in aligned columns; those without any text are left out."""
-    height = max(column.head.count("\n") for column in columns) + 1
-    aligned: list[list[str]] = []
-    for head, cell, left in columns:
-        heads = head.split("\n")
-        own = [filled(cell, row) if isinstance(cell, str) else cell(row) for row in rows]
-        if any(own):
-            texts = [*[""] * (height - len(heads)), *heads, *own]
-            width = max(map(len, texts))
-            aligned.append([text.ljust(width) if left else text.rjust(width) for text in texts])
-    return ["  ".join(cells) for cells in zip(*aligned, strict=True)]
+@dataclass(frozen=True)
+class Table:
+    """Rows in aligned columns; those without any text are left out. style: of the row's line."""
+
+    rows: Sequence[Record]
+    columns: Sequence[Column]
+    style: Callable[[Record], Style] = lambda _: ""
+
+    def lines(self, width: int) -> list[tuple[Style, str]]:
+        """Its lines with their styles, at most so wide where its words allow it."""
+        columns = [_Texts(column, self.rows) for column in self.columns]
+        columns = [column for column in columns if column.has_text]
+        for _, group in groupby(columns, key=lambda one: one.column.group):
+            first = next(group)
+            first.above = first.column.group
+        if _width_of(columns) > width:
+            for column in columns:
+                column.break_head()
+        styles: list[Style] = ["", *map(self.style, self.rows)]
+        lines: list[tuple[Style, str]] = []
+        for block in _blocks(columns, width):
+            for note in (column for column in block if column.column.note):
+                note.break_cells(width - _width_of([one for one in block if one is not note]) - 2)
+            lines += [("", "")] * bool(lines)
+            if any(column.above for column in block):
+                lines.append(("", "  ".join(one.aligned(one.above) for one in block)))
+            heads, *rows = zip(*(column.texts for column in block), strict=True)
+            height = max(map(len, heads))
+            heads = tuple([""] * (height - len(head)) + head for head in heads)
+            for style, cells in zip(styles, (heads, *rows), strict=True):
+                for texts in zip_longest(*cells, fillvalue=""):
+                    line = (one.aligned(text) for one, text in zip(block, texts, strict=True))
+                    lines.append((style, "  ".join(line)))
+        return lines
+
+
+class _Texts:
+    """A column as it is laid out.
+
+    texts  the lines of its head, then those of its cell in each row
+    above  the group that it is the first column of
+    """
+
+    def __init__(self, column: Column, rows: Sequence[Record]) -> None:
+        cell = column.cell
+        self.column, self.above = column, ""
+        cells = (filled(cell, row) if isinstance(cell, str) else cell(row) for row in rows)
+        self.texts = [[column.head], *([text] for text in cells)]
+
+    @property
+    def has_text(self) -> bool:
+        return any(text for [text] in self.texts[1:])
+
+    @property
+    def width(self) -> int:
+        return max(len(line) for lines in (*self.texts, [self.above]) for line in lines)
+
+    def aligned(self, text: str) -> str:
+        return text.ljust(self.width) if self.column.left else text.rjust(self.width)
+
+    def break_head(self) -> None:
+        """Break the head where its words are narrower than it and wide enough for the cells."""
+        widest = max(map(len, [*self.column.head.split(), *(text for [text] in self.texts[1:])]))
+        self.texts[0] = textwrap.wrap(self.column.head, widest) or [""]
+
+    def break_cells(self, width: int) -> None:
+        """Break the cells of a note."""
+        room = max(width, _NARROWEST_NOTE)
+        self.texts[1:] = [textwrap.wrap(text, room) or [""] for [text] in self.texts[1:]]
+
+
+def _width_of(columns: Sequence[_Texts]) -> int:
+    return sum(column.width + 2 for column in columns) - 2
+
+
+def _blocks(columns: Sequence[_Texts], width: int) -> list[list[_Texts]]:
+    """The columns, in blocks that are narrow enough; each begins with the names of the rows."""
+    names = list(takewhile(lambda one: one.column.left and not one.column.note, columns))
+    names = names or list(columns[:1])
+    blocks = [[*names]] if names else []
+    for _, members in groupby(columns[len(names) :], key=lambda one: one.column.group or id(one)):
+        own = list(members)
+        needed = _width_of([*blocks[-1], *own])
+        if own[-1].column.note:
+            needed -= max(0, own[-1].width - _NARROWEST_NOTE)
+        if needed > width and len(blocks[-1]) > len(names):
+            blocks.append([*names])
+        blocks[-1] += own
+    return blocks
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line, or several of at most `width` columns; names are not broken, so people copy them."""
+    if len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
+Part = str | list[str] | Table
+
+
+def span(low: float | None, high: float | None) -> str:
+    """Both ends of an interval of time, with their unit once where it is one."""
+    if low is None or high is None:
+        return ""
+    first, last = format_seconds(low).split(), format_seconds(high).split()
+    return " ".join((*first[: 1 if first[1] == last[1] else 2], "to", *last))
 
 
 def record_of(value: Any, keys: Mapping[str, str], without: Collection[str] = ()) -> dict[str, Any]:

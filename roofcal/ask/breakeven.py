@@ -35,6 +35,7 @@ from roofcal.ask.answers import (
     WEIGHTS_WORDS,
     Answer,
     Record,
+    Verdict,
     csv_text,
     filled,
     origin_words,
@@ -224,18 +225,21 @@ class Breakeven(Answer):
 
 def sentences(answer: Record) -> Iterator[str]:
     """The `answer` of a break-even for a person."""
-    pair = f"{answer['recipe']} is faster than {answer['baseline']}"
+    counted = "casts not counted" if answer["casts"] == "none" else "casts included"
+    pair = f"{answer['recipe']}, {counted}, is faster than {answer['baseline']}"
     most = answer["largest_m"]
     if answer["m"] is None:
-        never = "up to M = {largest_m}, {recipe} does not become faster than {baseline} for good"
-        yield filled(never, answer) + filled(" (95 %: perhaps from M = {m_low} on)", answer)
+        never = "up to M = {largest_m}, {recipe} does not become faster than {baseline} for good, "
+        yield filled(never + counted, answer) + filled(
+            " (95 %: perhaps from M = {m_low} on)", answer
+        )
     elif answer["best_speedup_low"] is None:
-        yield f"{pair} from M = {answer['m']} on (no interval: this model states none)"
+        yield Verdict(f"{pair} from M = {answer['m']} on (no interval: this model states none)")
     elif answer["m_low"] == answer["m_high"]:
-        yield f"{pair} from M = {answer['m']} on (95 %: the same M)"
+        yield Verdict(f"{pair} from M = {answer['m']} on (95 %: the same M)")
     else:
         high = answer["m_high"] or f"beyond {most}"
-        yield f"{pair} from M = {answer['m']} on (95 %: {answer['m_low']} to {high})"
+        yield Verdict(f"{pair} from M = {answer['m']} on (95 %: {answer['m_low']} to {high})")
     casts = "no casts"
     if answer["casts"] != "none":
         whose = "the fastest provider" if answer["casts"] == FASTEST else answer["casts"]
@@ -247,7 +251,8 @@ def sentences(answer: Record) -> Iterator[str]:
     linear = filled("y[M,{n}] = x[M,{k}] @ w[{n},{k}].T", answer)
     yield f"{answer['pass'].replace('_', ' and ')} of {linear}, {casts}"
     span = filled(" (95 %: {best_speedup_low:.2f}x to {best_speedup_high:.2f}x)", answer)
-    yield filled("at best {best_speedup:.2f}x", answer) + f"{span}, at M = {answer['best_m']}"
+    best = filled("at best {best_speedup:.2f}x", answer)
+    yield f"{best}{span}, {counted}, at M = {answer['best_m']}"
     if answer["products_by"] == "any":
         yield "this model does not tell providers apart"
     else:

@@ -97,13 +97,14 @@ class ChoiceRecord:
     mean_regret: float
     worst_regret: float
 
-    def words(self, what: str, points: str) -> str:
-        """How often the predicted choice of a provider or recipe was right, and what it cost."""
-        return (
-            f"predicted choices of {what} were right for {self.right} of {self.points} measured "
-            f"{points}, and {self.mean_regret:.1%} slower than the fastest on average, "
-            f"{self.worst_regret:.0%} at worst"
-        )
+    @property
+    def is_poor(self) -> bool:
+        """Whether fewer than half of the choices were right."""
+        return 2 * self.right < self.points
+
+    def words(self, points: str) -> str:
+        """How often the predicted choice of a provider or recipe was right."""
+        return f"the model's choices were right for {self.right} of {self.points} measured {points}"
 
 
 def choice_record(

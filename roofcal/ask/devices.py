@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from roofcal.ask.answers import Answer, filled
+from roofcal.ask.answers import Answer, Part, filled
 from roofcal.core import paths
 from roofcal.core.devices import DeviceSpec, load_device, load_devices
 from roofcal.core.names import did_you_mean, is_part, with_short_names
@@ -155,7 +155,7 @@ class Devices(Answer):
             )
         return rows
 
-    def parts(self) -> Iterator[str | list[str]]:
+    def parts(self) -> Iterator[Part]:
         """Measured devices with their environments first."""
         width = max((len(row["device"]) for row in self.answer), default=0)
         measured, described = ["measured:"], ["described by a datasheet alone:"]

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from roofcal.ask.answers import Answer, Column, ManyAnswers, Record, table
+from roofcal.ask.answers import Answer, Column, ManyAnswers, Part, Record, Table
 from roofcal.ask.measured import measured_points
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.csv_files import Cells, read_rows, size_errors
@@ -83,9 +83,9 @@ class OutsideEvidence(Answer):
         """The rows, as a file."""
         return ManyAnswers(_CSV, self.rows())
 
-    def parts(self) -> Iterator[str | list[str]]:
+    def parts(self) -> Iterator[Part]:
         """A line per recipe and regime."""
-        yield table(errors_by_regime(self.products), _ERRORS)
+        yield Table(errors_by_regime(self.products), _ERRORS)
         yield ""
         yield self.title
         yield "inside: share within the 95 % interval; beyond: products outside of the probes"

@@ -131,6 +131,8 @@ class PredictedTime(Answer):
         span = "{predicted_low_s:time} to {predicted_high_s:time}"
         interval = filled(f" ({'perhaps' if is_guess else '95 %:'} {span})", record)
         yield filled("{predicted_s:time}", record) + f"{interval}, bound by {self.bound_by}"
+        if self.op == "linear":
+            yield "of the linear forward and backward, casts included"
         flops = "{predicted_flops_per_s:T.4g} TFLOP/s, " if self.flops_per_s else ""  # 0 of a cast
         yield filled(flops + "{predicted_bytes_per_s:T.4g} TB/s", record)
         yield origin_words(record)
@@ -152,7 +154,7 @@ class PredictedTime(Answer):
             sure = filled(" with probability {fastest_probability:.2f}", record)
             record_words = "no measured points tell how often this choice is right"
             if self.choices:
-                record_words = self.choices.words("provider", "points")
+                record_words = self.choices.words("points")
             slower = ", ".join(self.slower)
             yield f"{self.provider} is the fastest{sure}, before {slower}; {record_words}"
         yield from (f"refused: {reason}" for reason in joined_refusals(self.refused))

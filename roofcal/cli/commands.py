@@ -18,6 +18,7 @@ import argparse
 import inspect
 import json
 import math
+import os
 import re
 import shutil
 import sys
@@ -27,7 +28,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from roofcal.ask.answers import Answer
+from roofcal.ask.answers import WIDTH, Answer, wrapped
 from roofcal.core.csv_files import LARGEST_SIZE, is_size
 from roofcal.core.files import check_folder, parse_json, write_bytes
 
@@ -127,6 +128,11 @@ def json_mapping(text: str) -> dict[str, Any]:
     return value
 
 
+def names_between_commas(text: str) -> list[str]:
+    """The names of one word of the command line, as bf16,fp8."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def number_reader(form: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
     """What reads a number of an option; it raises ArgumentTypeError for one that is not allowed."""
 
@@ -158,10 +164,25 @@ def checked_folder(folder: Path) -> Path:
 
 
 def show(answer: Answer, *, as_json: bool = False, out: Path | None = None) -> None:
-    """Print an answer, or write it to a file; sentences end where the terminal does."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not out else None
-    text = json.dumps(answer.answer, indent=answer.indent) if as_json else answer.text(width)
+    """Print an answer, or write it to a file: as wide as the terminal, and coloured there."""
+    if as_json:
+        text = json.dumps(answer.answer, indent=answer.indent)
+    elif out or not sys.stdout.isatty():
+        text = answer.text()
+    else:
+        is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        text = answer.text(_columns(), colours=not is_plain)
     write_or_print(f"{text}\n", out)
+
+
+def show_line(line: str) -> None:
+    """Print a line of an answer that comes line by line, as wide as those of `show`."""
+    print("\n".join(wrapped(line, _columns())))
+
+
+def _columns() -> int:
+    """Those of the terminal, at most WIDTH; WIDTH where none looks."""
+    return min(shutil.get_terminal_size().columns, WIDTH) if sys.stdout.isatty() else WIDTH
 
 
 def write_or_print(text: str, out: Path | None) -> None:
@@ -182,7 +203,9 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
         ("price_per_kwh", "price_per_hour"),
         number_reader("price, as 0.12", lambda value: 0 <= value < math.inf),
     ),
+    "min_db": number_reader("number of decibels, as 25", math.isfinite),
     **dict.fromkeys(("timing", "slice"), json_mapping),
+    **dict.fromkeys(("recipes", "columns"), names_between_commas),
 }
 MxNxK = Annotated[tuple[int, ...], "MxNxK", "4096x28672x8192"]  # a word, and an example of it
 NxK = Annotated[tuple[int, ...], "NxK", "28672x8192"]

@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -141,7 +141,9 @@ def _show(verdicts: "Sequence[CardVerdict]", *, as_json: bool, out: Path | None 
     return 0 if all(verdict.is_healthy for verdict in verdicts) else UNHEALTHY
 
 
-def time(*sizes: MxNxK, csv: Path | None = None, recipes: str = "", json: bool = False) -> None:
+def time(
+    *sizes: MxNxK, csv: Path | None = None, recipes: Collection[str] = (), json: bool = False
+) -> None:
     """Measure products and print their times beside their predictions.
 
     Args:
@@ -158,8 +160,7 @@ def time(*sizes: MxNxK, csv: Path | None = None, recipes: str = "", json: bool =
     if not shapes:
         raise ValueError("time needs sizes, as 4096x28672x8192, or --csv FILE")
     _say_what_is_left_out()
-    names = [name.strip() for name in recipes.split(",") if name.strip()]
-    show(time_products(shapes, names), as_json=json)
+    show(time_products(shapes, recipes), as_json=json)
 
 
 HEALTH: Final = Command({"--every-card": every_card, "": health})

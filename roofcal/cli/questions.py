@@ -6,13 +6,13 @@ formulas in M, K and N.
 
 import runpy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from roofcal.ask.advice_text import advise_csv
-from roofcal.ask.advise import Adviser
+from roofcal.ask.advise import Adviser, Wanted
 from roofcal.ask.answers import Answer
 from roofcal.ask.breakeven import run_map
 from roofcal.ask.devices import Devices, datasheet, device_sources
@@ -197,6 +197,8 @@ def many_linears(
     environment: str | None = None,
     passes: Passes = "forward",
     weights: Weights | None = None,
+    recipes: Collection[str] = (),
+    min_db: float | None = None,
     model: str = "calibrated",
     json: bool = False,
     out: Path | None = None,
@@ -210,7 +212,8 @@ def many_linears(
     sources, folder = device_sources(device, environment, model)
     measured = measured_points(RunFolder.at(folder) if sources.calibration else None)
     weights = weights or usual_weights(passes)
-    adviser = Adviser(model_named(model), sources, passes, weights, measured)
+    wanted = Wanted(recipes, min_db)
+    adviser = Adviser(model_named(model), sources, passes, weights, measured, wanted)
     show(advise_csv(shapes, adviser), as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
@@ -320,6 +323,7 @@ LLM: Final = Command(
         "--run": table_of_run,
         "--by notebook": notebook,
         "--sweep": question("llm_sweep", flag="sweep"),
+        "--compare": question("llm_compare", flag="compare"),
         "--curve": question("llm_curve", flag="curve", prepare=_one_batch),
         "": question("llm"),
     }

@@ -6,6 +6,7 @@ roofcal.api, which takes 0.25 s.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -106,7 +107,7 @@ def table(
     format: Literal["csv", "json", "markdown", "latex"] = "csv",
     json: bool = False,
     where: list[str] | None = None,
-    columns: str = "",
+    columns: Sequence[str] = (),
 ) -> None:
     """Print the tidy frame of an op.
 
@@ -121,9 +122,8 @@ def table(
     """
     from roofcal.report.data.table_files import table_text
 
-    names = [name.strip() for name in columns.split(",") if name.strip()]
     form = "json" if json else format
-    sys.stdout.write(table_text(_frame(device, op, environment), form, where or [], names))
+    sys.stdout.write(table_text(_frame(device, op, environment), form, where or [], columns))
 
 
 def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":

@@ -8,7 +8,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from roofcal.cli.commands import Command, checked_folder, write_or_print
+from roofcal.cli.commands import Command, checked_folder, show_line, write_or_print
 from roofcal.core import paths
 from roofcal.core.files import check_folder, write_bytes
 from roofcal.core.jsonl import read_single_record, write_records
@@ -30,7 +30,7 @@ def preflight(*, profile: Path) -> int:
 
     lines = list(examined(profile, load_study(paths.CONFIG), cluster_nodes()))
     for line, is_problem in lines:
-        print(f"  {'problem: ' if is_problem else ''}{line}")
+        show_line(f"  {'problem: ' if is_problem else ''}{line}")
     return int(any(is_problem for _, is_problem in lines))
 
 
@@ -58,7 +58,7 @@ def doctor(*, json: bool = False) -> None:
     lines = examine(paths.DEVICES, paths.PUBLISHED)
     if not json:
         for line in lines:
-            print(line)
+            show_line(line)
         return
     sections: dict[str, list[str]] = {}
     try:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.ask.answers import Answer
+from roofcal.ask.answers import Answer, Column, Part, Table
 from roofcal.compare.point_changes import MOVED
 from roofcal.core.records import CODE
 from roofcal.core.units import format_seconds
@@ -15,7 +14,6 @@ from roofcal.core.visits.intervals import MEANINGS
 
 Row = Mapping[str, Any]
 _SHOWN: Final = 10
-_WIDTH: Final = 120  # columns of text
 _TOLD: Final = 20  # points of a provider whose differences between cards are told
 _NAMED: Final = 3  # cards of a run
 _FEW: Final = "too few points"
@@ -28,26 +26,26 @@ class Comparison(Answer):
     answer: Mapping[str, Any]
     indent = 1
 
-    def parts(self) -> Iterator[list[str]]:
+    def parts(self) -> Iterator[Part]:
         """Runs, common shifts, then what moved; the last line says what follows.
 
         Of other cards of one model, how these differ comes first.
         """
         of_cards = pd.DataFrame([row for row in self.answer["points"] if row["other_card"]])
-        shifts = [*_shift_lines(self.answer["shifts"]), ""]
-        runs = [*_run_lines(self.answer), ""]
-        heads = [*runs, *shifts]
+        shifts: Part = "common shifts: none, too few points"
+        if self.answer["shifts"]:
+            shifts = Table(self.answer["shifts"], _SHIFTS)
         if len(of_cards):
-            heads = [*_headline_of_cards(self.answer, len(of_cards))]
-            heads += [*shifts[:-1], *_card_lines(self.answer, of_cards), "", *runs]
-        for line in (*heads, *_change_lines(self.answer)):
-            yield wrap(
-                line,
-                _WIDTH,
-                subsequent_indent="    ",
-                break_on_hyphens=False,
-                break_long_words=False,  # the name of a kernel is copied as one word
-            ) or [""]
+            yield from _headline_of_cards(self.answer, len(of_cards))
+            yield shifts
+            yield from _card_lines(self.answer, of_cards)
+            yield ""
+        yield from _run_lines(self.answer)
+        yield ""
+        if not len(of_cards):
+            yield shifts
+            yield ""
+        yield from _change_lines(self.answer)
 
 
 def _run_lines(comparison: Row) -> Iterator[str]:
@@ -125,20 +123,6 @@ def _tenths(points: pd.DataFrame) -> str:
     return ", ".join(f"{change:.1%} of {kind}" for kind, change in tenths.items()) or _FEW
 
 
-def _shift_lines(rows: Sequence[Row]) -> Iterator[str]:
-    if not rows:
-        yield "common shifts: none, too few points"
-        return
-    width = max(len(row["group"]) for row in rows)
-    yield f"{'common shift of':<{width}}  points    time           95 %     clock  resolved  cause"
-    for row in rows:
-        clock = "-" if row["clock"] is None else f"{row['clock']:+.1%}"
-        yield (
-            f"{row['group']:<{width}}  {row['points']:6}  {row['shift']:>+6.1%}"
-            f"  {_interval(row):>16}  {clock:>6}  {row['resolved']:8.0%}  {_cause_of_shift(row)}"
-        )
-
-
 def _cause_of_shift(row: Row) -> str:
     if row["cause"] == "state":
         before, after = map(format_seconds, row["shortest_s"])
@@ -148,6 +132,17 @@ def _cause_of_shift(row: Row) -> str:
 
 def _interval(row: Row) -> str:
     return f"{row['low']:+.1%} to {row['high']:+.1%}"
+
+
+_SHIFTS: Final = (
+    Column("common shift of", "{group}", left=True),
+    Column("points", "{points}"),
+    Column("time", "{shift:+.1%}"),
+    Column("95 %", _interval),
+    Column("clock", lambda row: "-" if row["clock"] is None else f"{row['clock']:+.1%}"),
+    Column("resolved", "{resolved:.0%}"),
+    Column("cause", _cause_of_shift, left=True),
+)
 
 
 def _first_rows(rows: Sequence[Row], line: Callable[[Row], str]) -> Iterator[str]:

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer
+from roofcal.ask.answers import Answer, Column, Part, Record, Table
 from roofcal.core.files import write_bytes
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import spread_between_cards
@@ -76,48 +77,49 @@ class JudgedCards(Answer):
         """An object per card, with every op."""
         return [asdict(verdict) for verdict in self.verdicts]
 
-    def parts(self) -> Iterator[list[str]]:
+    def parts(self) -> Iterator[Part]:
         """The table, points and ops without a verdict, the spread of cards, and what jobs lose."""
-        yield list(_table(self.verdicts))
+        yield _table(self.verdicts)
         for verdict in self.verdicts:
             for failure in verdict.failures:
                 reason = f" ({failure['reason']})" if failure["reason"] else ""
-                yield [f"{verdict.card} fails {failure['point']}: {failure['status']}{reason}"]
+                yield f"{verdict.card} fails {failure['point']}: {failure['status']}{reason}"
         for verdict in self.verdicts:
             for op, why in verdict.uncompared.items():
-                yield [f"{verdict.card}: {op} is not compared: {why}"]
+                yield f"{verdict.card}: {op} is not compared: {why}"
         for op, values in _by_op(self.verdicts).items():
             if len(values) >= FEWEST:
                 found = spread_between_cards(op, values)
                 ends = (found.spread, found.low, found.high)
                 value, low, high = (f"{100 * end:.1f}%" for end in ends)
-                yield [f"spread between {len(values)} cards, {op}: {value} ({low} to {high})"]
+                yield f"spread between {len(values)} cards, {op}: {value} ({low} to {high})"
         if len(self.verdicts) >= FEWEST:
-            yield [counted_cards(self.verdicts)]
+            yield counted_cards(self.verdicts)
             for op, losses in _losses_of_jobs(self.verdicts):
                 costs = ", ".join(f"{100 * loss:.1f}% on {size}" for size, loss in losses.items())
-                yield [f"a job that waits for its slowest card loses, {op}: {costs}"]
+                yield f"a job that waits for its slowest card loses, {op}: {costs}"
 
 
-def _table(verdicts: Verdicts) -> Iterator[str]:
+def _table(verdicts: Verdicts) -> Table:
     """Two rows per card: its deviations (! beyond the limit), and the limits that decide them.
 
     `-` where a card has no such point.
     """
     ops = list(_by_op(verdicts))
-    width = max(len("  its limit"), *(len(verdict.card) for verdict in verdicts))
-    yield f"{'card':{width}}  " + "".join(f"{op:>14}" for op in ops) + "  slower by"
+    rows: list[Record] = []
     for verdict in verdicts:
         by_op = {one.op: one for one in verdict.deviations}
-        cells, limits = "", ""
-        for one in map(by_op.get, ops):
-            mark = "!" if one and one.is_slower else " "
-            cells += f"{f'{100 * math.expm1(one.deviation):+.1f}%{mark}' if one else '- ':>14}"
-            limits += f"{f'{100 * math.expm1(one.limit):+.1f}% ' if one else '- ':>14}"
-        other = "-" if by_op else verdict.word
-        yield f"{verdict.card:{width}}  {cells}  {verdict.cause or other}"
-        if by_op:
-            yield f"{'  its limit':{width}}  {limits}"
+        of_card = {"card": verdict.card, "cause": verdict.cause or ("-" if by_op else verdict.word)}
+        limits = {"card": "  its limit", "cause": ""}
+        for op in ops:
+            of_card[op], limits[op] = "- ", "- "
+            if one := by_op.get(op):
+                mark = "!" if one.is_slower else " "
+                of_card[op] = f"{100 * math.expm1(one.deviation):+.1f}%{mark}"
+                limits[op] = f"{100 * math.expm1(one.limit):+.1f}% "
+        rows += [of_card, limits] if by_op else [of_card]
+    first, last = Column("card", "{card}", left=True), Column("slower by", "{cause}", left=True)
+    return Table(rows, (first, *(Column(op, itemgetter(op)) for op in ops), last))
 
 
 def write_page(out: Path, folder: Path, cards: Cards, verdicts: Verdicts) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, Record, filled, table
+from roofcal.ask.answers import Answer, Column, Part, Record, Table, filled, span
 from roofcal.ask.devices import device_sources
 from roofcal.ask.points import recipe_named
 from roofcal.core import paths
@@ -41,13 +41,21 @@ _COLUMNS: Final = (
     Column("shape", "{m}x{n}x{k}", left=True),
     Column("recipe", "{recipe}", left=True),
     Column("provider", "{provider}", left=True),
-    Column("measured", "{measured_s:time}"),
-    Column("95 %", "{measured_low_s:time} to {measured_high_s:time}"),
-    Column("TFLOP/s", "{measured_flops_per_s:T.4g}"),
-    Column("predicted", "{predicted_s:time}"),
-    Column("95 %", "{predicted_low_s:time} to {predicted_high_s:time}"),
-    Column("measured / predicted - 1", "{excess:+.1%}"),
-    Column("inside", lambda row: {True: "yes", False: "no", None: ""}[row["is_inside"]]),
+    Column("time", "{measured_s:time}", group="measured"),
+    Column(
+        "95 %", lambda row: span(row["measured_low_s"], row["measured_high_s"]), group="measured"
+    ),
+    Column("TFLOP/s", "{measured_flops_per_s:T.4g}", group="measured"),
+    Column("time", "{predicted_s:time}", group="predicted"),
+    Column(
+        "95 %", lambda row: span(row["predicted_low_s"], row["predicted_high_s"]), group="predicted"
+    ),
+    Column("excess", "{excess:+.1%}", group="predicted"),
+    Column(
+        "inside",
+        lambda row: {True: "yes", False: "no", None: ""}[row["is_inside"]],
+        group="predicted",
+    ),
 )
 
 
@@ -85,10 +93,10 @@ class TimedProducts(Answer):
         """The products."""
         return [dict(product) for product in self.products]
 
-    def parts(self) -> Iterator[str | list[str]]:
+    def parts(self) -> Iterator[Part]:
         """A table of the times, then what has none, and what the times hold for."""
         timed = [product for product in self.products if product["measured_s"] is not None]
-        yield table(timed, _COLUMNS)
+        yield Table(timed, _COLUMNS)
         yield from _without_time(self.products)
         yield f"measured on {self.device}, {self.environment}"
         holds = dict.fromkeys(MEANINGS[product["interval_holds"]] for product in timed)

@@ -12,7 +12,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from itertools import count, takewhile
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, filled, table
+from roofcal.ask.answers import Answer, Column, Part, Table, filled
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.llm.architecture import (
     active_parameters,
@@ -51,10 +51,12 @@ _OPERATOR_COLUMNS: Final = (
         column
         for phase, head in (("prefill", "prefill"), ("decode", "per token"))
         for column in (
-            Column(f"{head}\nms", f"{{{phase}_s:ms three}}"),
-            Column("95 %", f"{{{phase}_low_s:ms three}} to {{{phase}_high_s:ms three}}"),
-            Column("share", f"{{{phase}_share:.1%}}"),
-            Column("bound by", f"{{{phase}_bound_by}}", left=True),
+            Column("ms", f"{{{phase}_s:ms three}}", group=head),
+            Column(
+                "95 %", f"{{{phase}_low_s:ms three}} to {{{phase}_high_s:ms three}}", group=head
+            ),
+            Column("share", f"{{{phase}_share:.1%}}", group=head),
+            Column("bound by", f"{{{phase}_bound_by}}", left=True, group=head),
         )
     ),
 )
@@ -200,7 +202,7 @@ class Estimate(Answer):
             for operator in phase.operators
         ]
 
-    def parts(self) -> Iterator[str | list[str]]:
+    def parts(self) -> Iterator[Part]:
         """Deployment, memory, times, rates, operators, assumptions."""
         deployment, memory, record = self.deployment, self.memory, self.record
         load = deployment.workload
@@ -234,7 +236,7 @@ class Estimate(Answer):
             bubbles = self.prefill.bubble, self.decode.bubble
             yield "bubble       {:.1%} of prefill, {:.1%} of decode".format(*bubbles)
         yield ""
-        yield table(self._operator_rows(), _OPERATOR_COLUMNS)
+        yield Table(self._operator_rows(), _OPERATOR_COLUMNS)
         yield ""
         yield from self.notes()
         yield from (f"{name}: {cost.text}" for name, cost in self.costs.items())
@@ -301,7 +303,7 @@ class Estimate(Answer):
 def notes_of_all(answers: Sequence[Estimate]) -> list[str]:
     """What any of several answers of one model assumes, one line each, links first.
 
-    A line that is not true of all ends with the cuts or batches that it holds for. What is
+    A line that is not true of all ends with the recipes, cuts or batches that it holds for. What is
     extrapolated differs from answer to answer, and is summed up.
     """
     holding: dict[str, list[Estimate]] = {}
@@ -323,9 +325,11 @@ def notes_of_all(answers: Sequence[Estimate]) -> list[str]:
 
 
 def _whose(own: Sequence[Estimate], answers: Sequence[Estimate]) -> str:
-    """The cuts or batches of some among several answers, in brackets; "" where it is all."""
+    """The recipes, cuts or batches of some among several answers, in brackets; "" of all."""
     if len(own) == len(answers):
         return ""
+    if len({answer.deployment.recipe for answer in answers}) > 1:
+        return f" ({', '.join(answer.deployment.recipe for answer in own)})"
     batches, every = _batches_by_cut(own), _batches_by_cut(answers)
     if all(batches[cut] == every[cut] for cut in batches):
         return f" (tp x pp: {', '.join(batches)})"

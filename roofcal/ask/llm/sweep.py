@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, csv_text, filled, table
+from roofcal.ask.answers import Answer, Column, Part, Table, csv_text, filled
 from roofcal.ask.llm.architecture import architecture_of, check_parallel, tensor_degrees
 from roofcal.ask.llm.deployment import (
     Deployment,
@@ -79,13 +79,13 @@ class Curve(Answer):
         """A row per batch."""
         return [estimate.record for estimate in self.estimates]
 
-    def parts(self) -> Iterator[str | list[str]]:
+    def parts(self) -> Iterator[Part]:
         """One line per batch."""
         yield self.estimates[0].where
         yield f"batch from 1 to the largest that fits, {self.estimates[0].load}"
         yield ""
         interval = Column("95 %", "{decode_tokens_per_s_low:.0f} to {decode_tokens_per_s_high:.0f}")
-        yield table(self.rows(), (*BATCH_COLUMNS, interval))
+        yield Table(self.rows(), (*BATCH_COLUMNS, interval))
         yield ""
         yield from notes_of_all(self.estimates)
 
@@ -96,7 +96,6 @@ _SWEEP_COLUMNS: Final = (
     Column("GPUs", lambda row: str(row["tensor_parallel"] * row["pipeline_parallel"])),
     *BATCH_COLUMNS,
     Column("per GPU", "{tokens_per_s_per_gpu:.0f}"),
-    Column("", lambda row: "*" if row["frontier"] else ""),
 )
 
 
@@ -107,11 +106,13 @@ class Sweep(Answer):
     estimates  by cut, batches from 1 to the largest that fits
     too_large  memory that one request needs, of cuts that do not hold it
     refused    why no kernel of the recipe runs the shards, by tensor-parallel degree
+    shows_all  whether the text has what is not on the Pareto front, too
     """
 
     estimates: dict[Cut, list[Estimate]]
     too_large: dict[Cut, Memory]
     refused: dict[int, str]
+    shows_all: bool = False
 
     @property
     def answers(self) -> list[Estimate]:
@@ -147,13 +148,21 @@ class Sweep(Answer):
             for answer in self.answers
         ]
 
-    def parts(self) -> Iterator[str | list[str]]:
-        """One line per cut and batch; a star for those of the frontier."""
+    def parts(self) -> Iterator[Part]:
+        """The Pareto front, the shortest time per token first; then the other cuts and batches."""
         first, answer = self.answers[0], self.answer
         yield f"{first.what} on {first.device}"
         yield first.load
         yield ""
-        yield table(answer["sweep"], _SWEEP_COLUMNS)
+        front = [row for row in answer["sweep"] if row["frontier"]]
+        others = [row for row in answer["sweep"] if not row["frontier"]]
+        yield Table(sorted(front, key=lambda row: row["decode_step_s"]), _SWEEP_COLUMNS)
+        yield "no other cut and batch has both more tokens/s per GPU and less time per token"
+        if self.shows_all:
+            yield ""
+            yield Table(others, _SWEEP_COLUMNS)
+        elif others:
+            yield f"{len(others)} others: --all shows them"
         for cut in answer["too_large"]:
             yield filled(
                 "tp {tensor_parallel} pp {pipeline_parallel}: does not fit, one request needs "
@@ -162,7 +171,6 @@ class Sweep(Answer):
             )
         yield from (f"not timed: {reason}" for reason in self.refused.values())
         yield ""
-        yield "* no other line has both more tokens/s per GPU and less time per token"
         yield from notes_of_all(self.answers)
 
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from roofcal.ask.advice_text import Recommendation, advise_csv, recommend
-from roofcal.ask.advise import Advice, Adviser, RecipeTime
+from roofcal.ask.advise import Advice, Adviser, RecipeTime, Wanted
+from roofcal.ask.answers import span
 from roofcal.ask.choices import choice_record
 from roofcal.ask.measured import measured_points
 from roofcal.core.devices import load_device
 from roofcal.core.records import PlanPoint
+from roofcal.core.units import format_seconds
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
@@ -57,6 +59,11 @@ def advice(
 
 def recommended(asked: dict[str, int], adviser: Adviser = MEASURED) -> Recommendation:
     return recommend(adviser, asked)
+
+
+def asked(**wanted: Any) -> Adviser:
+    sources = published_sources()
+    return Adviser(CALIBRATED, sources, "forward", "cached", BY_KEY, Wanted(**wanted))
 
 
 def option_of(answer: Advice, recipe: str, products_by: str, casts_by: str) -> RecipeTime:
@@ -136,28 +143,52 @@ def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_linear() -> N
     assert MEASURED.fastest_by_m(asked) == ADVISER.fastest_by_m(asked)
 
 
-def test_stretches_and_chances_are_put_in_words() -> None:
+def test_the_fastest_recipe_by_m_is_a_table_that_marks_what_is_asked() -> None:
     answer = recommended(linear(300), ADVISER)
-    options = answer.answer["options"]
-    first, other = list(dict.fromkeys(option.recipe for option in answer.options))[:2]
+    stretches = [
+        {"recipe": "a", "equals": ["b"], "first_m": 1, "last_m": 200, "least_probability": 0.5},
+        {"recipe": "c", "equals": [], "first_m": 300, "last_m": 300, "least_probability": 0.25},
+    ]
+    text = str(replace(answer, answer={**answer.answer, "fastest_by_m": stretches}))
+    assert [" ".join(line.split()) for line in text.split("\n\n")[2].splitlines()] == [
+        "M fastest recipe P at least",
+        "1 to 200 a = b 0.50",
+        "300 c 0.25 this M",
+    ]
 
-    def said(**changes: Any) -> str:
-        return str(replace(answer, answer={**answer.answer, **changes}))
 
-    alone = {"equals": [], "first_m": 1, "last_m": 1 << 17, "least_probability": 0.5}
-    only = "predicted: this recipe is the fastest at every M up to 131072"
-    assert only in said(fastest_by_m=[alone | {"recipe": first}])
-    assert (
-        "predicted fastest recipe by M (and the lowest probability that it is): "
-        f"{other} 1 to 131072 (0.50)" in said(fastest_by_m=[alone | {"recipe": other}])
-    )
-    for chance in (0.0, 1.0):
-        judged = [
-            option | {"recipe_fastest_probability": abs(chance - (option["recipe"] != first))}
-            for option in options
-        ]
-        is_said = f"likelier to be the fastest than {first}" in said(options=judged)
-        assert is_said == (chance == 0)
+def test_recipes_are_ranked_by_name_or_family_alone_against_bf16() -> None:
+    everything = recommended(linear())
+    fp8 = recommended(linear(), asked(recipes=["fp8", "rowwise"]))
+    assert {o.recipe for o in fp8.options} == {
+        o.recipe for o in everything.options if o.recipe.startswith("fp8")
+    }
+    assert fp8.best.seconds == everything.best_by_recipe[fp8.best.recipe].seconds
+    assert fp8.decision.speedup_over_bf16 == fp8.best.speedup_over_bf16
+    assert (fp8.best.speedup_over_bf16 or 0) > 1
+    assert sum(option.probability or 0.0 for option in fp8.options) == pytest.approx(1)
+    assert all(name.startswith("fp8") for name in fp8.refused)
+    assert all(one["recipe"].startswith("fp8") for one in fp8.answer["fastest_by_m"])
+    (bf16,) = recommended(linear(), asked(recipes=["bf16"])).best_by_recipe
+    assert bf16 == "bf16"
+    with pytest.raises(PredictError, match=r"unknown recipe 'fp9_axis'; (did you mean|allowed)"):
+        recommended(linear(), asked(recipes=["fp9_axis"]))
+
+
+def test_recipes_below_an_accuracy_or_without_one_are_left_out_and_named() -> None:
+    few = linear(16)
+    everything, some = recommended(few), recommended(few, asked(min_db=25.0))
+    accurate = {o.recipe for o in everything.options if (o.output_db or 0.0) >= 25}
+    assert {option.recipe for option in some.options} == accurate
+    assert "int4_groupwise_g128" in some.left_out
+    assert {stretch["recipe"] for stretch in some.answer["fastest_by_m"]} <= accurate
+    assert "left out, accuracy below 25 dB or unknown: " in some.text(1000)
+    with pytest.raises(PredictError, match="nothing could be ranked: left out, accuracy below 99 "):
+        recommended(few, asked(min_db=99.0))
+    with pytest.raises(PredictError, match=r"bf16 \(unknown\)"):
+        datasheet = model_named("datasheet")
+        wanted = Wanted(min_db=1.0)
+        recommended(few, Adviser(datasheet, H200, "forward", "cached", wanted=wanted))
 
 
 def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
@@ -180,9 +211,8 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
     assert (nearest["m"], nearest["distance_doublings"]) == (16, 0)
     for part in (
         "dB",
-        "P(fastest)",
-        "predicted fastest recipe by M (and the lowest probability that it is): int4",
-        "measured at this shape: the product 16 x ",
+        "fastest recipe",
+        "measured at this shape: the int4_groupwise_g128 product 16 x ",
     ):
         assert part in text
 
@@ -192,8 +222,13 @@ def test_measured_points_beside_the_time_are_shown_once_and_of_what_is_asked() -
     text = str(recommended(linear(8192, 8192, 8192), adviser))
     lines = [line for line in text.splitlines() if line.startswith("measured ")]
     assert len(lines) == 2
-    assert lines[0].startswith("measured at this shape: the product 8192 x 8192 x 8192 in ")
-    assert " away: the product " in lines[1], "weights are cached, so no linear that casts them"
+    recipe = lines[0].split()[5]
+    assert lines[0].startswith(
+        f"measured at this shape: the {recipe} product 8192 x 8192 x 8192 in"
+    )
+    assert f" away: the {recipe} product " in lines[1], (
+        "weights are cached, so no linear that casts them"
+    )
 
 
 def test_a_model_without_intervals_ranks_without_probabilities() -> None:
@@ -259,11 +294,11 @@ def test_what_was_measured_at_the_shape_counts_and_the_prediction_stands_beside_
     record = answer.answer["options"][0]
     assert (record["source"], record["measured"]) == ("measured", ["product"])
     assert (record["time_s"], record["predicted_s"]) == (row.median_s, first.predicted_s)
-    header, line, *_ = str(answer).splitlines()
-    assert "source  predicted" in header
-    assert "8.444 us  8.395 us to 8.493 us" in line
-    assert "measured   8.406 us" in line
-    assert "source" not in str(predicted)
+    line = next(line for line in str(answer).splitlines() if line.startswith(first.recipe))
+    assert f"{format_seconds(row.median_s)}  {span(row.low_s, row.high_s)}" in line
+    said = f"measured (predicted {format_seconds(first.predicted_s)})"
+    assert said in answer.text(1000)
+    assert "measured (predicted" not in predicted.text(1000)
 
 
 def test_a_measured_product_is_joined_with_a_predicted_cast() -> None:
@@ -311,14 +346,16 @@ def test_a_linear_that_was_measured_as_a_whole_takes_that_time() -> None:
 
 def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
     answer = recommended(linear(4096, 4096, 4096), DATASHEET)
-    text, record = str(answer), answer.answer
+    text, record = answer.text(1000), answer.answer
     assert (
         "equal by this model: bf16, fp8_weight_only, int4_groupwise_g32, int4_groupwise_g64, "
         "int4_groupwise_g128, int4_groupwise_g64_asymmetric (138.9 us)"
     ) in text
-    assert (
-        "predicted fastest recipe by M: int4_groupwise_g128 1 to 96, fp8_axiswise = "
-        "fp8_axiswise_slow_accum 128 to 131072"
-    ) in text
+    assert "128 to 131072  fp8_axiswise = fp8_axiswise_slow_accum" in text
+    assert text.splitlines()[:2] == [
+        "Use fp8_axiswise: 1.74x bf16, casts included (fp8_axiswise_slow_accum equal by this "
+        "model); accuracy not measured.",
+        "Weak evidence: this model states no interval.",
+    ]
     assert ["fp8_axiswise", "fp8_axiswise_slow_accum"] in record["equal_recipes"]
     assert record["fastest_by_m"][-1]["equals"] == ["fp8_axiswise_slow_accum"]

@@ -255,10 +255,10 @@ ANSWER: dict[str, Any] = {
 
 def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert list(sentences(ANSWER)) == [
-        "fp8_axiswise is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
+        "fp8_axiswise, casts included, is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
         "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by the fastest "
         "provider, weights cast each time",
-        "at best 1.50x (95 %: 1.25x to 1.80x), at M = 8192",
+        "at best 1.50x (95 %: 1.25x to 1.80x), casts included, at M = 8192",
         "products by the fastest provider at each M, as advise ranks them: cublaslt, casts by "
         "triton (M = 1008); triton, casts by triton (M = 8192)",
         "model calibrated, made-up, e1",
@@ -269,7 +269,7 @@ def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
 
 
 NO_INTERVAL = dict.fromkeys(("m_low", "m_high", "best_speedup_low", "best_speedup_high"))
-NEVER = "fp8_axiswise does not become faster than bf16 for good"
+NEVER = "fp8_axiswise does not become faster than bf16 for good, casts included"
 FAR_OUT = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
 
 
@@ -282,6 +282,8 @@ FAR_OUT = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
         (dict.fromkeys(("m", "m_low", "m_high")), f"up to M = 131072, {NEVER}\n"),
         (NO_INTERVAL, "from M = 1008 on (no interval: this model states none)"),
         ({"extrapolated_doublings": FAR}, "as advise ranks them"),
+        ({"casts": "none"}, "fp8_axiswise, casts not counted, is faster than bf16 from M = 1008"),
+        ({"casts": "none"}, "(95 %: 1.25x to 1.80x), casts not counted, at M = 8192"),
         *(({"casts": casts}, "at each M: ") for casts in ("none", "triton")),
         ({"extrapolated_doublings": FAR + 0.1}, "at each M: "),
         ({"best_extrapolated_doublings": 1.5}, "\nextrapolated: doublings outside the probed "

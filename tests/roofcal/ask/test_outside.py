@@ -172,7 +172,7 @@ def test_the_command_prints_the_page_and_writes_the_products(
     path.write_text(f"{HEADER}\nbf16,4096,4096,4096,2e-4\n")
     assert main(["judge", str(path), "--device", "nvidia-h200", "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "products by the library, nvidia-h200, driver" in said
+    assert "products by the library, nvidia-h200, driver" in " ".join(said.split())
     (row,) = csv.DictReader(out.open())
     assert float(row["error"]) == pytest.approx(float(row["predicted_s"]) / 2e-4 - 1, rel=1e-3)
     assert row["regime"] == "mid"

@@ -49,6 +49,7 @@ OF_WORDS = [
     ("llm --sweep --tp 2 --batch 4", "--tp, --batch do not go with --sweep"),
     ("llm --curve --tp 2 --batch 4", "--batch does not go with --curve at a given --tp or --pp"),
     ("llm --gpus 4", "--gpus needs --sweep"),
+    *((f"advise --min-db {text}", "is not a number of decibels") for text in ("x", "nan", "inf")),
     ("llm --by notebook --batch 4", "--batch does not go with --by notebook"),
     ("claims --environment e", "--environment needs --device"),
     ("health --node n", "--node needs --every-card"),
@@ -70,6 +71,11 @@ OF_PUBLICATIONS = [
     *((f"predict 4x4x4 --device h2o0 --model {model}", "did you mean 'h200'?")
       for model in ("calibrated", "datasheet", "wave")),
     ("advise 4x4x4 --device h200 --model calibratd", "unknown model 'calibratd'"),
+    *((f"advise 512x4096x4096 --device h200 {options}", says) for options, says in (
+        ("--recipes bf61", "unknown recipe 'bf61'; did you mean 'bf16'?"),
+        ("--recipes bf16,nothing", "unknown recipe 'nothing'; allowed: bf16, fp8_axiswise"),
+        ("--min-db 99", "nothing could be ranked: left out, accuracy below 99 dB or unknown: bf16"),
+    )),
     ("advise --device h200 --shapes nowhere.csv", "nowhere.csv: cannot be read"),
     ("llm --device h200 --model llama-70b", "unknown model 'llama-70b'; did you mean 'llama3-70b'"),
     ("llm --device h200 --model llama3-8b --tp 3", "--tp 3 does not divide the 32 heads"),
@@ -128,6 +134,8 @@ OF_A_CHECKOUT = [
     (f"{LINEAR} int4_g128", "packs the weights, which serves inference alone: `advise` ranks it"),
     (f"{POINT} --recipe int4_g128", "did you mean 'int4_groupwise_g128'? (with --op mixed_gemm)"),
     (f"{LINEAR} fp8_tensorwise --model wishful", "unknown model 'wishful'; there are"),
+    ("advise --device made-up --recipes fp8_tensorwise 64x4096x4096",
+     "nothing could be ranked: only its products are known, not the casts"),
     ("calibrate --run no --out x", "no such records file"),
     ("learning --run no", "no/environment.jsonl: no such records file"),
     ("table --device nothing --op gemm", "nothing"),

@@ -33,10 +33,21 @@ def published(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     said = shell.text("advise --device nvidia-h200 4096x28672x8192")
-    assert said.startswith("recipe ")
+    assert said.startswith("Use fp8_")
+    assert "x bf16, casts included (P 0." in said
     assert "cublaslt" in said
     assert "model calibrated, nvidia-h200, driver" in said
+    decision = shell.json("advise --device h200 4096x28672x8192")["decision"]
+    assert said.startswith(f"Use {decision['recipe']}: {decision['speedup_over_bf16']:.2f}x bf16, ")
+    assert decision["casts_included"]
+    fp8 = shell.json("advise --device h200 16x4096x4096 --recipes fp8,rowwise --min-db 25")
+    assert all("fp8" in option["recipe"] for option in fp8["options"])
+    assert all((option["output_db"] or 0) >= 25 for option in fp8["options"])
     (tmp_path / "s.csv").write_text("m,n,k\n16,4096,4096\n")
+    narrow = f"advise --device h200 --shapes {tmp_path}/s.csv --recipes bf16"
+    assert [row["recipe"] for row in shell.json(narrow)] == ["bf16"]
+    linear = shell.text("predict --device h200 --op linear --recipe fp8_axiswise 4096x4096x4096")
+    assert "of the linear forward and backward, casts included" in linear
     shell.text(f"advise --device h200 --shapes {tmp_path}/s.csv --out {tmp_path}/o.csv")
     assert len((tmp_path / "o.csv").read_text().splitlines()) == 2
     (row,) = shell.json(f"advise --device h200 --shapes {tmp_path}/s.csv")

@@ -139,7 +139,7 @@ def test_the_text_has_deployment_memory_and_times_above_a_row_per_operator() -> 
     assert "per GPU in decode" not in lines[6]
     assert "qwen3-30b-a3b (30.5e9 parameters, 3.0e9 per token)" in str(estimated("qwen3-30b-a3b"))
     two = estimated(tp=2)
-    (rates,) = [line for line in str(two).splitlines() if line.startswith("tokens/s")]
+    (rates,) = [line for line in two.text(1000).splitlines() if line.startswith("tokens/s")]
     assert rates.endswith(f"; {two.decode_tokens_per_s.value / 2:.4g} per GPU in decode")
 
     header = next(i for i, line in enumerate(lines) if line.startswith("operator"))
@@ -177,7 +177,7 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
     constants = {name.removeprefix("link__"): value for name, value in pair.items()}
     linked = replace(SOURCES, calibration=calibrated(**constants))
     swept = sweep(deployment("llama3-8b"), linked, "calibrated", 4)
-    links = [line for line in str(swept).splitlines() if line.startswith("link: ")]
+    links = [line for line in swept.text(1000).splitlines() if line.startswith("link: ")]
     assert links[0] == "link: calibrated (tp x pp: 2 x 1)"
     assert links[1].startswith("link: not calibrated, assumed 0.7")
     assert links[1].endswith("(tp x pp: 1 x 2, 4 x 1, 2 x 2, 1 x 4)")
@@ -199,7 +199,7 @@ def test_every_line_of_any_batch_is_said_with_the_batches_that_it_holds_for() ->
 
 def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase() -> None:
     swept = sweep(deployment("llama3-70b"), PUBLISHED, "calibrated", 2)
-    stated = [line for line in str(swept).splitlines() if line.startswith("extrapolated")]
+    stated = [line for line in swept.text(1000).splitlines() if line.startswith("extrapolated")]
     assert [line.partition(" of ")[2].partition(",")[0] for line in stated] == ["prefill", "decode"]
     of_any = {
         operator.name

@@ -97,6 +97,21 @@ def test_a_sweep_is_the_estimates_of_its_cuts_and_nothing_beats_its_frontier(swe
         )
 
 
+def test_the_front_stands_first_and_the_rest_where_it_is_asked_for(swept: Sweep) -> None:
+    def shown(lines: list[str]) -> int:
+        return sum(line.split()[:1] != [] and line.split()[0].isdigit() for line in lines)
+
+    front, every = str(swept).splitlines(), str(replace(swept, shows_all=True)).splitlines()
+    count, whole = len(frontier(swept.answers)), len(swept.answers)
+    assert f"{whole - count} others: --all shows them" in front
+    assert shown(front) == count + 1  # with that line
+    assert shown(every) == whole
+    per_token = [line.split()[7:9] for line in front[4 : 4 + count]]
+    scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
+    times = [float(number) * scale[unit] for number, unit in per_token]
+    assert times == sorted(times)
+
+
 def test_a_datasheet_sweeps_faster(swept: Sweep) -> None:
     by_datasheet = sweep(deployment("llama3-70b"), Sources(spec=LINKED), "datasheet")
     for cut, answers in by_datasheet.estimates.items():

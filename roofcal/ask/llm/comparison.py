@@ -1,0 +1,108 @@
+"""A language model in every recipe side by side, on the GPUs that hold it in bf16."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
+from roofcal.ask.decision import style_of, toss_up_words
+from roofcal.ask.llm.architecture import RECIPES
+from roofcal.ask.llm.deployment import Deployment
+from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, estimate, notes_of_all
+from roofcal.models.errors import PredictError
+from roofcal.ops.time_models import Sources
+
+_COLUMNS = (
+    Column("recipe", "{recipe}", left=True),
+    Column("request", "{request_s:time}"),
+    Column("95 %", "{request_low_s:.3g} to {request_high_s:.3g} s"),
+    Column("over bf16", "{speedup_over_bf16:.2f}x"),
+    *BATCH_COLUMNS[1:],
+    Column("largest batch", "{largest_batch}"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeComparison(Answer):
+    """Estimates of one deployment by recipe, bf16 first, and which recipe serves it fastest.
+
+    refused  recipe -> why it has no estimate
+    """
+
+    estimates: Mapping[str, Estimate]
+    refused: Mapping[str, str]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per recipe. request_s: from first to last token; speed-ups are of that time."""
+        baseline = self.estimates["bf16"].all_tokens.value_s
+        rows = []
+        for one in self.estimates.values():
+            low_s, high_s = (
+                end if one.has_interval else None
+                for end in (one.all_tokens.low_s, one.all_tokens.high_s)
+            )
+            request_s = one.all_tokens.value_s
+            ends = {"request_s": request_s, "request_low_s": low_s, "request_high_s": high_s}
+            rows.append(one.record | ends | {"speedup_over_bf16": baseline / request_s})
+        return rows
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        """The recipe of the shortest request, and those whose time lies within its interval."""
+        rows = sorted(self.rows(), key=lambda row: row["request_s"])
+        best, *others = rows
+        toss_ups = [row for row in others if row["request_s"] <= (best["request_high_s"] or 0.0)]
+        bf16 = self.estimates["bf16"]
+        return {
+            "recipe": best["recipe"],
+            "speedup_over_bf16": best["speedup_over_bf16"],
+            "casts_included": True,
+            "first_token_speedup": bf16.first_token.value_s / best["first_token_s"],
+            "decode_speedup": bf16.decode.total.value_s / best["decode_step_s"],
+            "toss_up_with": [row["recipe"] for row in toss_ups],
+            "toss_up_within": (
+                toss_ups[-1]["request_s"] / best["request_s"] - 1 if toss_ups else None
+            ),
+        }
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The decision, a record per recipe without operators, and why others have none."""
+        refused = dict(self.refused)
+        return {"decision": self.decision, "recipes": self.rows(), "refused": refused}
+
+    def parts(self) -> Iterator[Part]:
+        """The verdict, a line per recipe, and what the estimates assume."""
+        decision, first = self.decision, self.estimates["bf16"]
+        what, aside = "Keep bf16: no recipe here is faster", list[str]()
+        if decision["recipe"] != "bf16":
+            what = filled("Use {recipe}: {speedup_over_bf16:.2f}x bf16", decision)
+            parts = "first token {first_token_speedup:.2f}x, each further {decode_speedup:.2f}x"
+            aside.append(filled(parts, decision))
+        if decision["toss_up_with"]:
+            aside.append(toss_up_words(decision["toss_up_with"], decision["toss_up_within"]))
+        certainty = f" ({'; '.join(aside)})" if aside else ""
+        counted = "from first to last token, casts included"
+        yield Verdict(f"{what} {counted}{certainty}; accuracy not counted.")
+        yield first.where.replace(" in bf16", "")
+        yield f"batch {first.deployment.workload.batch}, {first.load}"
+        yield ""
+        yield Table(self.rows(), _COLUMNS, lambda row: style_of(row, decision["recipe"]))
+        yield from (f"no {recipe}: {why}" for recipe, why in self.refused.items())
+        yield ""
+        yield from notes_of_all(list(self.estimates.values()))
+
+
+def compare_recipes(deployment: Deployment, sources: Sources, by: str) -> RecipeComparison:
+    """A deployment in each of RECIPES on its GPUs.
+
+    Raises PredictError where bf16, which others are compared with, has no estimate.
+    """
+    estimates = {"bf16": estimate(replace(deployment, recipe="bf16"), sources, by)}
+    refused = {}
+    for recipe in RECIPES[1:]:
+        try:
+            estimates[recipe] = estimate(replace(deployment, recipe=recipe), sources, by)
+        except PredictError as error:
+            refused[recipe] = str(error)
+    return RecipeComparison(estimates=estimates, refused=refused)

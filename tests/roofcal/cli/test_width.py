@@ -1,0 +1,111 @@
+"""Answers are as wide as the terminal that shows them, and at most 120 columns elsewhere."""
+
+import fcntl
+import os
+import re
+import struct
+import sys
+import termios
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from roofcal.cli.main import main
+from tests.paths import ROOT
+from tests.roofcal.cli.conftest import Shell
+
+ADVISE = "advise --device h200 4096x28672x8192"
+COMMANDS = [
+    ADVISE,
+    "advise --device h200 64x8192x8192 --pass forward_backward --energy",
+    "predict --device h200 --recipe rowwise 4096x28672x8192",
+    "breakeven --device h200 --recipe fp8_axiswise 28672x8192",
+    "llm --device h200 --model llama3-8b",
+    "llm --device h200 --model llama3-8b --curve",
+    "llm --device h200 --model llama3-8b --by datasheet --sweep",
+    "compare docs/update/torch2.13.0 docs/update/torch2.14.1",
+    "devices",
+    "doctor",
+    "claims --device nvidia-h200",
+]
+_COLOUR = re.compile("\x1b\\[[0-9]+m")
+
+
+class Terminal:
+    """A pseudo-terminal that commands print to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def run(self, command: str, columns: int) -> list[str]:
+        """The lines that a command prints, colours and all."""
+        master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        said: list[bytes] = []
+
+        def read() -> None:
+            try:
+                while chunk := os.read(master, 4096):
+                    said.append(chunk)
+            except OSError:  # EIO: nobody writes to it any more
+                os.close(master)
+
+        reader = Thread(target=read)
+        reader.start()
+        with os.fdopen(slave, "w") as stream, self._monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stream)
+            patch.setattr(sys, "__stdout__", stream)  # which shutil asks for its size
+            assert main(command.split()) in (0, 1)  # `compare` has a verdict
+        reader.join()
+        return b"".join(said).decode().splitlines()
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    return Terminal(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def published(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
+
+
+def widest(lines: list[str]) -> int:
+    """Of the lines that could be broken: those of one word cannot."""
+    return max(len(line) for line in lines if len(line.split()) > 1)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_line_is_wider_than_the_terminal_or_120_columns(
+    command: str, terminal: Terminal, shell: Shell
+) -> None:
+    shown = [_COLOUR.sub("", line) for line in terminal.run(command, 80)]
+    assert widest(shown) <= 80
+    assert shell.run(command) in (0, 1)
+    assert widest(shell.out.splitlines()) <= 120
+
+
+def test_a_wide_terminal_shows_what_a_pipe_gets_and_all_words_stay(
+    terminal: Terminal, shell: Shell
+) -> None:
+    piped = shell.text(ADVISE)
+    assert "\x1b" not in piped
+    assert [_COLOUR.sub("", line) for line in terminal.run(ADVISE, 200)] == piped.splitlines()
+    narrow = _COLOUR.sub("", " ".join(terminal.run(ADVISE, 80)))
+    assert set(piped.split()) <= set(narrow.split())
+
+
+def test_the_winner_is_green_in_a_terminal_that_wants_colours(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = terminal.run(ADVISE, 120)[0]
+    assert first.startswith("\x1b[32mUse ")
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert "\x1b" not in "".join(terminal.run(ADVISE, 120))
