@@ -122,8 +122,14 @@ def takes_maxima_beside_rows(rows: Any, cols: Any) -> Any:
 
 
 def is_ragged(*sizes: Any) -> Any:
-    """Whether a size, stride or address is no multiple of 16: then an access moves one element."""
-    return np.any([np.asarray(size) % ALIGNMENT != 0 for size in sizes], axis=0)
+    """Whether a size, stride or address is no multiple of 16: then an access moves one element.
+
+    Sizes are integers, of which every call asks (NumPy would take it 10 us), or arrays.
+    """
+    ragged = False
+    for size in sizes:
+        ragged = ragged | (size % ALIGNMENT != 0)
+    return ragged
 
 
 def holds_blocks_in_parts(rows: Any, cols: Any, *, strips: bool) -> Any:
