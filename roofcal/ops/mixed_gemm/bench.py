@@ -27,7 +27,7 @@ from kernels.int4 import gemm as int4_gemm
 from kernels.int4 import packing as int4_packing
 from kernels.int4 import rule as int4_rule
 from kernels.int4.packing import Int4Weights, Quantised
-from kernels.int4.rule import Int4Config, Int4PlainConfig, Int4SpecialisedConfig
+from kernels.int4.rule import Int4Config, Int4PlainConfig
 from roofcal.core.recipes import RECIPES, Recipe
 from roofcal.ops.bench import Call, Inputs, compiled_for_one_shape, draw, norm_error
 from roofcal.ops.gemm import bench as gemm
@@ -107,26 +107,20 @@ def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
 
 def _config(provider: str, a: torch.Tensor, weights: Int4Weights) -> Int4Config:
     """How a provider of ours multiplies; raises Unsupported where it does not."""
-    if provider == _SPECIALISED:
-        return _specialised_config(a, weights)
     chained, tokens = provider == "triton_chained", a.shape[0]
+    units = compute_units(a) if is_hopper(a) else None
+    if provider == _SPECIALISED:
+        many = int4_rule.for_many_tokens(weights, tokens, units) if units else None
+        if many is None:
+            raise Unsupported(
+                f"provider '{provider}' needs sm_90, more than 16 tokens and groups of 64 or more"
+            )
+        return many
     config: Int4Config = int4_rule.plain(tokens)
-    if is_hopper(a):
-        units = compute_units(a)
+    if units:
         config = int4_rule.direct_or_staged(weights, tokens, chained=chained, units=units)
     if chained and isinstance(config, Int4PlainConfig):
         raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
-    return config
-
-
-def _specialised_config(a: torch.Tensor, weights: Int4Weights) -> Int4SpecialisedConfig:
-    config = None
-    if is_hopper(a):
-        config = int4_rule.for_many_tokens(weights, a.shape[0], compute_units(a))
-    if config is None:
-        raise Unsupported(
-            f"provider '{_SPECIALISED}' needs sm_90, more than 16 tokens and groups of 64 or more"
-        )
     return config
 
 
