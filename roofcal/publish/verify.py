@@ -103,7 +103,11 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
     problems += record_problems(run)
     if not problems:  # nothing can be derived from damaged records
         try:
-            notes += _drawn_by_others(run)
+            notes += [
+                f"{judged.folder}: the layers of today give seed {seed} other points"
+                for seed, judged in run.judged().items()
+                if not is_drawn(judged, seed, run.device)
+            ]
             for name, again in _made_again(run, quick):
                 problem, note = _compare_bytes(folder / name, again)
                 (problems if manifest else notes).extend([problem] if problem else [])
@@ -244,13 +248,6 @@ def _made_again(run: RunFolder, quick: bool) -> Iterator[tuple[str, bytes]]:
     fresh = {f"tables/{name}": text.encode() for name, text in tables_again.items()}
     for name in sorted({*published, *fresh}):
         yield name, fresh.get(name, b"")
-
-
-def _drawn_by_others(run: RunFolder) -> Iterator[str]:
-    """The seeds of a judge that draw other points with the present list of layers."""
-    for seed, judged in run.judged().items():
-        if not is_drawn(judged, seed, run.device):
-            yield f"{judged.folder}: the layers of today give seed {seed} other points"
 
 
 def _compare_bytes(path: Path, again: bytes) -> tuple[str | None, str | None]:

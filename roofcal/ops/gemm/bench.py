@@ -60,15 +60,11 @@ def _in_blocks(a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
             padded = functional.pad(amax, (0, -len(amax) % block_rows))
             scale = padded.view(-1, block_rows).amax(dim=1).clamp(min=1e-12) / E4M3_MAX
             inputs[f"block_scale_{name}"][:, step] = scale
-            values = x[:, cols].float() / _spread(scale, block_rows, x.shape[0])[:, None]
+            by_row = scale.repeat_interleave(block_rows, dim=0)[: x.shape[0], None]
+            values = x[:, cols].float() / by_row
             quantised[:, cols] = values.clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
         inputs[name] = quantised
     return inputs
-
-
-def _spread(scales: torch.Tensor, block_rows: int, rows: int) -> torch.Tensor:
-    """One scale per `block_rows` rows -> one per row."""
-    return scales.repeat_interleave(block_rows, dim=0)[:rows]
 
 
 def quantise_fp8(x: torch.Tensor, *, rowwise: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -102,19 +98,16 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
             got = ", ".join(bad)
             raise Unsupported(f"cuBLASLt fp8 needs N and K to be multiples of 16; got {got}")
         if _blockwise(spec):
-            _check_library_blocks()
+            # torch multiplies 1 x 128 by 128 x 128 blocks through cuBLASLt 12.9 on Hopper alone
+            hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+            if not hopper or torch.version.hip is not None:
+                wanted = "scales per 1x128 and 128x128"
+                raise Unsupported(f"torch has products of {wanted} on Hopper GPUs alone")
             return _library_blocks
         return _scaled_product(spec)
     if spec.math_dtype == "int8":
         return lambda inputs: torch._int_mm(inputs["a"], inputs["b"].t())
     return lambda inputs: torch.mm(inputs["a"], inputs["b"].t())
-
-
-def _check_library_blocks() -> None:
-    """torch multiplies 1 x 128 by 128 x 128 blocks through cuBLASLt 12.9 on Hopper alone."""
-    hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
-    if not hopper or torch.version.hip is not None:
-        raise Unsupported("torch has products of scales per 1x128 and 128x128 on Hopper GPUs alone")
 
 
 def _check_triton(spec: Recipe, shape: Mapping[str, int]) -> None:
