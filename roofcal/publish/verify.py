@@ -17,7 +17,7 @@ from typing import Final, Literal
 from roofcal.ask.breakeven import run_map
 from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.sweep import run_table
-from roofcal.calibrate.calibration import calibrate
+from roofcal.calibrate import calibrate
 from roofcal.core import paths
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import folder_problems, read_limited, write_bytes
@@ -35,7 +35,7 @@ from roofcal.core.paths import (
 )
 from roofcal.core.records import Environment, Measurement, Prediction
 from roofcal.judge.layers import JUDGED_OPS, unlisted_points
-from roofcal.models.priors import cards_like
+from roofcal.models.calibrations import cards_like
 from roofcal.models.registry import predict_run
 from roofcal.ops import BY_NAME, point_problem
 from roofcal.report.data.provenance import ReportError

@@ -33,7 +33,7 @@ from roofcal.core.paths import RESULTS, RunFolder, run_folders
 from roofcal.core.records import Calibration, Environment
 from roofcal.core.units import GB, format_bytes
 from roofcal.core.visits.rows import DISTURBED, throttled_text
-from roofcal.models.priors import cards_like
+from roofcal.models.calibrations import cards_like
 from roofcal.ops.priors import unlike_other_cards
 from roofcal.study.discover import (
     DiscoverError,

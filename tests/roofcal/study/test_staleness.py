@@ -201,7 +201,7 @@ def test_a_source_that_is_no_python_stops_every_stage_until_it_is_mended(
 ) -> None:
     monkeypatch.setattr(sources, "ROOT", tmp_path)
     monkeypatch.setattr(sources, "OP_PARTS", {"calibrate": ()})
-    for name, text in (("roofcal/calibrate/a.py", "import kernels.b\n"), ("kernels/b.py", "")):
+    for name, text in (("roofcal/calibrate.py", "import kernels.b\n"), ("kernels/b.py", "")):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
 
@@ -212,11 +212,11 @@ def test_a_source_that_is_no_python_stops_every_stage_until_it_is_mended(
         text = Path(source_lists([], tmp_path / "sources")["calibrate"]).read_text()
         return [line.split("  ")[1] for line in text.splitlines()]
 
-    assert listed() == ["kernels/b.py", "roofcal/calibrate/a.py"]
+    assert listed() == ["kernels/b.py", "roofcal/calibrate.py"]
     (tmp_path / "kernels/b.py").write_text("from kernels import (\n")
     for _ in range(2):
         with pytest.raises(sources.SourcesError, match=r"kernels/b\.py:1"):
             listed()
     (tmp_path / "kernels/c.py").write_text("")
     (tmp_path / "kernels/b.py").write_text("from kernels import (\n    c,  # the other\n)\n")
-    assert listed() == ["kernels/b.py", "kernels/c.py", "roofcal/calibrate/a.py"]
+    assert listed() == ["kernels/b.py", "kernels/c.py", "roofcal/calibrate.py"]

@@ -12,7 +12,7 @@ from roofcal.report.data import drawing, prediction_errors
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.regime_matrices import error_table
 from roofcal.report.data.tidy import models_in, shape_texts, with_shape
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import code, count, fraction, named, ratio, seconds
@@ -181,7 +181,7 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
         return None
     regimes = sorted({str(r) for r in errors["regime"]}, key=prediction_errors.regime_rank)
     models, best = models_by_error(errors), best_model(errors)
-    colours = styles.model_colours(models)
+    colours = charts.model_colours(models)
     counts = errors.loc[errors["model"] == best, "regime"].value_counts()
     ticks = {name: f"{name}: {count_of(int(counts.get(name, 0)), 'point')}" for name in regimes}
     drawn = errors.assign(
@@ -216,7 +216,7 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
         tables={
             "points": dots,
             "boxes": boxes,
-            "medians": boxes.assign(colour=styles.INK),
+            "medians": boxes.assign(colour=charts.INK),
             "band": _BAND_ROWS,
         },
         panels=[charts.Panel(height=360)],
