@@ -21,30 +21,10 @@ from roofcal.study.staleness import (
     source_lists,
     stage_sources,
 )
+from tests.forked import start_process
+from tests.roofcal.study.real_imports import print_real_imports
 
 NAMES = [op.name for op in OPS]
-
-# What measuring each op imports of this checkout, each in a process forked from one with the rest.
-_REAL_IMPORTS = """
-import importlib, json, os, pkgutil, sys
-from pathlib import Path
-import torch, triton
-not_deciding, *ops = sys.argv[1:]
-import roofcal.measure
-for module in pkgutil.walk_packages(roofcal.measure.__path__, "roofcal.measure."):
-    # the processes that compile ahead import the kernels of all ops; the timing one does not
-    if module.name.replace(".", "/") + ".py" not in not_deciding:
-        importlib.import_module(module.name)
-for op in ops:
-    if os.fork():
-        assert os.wait()[1] == 0, op
-        continue
-    importlib.import_module("roofcal.ops.bench").load_bench(op)
-    ours = [m for n, m in sys.modules.items() if n.split(".")[0] in ("roofcal", "kernels")]
-    files = sorted(str(Path(m.__file__).relative_to(Path.cwd())) for m in ours)
-    print(json.dumps([op, files]), flush=True)
-    os._exit(0)
-"""
 
 
 def python(code: str, *arguments: str) -> str:
@@ -59,12 +39,15 @@ def names(paths: tuple[Path, ...]) -> set[str]:
     return {path.as_posix() for path in paths}
 
 
-def test_everything_that_measuring_an_op_imports_is_among_its_sources() -> None:
+def test_everything_that_measuring_an_op_imports_is_among_its_sources(tmp_path: Path) -> None:
     registry = {f"roofcal/ops/{f}/{file}.py" for f in FOLDERS for file in ("__init__", "spec")}
     # The spec of linear reads its recipes.
     registry |= {f"kernels/{name}.py" for name in ("__init__", "linear/__init__", "linear/recipes")}
-    said = python(_REAL_IMPORTS, " ".join(NOT_DECIDING), *NAMES)
-    imported = dict(json.loads(line) for line in said.splitlines())
+    log = tmp_path / "log"
+    process = start_process(print_real_imports, list(NOT_DECIDING), NAMES, log=log)
+    process.join()
+    assert process.exitcode == 0, log.read_text()
+    imported = dict(json.loads(line) for line in log.read_text().splitlines())
     assert imported.keys() == set(NAMES)
 
     missing = {
