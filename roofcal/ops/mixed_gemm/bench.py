@@ -90,19 +90,16 @@ def arrange(provider: str, recipe: str, inputs: Inputs) -> Inputs:
     if recipe in CONTENDERS or RECIPES[recipe].b.dtype != "int4":
         return inputs
     if provider in _OURS:
-        return _packed(provider, recipe, inputs)
+        if not inputs["a"].is_cuda:
+            none_here = "kernels.int4.gemm runs on none here"
+            raise Unsupported(f"provider '{provider}' needs a GPU; {none_here}")
+        weights = int4_packing.pack(_quantised(recipe, inputs))
+        _config(provider, inputs["a"], weights)  # refuses before anything is timed
+        packed = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
+        return packed if weights.zeros is None else packed | {"zeros": weights.zeros}
     if provider == "gemlite":
         return _gemlite_packed(recipe, inputs)
     return _tinygemm_packed(recipe, inputs) if provider == "tinygemm" else inputs
-
-
-def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
-    if not inputs["a"].is_cuda:
-        raise Unsupported(f"provider '{provider}' needs a GPU; kernels.int4.gemm runs on none here")
-    weights = int4_packing.pack(_quantised(recipe, inputs))
-    _config(provider, inputs["a"], weights)
-    packed = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
-    return packed if weights.zeros is None else packed | {"zeros": weights.zeros}
 
 
 def _config(provider: str, a: torch.Tensor, weights: Int4Weights) -> Int4Config:

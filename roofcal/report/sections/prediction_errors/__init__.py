@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from roofcal.core.environments import origin_environment
@@ -192,7 +191,11 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
         marker="o",
     )
     groups = drawn.groupby(["regime", "model"], sort=False)
-    dots = pd.concat([_spread(charts.thinned(group, _MOST_STRIP_DOTS)) for _, group in groups])
+    dots = pd.concat([charts.thinned(group, _MOST_STRIP_DOTS) for _, group in groups])
+    # set apart evenly, by the golden section: a page must not change at random
+    jitter = dots.groupby(["regime", "model"], sort=False).cumcount() * 0.618034 % 1 - 0.5
+    place, shape = dots["place"] + 0.6 * jitter, shape_texts(dots)
+    dots = dots[[*_DOT_COLUMNS]].assign(place=place, shape=shape)
     # a box is its quantiles, and its median is a dash
     ratios = drawn.groupby(["name", "place", "model", "colour"], sort=False)["ratio"]
     boxes = pd.DataFrame({name: ratios.quantile(share) for name, share in _QUANTILES.items()})
@@ -242,13 +245,6 @@ def _providers_text(errors: pd.DataFrame) -> str:
     """Which providers are drawn together, if there are several."""
     names = sorted({str(name) for name in errors["provider"]})
     return f" Drawn together: {', '.join(names)}." if len(names) > 1 else ""
-
-
-def _spread(rows: pd.DataFrame) -> pd.DataFrame:
-    """The dots of a box, set apart evenly: a page must not change at random."""
-    jitter = (np.arange(len(rows)) * 0.618034) % 1 - 0.5  # golden section
-    shown = rows[[*_DOT_COLUMNS]].assign(place=rows["place"] + 0.6 * jitter)
-    return shown.assign(shape=shape_texts(rows))
 
 
 SECTION = Section("Measured against predicted", "trust", show, lead=("measured_against_predicted",))
