@@ -34,11 +34,12 @@ class Comparison(Answer):
         Of other cards of one model, how these differ comes first.
         """
         of_cards = pd.DataFrame([row for row in self.answer["points"] if row["other_card"]])
-        shifts = [*_shift_lines(self.answer["shifts"])]
+        shifts = [*_shift_lines(self.answer["shifts"]), ""]
         runs = [*_run_lines(self.answer), ""]
-        heads = [*runs, *shifts, ""]
+        heads = [*runs, *shifts]
         if len(of_cards):
-            heads = [*_card_lines(self.answer, of_cards, shifts), "", *runs]
+            heads = [*_headline_of_cards(self.answer, len(of_cards))]
+            heads += [*shifts[:-1], *_card_lines(self.answer, of_cards), "", *runs]
         for line in (*heads, *_change_lines(self.answer)):
             yield wrap(
                 line,
@@ -95,18 +96,16 @@ def _change_lines(comparison: Row) -> Iterator[str]:
     yield comparison["conclusion"]
 
 
-def _card_lines(comparison: Row, of_cards: pd.DataFrame, shifts: list[str]) -> Iterator[str]:
-    """The cards, their common shifts, and by how much points differ beyond these.
-
-    They differ by the card, or by our kernels, too.
-    """
+def _headline_of_cards(comparison: Row, count: int) -> Iterator[str]:
     sides = []
     for end, cards in comparison["other_cards"].items():
         names = ", ".join(card[:12] for card in cards)
         sides.append(f"{end.upper()} on {names if len(cards) <= _NAMED else f'{len(cards)} cards'}")
-    points = f"{len(of_cards):,} points"
-    yield f"other cards of one model, the same libraries, {points}: {'; '.join(sides)}"
-    yield from shifts
+    yield f"other cards of one model, the same libraries, {count:,} points: {'; '.join(sides)}"
+
+
+def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
+    """By how much points differ beyond the common shifts: by the card, or by our kernels, too."""
     of_kernels = of_cards["other_code"]
     yield f"beyond that, one point in ten differs by more than: {_tenths(of_cards[~of_kernels])}"
     if of_kernels.any():
@@ -134,13 +133,17 @@ def _shift_lines(rows: Sequence[Row]) -> Iterator[str]:
     yield f"{'common shift of':<{width}}  points    time           95 %     clock  resolved  cause"
     for row in rows:
         clock = "-" if row["clock"] is None else f"{row['clock']:+.1%}"
-        cause = row["cause"] or "-"
-        if cause == "state":
-            cause += ", {} -> {}".format(*map(format_seconds, row["shortest_s"]))
         yield (
             f"{row['group']:<{width}}  {row['points']:6}  {row['shift']:>+6.1%}"
-            f"  {_interval(row):>16}  {clock:>6}  {row['resolved']:8.0%}  {cause}"
+            f"  {_interval(row):>16}  {clock:>6}  {row['resolved']:8.0%}  {_cause_of_shift(row)}"
         )
+
+
+def _cause_of_shift(row: Row) -> str:
+    if row["cause"] == "state":
+        before, after = map(format_seconds, row["shortest_s"])
+        return f"state, {before} -> {after}"
+    return row["cause"] or "-"
 
 
 def _interval(row: Row) -> str:
