@@ -1,9 +1,10 @@
-"""One run's probes -> its Calibration, and how wrong it is by the number of probes.
+"""Probe measurements -> constants of a device with intervals. Never reads a study op.
 
 Only the environment and the points of probe ops are read from a run folder: a fit that has seen the
 points it is judged on proves nothing.
 
-How probes are drawn for the learning curve is in docs/method.md.
+The learning curve says how wrong predictions are by the number of probes that were fitted;
+docs/method.md says how the probes are drawn.
 """
 
 from collections.abc import Iterator, Sequence
