@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from roofcal.calibrate.calibration import cross_validated_ops
+from roofcal.calibrate import cross_validated_ops
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.times import Array
 from roofcal.core.units import format_seconds

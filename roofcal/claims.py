@@ -183,7 +183,7 @@ class ClaimError(ValueError):
 class Entry:
     """One claim ready to be judged: one row where the source printed a table.
 
-    says     the claim in words
+    says     the claim in words, its shape and value filled in
     value    their number, in the unit of the test's quantity; None where they printed none
     printed  what they printed beside it
     points   column -> value of the rows of the tidy table that are tested, sizes included
@@ -191,15 +191,13 @@ class Entry:
 
     id: str
     ledger: Ledger
+    claim: Claim
     says: str
-    test: Expression | None
-    untestable: str | None
     value: float | None
     points: Where
     printed: Mapping[str, float]
     hardware: str
     device: str | None
-    note: str
 
 
 def load_claims(folder: Path) -> list[Entry]:
@@ -266,15 +264,13 @@ def _entries_of_claim(ledger: Ledger, claim: Claim) -> Iterator[Entry]:
         yield Entry(
             id="-".join(filter(None, (ledger.ledger, claim.id, "x".join(map(str, distinct))))),
             ledger=ledger,
+            claim=claim,
             says=said.replace("{value}", f"{value:.4g}" if value else ""),
-            test=test,
-            untestable=claim.untestable,
             value=value,
             points={**(test.points if test else {}), **sizes},
             printed=claim.printed | printed,
             hardware=claim.hardware or ledger.hardware,
             device=claim.device or ledger.device,
-            note=claim.note,
         )
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 
 from roofcal.ask.devices import datasheet
-from roofcal.calibrate.calibration import calibrate, probes_of_ops
+from roofcal.calibrate import calibrate, probes_of_ops
 from roofcal.core import paths
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.portable_math import exp, log
 from roofcal.core.records import Calibration, PlanPoint
-from roofcal.fitting.conformal import Errors, half_widths
 from roofcal.fitting.cross_validation import error_summary
+from roofcal.fitting.intervals import Errors, half_widths
 from roofcal.fitting.probes import by_provider_and_recipe
-from roofcal.models.priors import BETWEEN
+from roofcal.models.calibrations import BETWEEN
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import current_equations, load_part
 from roofcal.ops.predictions import sizes_of

@@ -51,22 +51,18 @@ def zeroed_counters(count: int, device: torch.device) -> torch.Tensor:
 
 def _counters_of_capture(count: int, device: torch.device, stream: int) -> torch.Tensor:
     """Counters that nobody but this stream gets, and only during this capture."""
-    capture = _capture_number(stream)
-    last = _of_captures.get((device, stream))
-    if last is None or last[0] != capture or last[1].numel() < count:
-        last = _of_captures[device, stream] = (capture, _lent_for_ever(count, device))
-    return last[1][:count]
-
-
-def _lent_for_ever(count: int, device: torch.device) -> torch.Tensor:
-    """Counters that are never lent again; the graph zeroes them itself once none are left."""
-    count = -(-count // 4) * 4  # the next ones begin at 16 bytes, too: else kernels compile anew
-    with _lending:
-        left = _left_for_graphs.get(device)
-        if left is None or left.numel() < count:
-            return torch.zeros(count, dtype=torch.int32, device=device)
-        _left_for_graphs[device] = left[count:]
-        return left[:count]
+    key, capture = (device, stream), _capture_number(stream)
+    last, lent = _of_captures.get(key, (None, None))
+    if lent is None or last != capture or lent.numel() < count:
+        most = -(-count // 4) * 4  # the next ones begin at 16 bytes, too: else kernels compile anew
+        with _lending:  # for ever
+            left = _left_for_graphs.get(device)
+            if left is None or left.numel() < most:  # the graph zeroes its own
+                lent = torch.zeros(most, dtype=torch.int32, device=device)
+            else:
+                lent, _left_for_graphs[device] = left[:most], left[most:]
+        _of_captures[key] = (capture, lent)
+    return lent[:count]
 
 
 @cache

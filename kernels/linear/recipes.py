@@ -69,6 +69,12 @@ class ProductRecipe:
         return self.accumulation or _ACCUMULATIONS[self.a][0]
 
     @property
+    def text(self) -> str:
+        """The product in the line of a recipe: a*b, or a*b@accumulation where it is no default."""
+        usual = self.summed == _ACCUMULATIONS[self.a][0]
+        return f"{self.a}*{self.b}" + ("" if usual else f"@{self.summed}")
+
+    @property
     def is_fp8(self) -> bool:
         """Whether its operands are cast."""
         return self.a != HIGH_PRECISION
@@ -85,7 +91,19 @@ class LinearRecipe:
     def __post_init__(self) -> None:
         """Check every product."""
         for name, product in self.products.items():
-            _check(name, product)
+            first, second = OPERANDS[name]
+            for operand, got in ((first, product.a), (second, product.b)):
+                if got not in GRANULARITIES:
+                    raise ValueError(_wrong(f"{name}, operand {operand}", got, GRANULARITIES))
+            allowed = _TOGETHER[product.a]
+            if product.b not in allowed:
+                raise ValueError(
+                    f"linear recipe: {name}, operand {second}: wanted {' or '.join(allowed)} (no "
+                    f"product takes anything else beside {first} {product.a}), got {product.b}"
+                )
+            if product.summed not in _ACCUMULATIONS[product.a]:
+                where, possible = f"accumulation of {product.a} operands", _ACCUMULATIONS[product.a]
+                raise ValueError(_wrong(f"{name}, {where}", product.summed, possible))
 
     @property
     def products(self) -> dict[str, ProductRecipe]:
@@ -95,7 +113,7 @@ class LinearRecipe:
     @property
     def text(self) -> str:
         """The recipe as one line, equal for equal recipes."""
-        return "+".join(_product_text(product) for product in self.products.values())
+        return "+".join(product.text for product in self.products.values())
 
     @property
     def granularities(self) -> set[str]:
@@ -103,33 +121,10 @@ class LinearRecipe:
         return {end for product in self.products.values() for end in (product.a, product.b)}
 
 
-def _check(name: str, product: ProductRecipe) -> None:
-    first, second = OPERANDS[name]
-    for operand, got in ((first, product.a), (second, product.b)):
-        if got not in GRANULARITIES:
-            raise ValueError(_wrong(f"{name}, operand {operand}", got, GRANULARITIES))
-    allowed = _TOGETHER[product.a]
-    if product.b not in allowed:
-        raise ValueError(
-            f"linear recipe: {name}, operand {second}: wanted {' or '.join(allowed)} (no product "
-            f"takes anything else beside {first} {product.a}), got {product.b}"
-        )
-    if product.summed not in _ACCUMULATIONS[product.a]:
-        possible = tuple(_ACCUMULATIONS[product.a])
-        raise ValueError(
-            _wrong(f"{name}, accumulation of {product.a} operands", product.summed, possible)
-        )
-
-
 def _wrong(where: str, got: object, allowed: Sequence[str]) -> str:
     close = difflib.get_close_matches(str(got), allowed, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"linear recipe: {where}: wanted {' or '.join(allowed)}, got {got}{hint}"
-
-
-def _product_text(product: ProductRecipe) -> str:
-    usual = product.summed == _ACCUMULATIONS[product.a][0]
-    return f"{product.a}*{product.b}" + ("" if usual else f"@{product.summed}")
 
 
 def _alike(granularity: str, accumulation: str = "") -> LinearRecipe:

@@ -215,8 +215,8 @@ def calibrate(*, run: Path, out: Path) -> None:
         out: the calibration
     """
     from roofcal.ask.devices import datasheet
-    from roofcal.calibrate.calibration import calibrate as calibrated
-    from roofcal.models.priors import cards_like
+    from roofcal.calibrate import calibrate as calibrated
+    from roofcal.models.calibrations import cards_like
 
     folder = checked_folder(run)
     spec = datasheet(folder.parent.name)
@@ -226,7 +226,7 @@ def calibrate(*, run: Path, out: Path) -> None:
 def learning(*, run: Path, out: Path | None = None) -> None:
     """Print the error of predictions by the number of probes that they were fitted on."""
     from roofcal.ask.devices import datasheet
-    from roofcal.calibrate.learning import learning_csv
+    from roofcal.calibrate import learning_csv
 
     folder = checked_folder(run)
     write_or_print(learning_csv(folder, datasheet(folder.parent.name)), out)

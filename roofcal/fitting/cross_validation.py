@@ -1,4 +1,4 @@
-"""The fit of an op's equation to its probes: families by cross-validation, intervals by bootstrap.
+"""The fit of an op's equation to its probes: families by cross-validation, intervals by intervals.
 
 An op states a `Problem`: the constants of each of its families, what they predict, and how many
 folds and steps its fit takes. The rest is the same for every op and is done here:
@@ -33,10 +33,9 @@ from roofcal.core.portable_math import exp, log
 from roofcal.core.priors import Known, Prior
 from roofcal.core.records import ON_BOUND, Ceiling
 from roofcal.core.times import Array
-from roofcal.fitting import bootstrap
+from roofcal.fitting import intervals
 from roofcal.fitting.batched_least_squares import ResidualsWithJacobian, minimise
-from roofcal.fitting.bootstrap import Index
-from roofcal.fitting.conformal import Errors, half_widths
+from roofcal.fitting.intervals import Errors, Index, half_widths
 from roofcal.fitting.parallel import parallel_map
 from roofcal.fitting.probes import (
     CalibrationError,
@@ -337,7 +336,7 @@ def fit_each_recipe(
     fits = parallel_map(lambda pair: fit_problem(*pair), pairs)
     errors: list[Errors] = []
     for problem, fit in zip(problems, fits, strict=True):
-        family = bootstrap.encode_family(equation.FAMILIES, fit.family)
+        family = intervals.encode_family(equation.FAMILIES, fit.family)
         if fit.left_out:
             lacks = f"{family.evidence}; not identified, left out: {', '.join(fit.left_out)}"
             family = replace(family, evidence=lacks)
@@ -356,7 +355,7 @@ def fit_each_recipe(
                 if searched in fit.constants:
                     said = f"{evidence}; {ON_BOUND}" if searched in fit.fixed else evidence
                     ends, unit = fit.constants[searched], equation.CONSTANTS[part].unit
-                    constants[part] = bootstrap.ceiling(*ends, unit, said)
+                    constants[part] = intervals.ceiling(*ends, unit, said)
             constants |= problem.known(fit.family) | problem.more(generator)
             fitted.constants.update({f"{name}.{part}": value for part, value in constants.items()})
             # By portable_math, so that published errors have the same bits on every machine.
@@ -393,11 +392,11 @@ def fit_problem(problem: Problem, generator: np.random.Generator) -> Fit:
         by_family[chosen] = _left_out_errors(problem, family, every, problem.folds)
         problems[chosen] = problem
     log_errors = _errors_left_out_alone(problems, by_family)
-    draws = bootstrap.draw_resamples(count, generator)
+    draws = intervals.draw_resamples(count, generator)
     weights = np.array([np.bincount(draw, minlength=count) for draw in draws]).astype(float)
     space = problem.space(family)._replace(starts=log(best)[None])
     resampled = search(problem, family, weights, space)
-    low, high = bootstrap.interval_ends(np.where(np.isnan(resampled), best, resampled))
+    low, high = intervals.interval_ends(np.where(np.isnan(resampled), best, resampled))
     # Of constants that the probes do not tell, the prior knows how far cards lie apart.
     _, deviations = problem.prior_logs(family)
     is_held = (low == high) & ~np.isnan(deviations)

@@ -20,7 +20,6 @@ from roofcal.judge.rivals import rivals_of
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.ops import BY_NAME, OPS, point_problem
 from roofcal.ops.constants import predicted_with
-from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Model, Sources
 from roofcal.points.columns import IDENTITY, MODEL, POINT, columns_of_models, declared
 from roofcal.points.errors import error_statistics, errors_of_models
@@ -124,16 +123,11 @@ def _points(
     known = Known(spec=sources.spec, predictions=by_id)
     table, sessions = read_points(judged, op, columns, known)
     timed = with_made(with_intervals(table, sessions, of_sentinels=True), columns)
-    planned = set(_planned_shapes(run, BY_NAME[op]))
+    # by the plans of the op and of its probe
+    plans = [o.name for o in OPS if o.folder == BY_NAME[op].folder and o.name in run.planned_ops()]
+    planned = {_shape_text(p) for name in plans for p in read_plan(run, name, point_problem)}
     shapes = timed[POINT].map(_shape_text)
     return timed.assign(shape=shapes, is_planned=shapes.isin(planned))
-
-
-def _planned_shapes(run: RunFolder, op: OpSpec) -> Iterator[str]:
-    """Shapes that the plans of an op and of its probe have."""
-    for other in OPS:
-        if other.folder == op.folder and other.name in run.planned_ops():
-            yield from map(_shape_text, read_plan(run, other.name, point_problem))
 
 
 def _shape_text(point: PlanPoint) -> str:

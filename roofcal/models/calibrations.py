@@ -1,12 +1,21 @@
-"""Calibrations by device: those measured on this machine, else published ones."""
+"""Calibrations by device: those measured on this machine, else published ones.
+
+config/priors/<architecture>.jsonl says what measured cards of an architecture say of others. It
+holds the published cards, each calibrated without any prior and stated as fractions
+(roofcal.ops.priors), and one record of the architecture itself, of the environment BETWEEN: how far
+cards lie from what the others say of them. `python -m tools.write_priors` makes it from
+publications.
+"""
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from roofcal.core.devices import load_device
+from roofcal.core import paths
+from roofcal.core.devices import DeviceSpec, load_device
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records
 from roofcal.core.manifest import NAME as MANIFEST
@@ -15,12 +24,12 @@ from roofcal.core.paths import DEVICES, RunFolder
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.models.priors import cards_like, priors_file
 from roofcal.ops import OPS
 from roofcal.ops.constants import calibrated_pairs, other_equations
 from roofcal.ops.priors import calibration_of_nobody
 from roofcal.ops.time_models import Sources
 
+BETWEEN: Final = "between-cards"
 _SIDE = 512  # of a matrix that every op takes
 
 
@@ -154,3 +163,18 @@ def _no_match(device: str, environment: str | None, runs: Sequence[RunFolder]) -
         )
     names = sorted({run.environment_id for run in runs if run.device == device})
     return f"{device} has no environment '{environment}'; there are: {', '.join(names)}"
+
+
+def cards_like(spec: DeviceSpec | None) -> list[Calibration]:
+    """The records of a device's architecture, `cards` of roofcal.ops.priors.
+
+    None without a datasheet, or for an architecture of which no card is published. Raises
+    RecordsError for a bad file.
+    """
+    file = priors_file(spec) if spec else None
+    return read_records(file, Calibration) if file and file.is_file() else []
+
+
+def priors_file(spec: DeviceSpec) -> Path:
+    """The file of a device's architecture, whether it exists or not."""
+    return paths.PRIORS / f"{spec.architecture}.jsonl"

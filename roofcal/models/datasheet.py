@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
@@ -46,7 +45,11 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
         return []
     predictions = []
     for point in points:
-        op, link = BY_NAME[point.op], _link_seconds(point, spec)
+        op, received = BY_NAME[point.op], 0.0
+        if op.received_bytes is not None:
+            sizes = (point.shape, point.world_size)
+            received = op.received_bytes(point.provider, point.recipe, *sizes)
+        link = received / spec.link_bytes_per_s if received and spec.link_bytes_per_s else None
         work = op.work_of(point.provider, point.recipe, point.shape)
         rate = spec.peak_flops_per_s.get(work.math_dtype) if work.math_dtype else None
         is_alone = point.provider in op.partial  # which does a part that has no other roof
@@ -56,15 +59,6 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
         dram = work.dram_bytes / spec.dram_bytes_per_s
         predictions.append(longest_part(point, MODEL, math_s=math, dram_s=dram, link_s=link))
     return predictions
-
-
-def _link_seconds(point: PlanPoint, spec: DeviceSpec) -> float | None:
-    """Seconds of gathering; None where nothing is gathered, or the datasheet states no link."""
-    received_bytes = BY_NAME[point.op].received_bytes
-    if received_bytes is None or spec.link_bytes_per_s is None:
-        return None
-    received = received_bytes(point.provider, point.recipe, point.shape, point.world_size)
-    return received / spec.link_bytes_per_s if received else None
 
 
 def longest_part(

@@ -22,18 +22,12 @@ FOLDERS: Final = (
     "transformer_block",
     "all_gather_matmul",
 )
-
-
-def _declared_ops(folder: str) -> list[OpSpec]:
-    """The ops of a folder. By name, so that one line adds an op: see study/staleness.py."""
-    spec = import_module(f"roofcal.ops.{folder}.spec")
-    return [getattr(spec, name) for name in ("PROBE", "OP") if hasattr(spec, name)]
-
-
+# Imported by name, so that one line adds an op: see study/staleness.py.
+_SPECS: Final = [import_module(f"roofcal.ops.{folder}.spec") for folder in FOLDERS]
 # Probes are measured first, so that a device that is broken shows early.
 OPS: Final[tuple[OpSpec, ...]] = tuple(
     sorted(
-        (op for folder in FOLDERS for op in _declared_ops(folder)),
+        (getattr(spec, name) for spec in _SPECS for name in ("PROBE", "OP") if hasattr(spec, name)),
         key=lambda op: op.role == "study",
     )
 )

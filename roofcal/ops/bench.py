@@ -191,7 +191,10 @@ def draw(
     if distribution == "all_positive":
         return normal().abs_()
     if distribution == "outlier_channels":
-        return _with_outliers(normal(), generator)
+        z, columns = normal(), sizes[-1]
+        order = torch.randperm(columns, device=generator.device, generator=generator)
+        z[..., order[: -(-columns // OUTLIER_ONE_IN)]] *= OUTLIER_FACTOR
+        return z
     if distribution == "heavy_tails":
         z, c = normal(torch.float32), torch.zeros((), device=generator.device)
         for _ in range(DEGREES_OF_FREEDOM):
@@ -199,13 +202,6 @@ def draw(
         return z.div_(c.div_(DEGREES_OF_FREEDOM).sqrt_()).to(dtype)
     allowed = ", ".join(get_args(Distribution))
     raise ValueError(f"unknown distribution '{distribution}'; allowed: {allowed}")
-
-
-def _with_outliers(z: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    columns = z.shape[-1]
-    order = torch.randperm(columns, device=generator.device, generator=generator)
-    z[..., order[: -(-columns // OUTLIER_ONE_IN)]] *= OUTLIER_FACTOR
-    return z
 
 
 def worst(*errors: float) -> float:

@@ -97,7 +97,7 @@ class OpPage:
     health              whether its times tell a healthy card from a slow one
     library_providers   providers whose error stands for the op where one number has to; the first
                         that was measured counts, all providers where none is named
-    colours             recipe -> name of its colour, see roofcal.report.kit.styles.COLOURS
+    colours             recipe -> name of its colour, see roofcal.report.kit.charts.COLOURS
     markers             provider -> its marker, a key of PATHS in roofcal/report/kit/vega.py
     constants_prefix    first part of the names of its constants; None for the name of the op, ""
                         for constants of the device, which have no such part

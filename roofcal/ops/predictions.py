@@ -1,7 +1,7 @@
 """What predictions from calibrated constants have in common: groups, spans of probes, intervals.
 
 The 95 % interval of a prediction is prediction / f to prediction * f. The factor f is exp(e), where
-e is the half-width of the group of the shape (roofcal.fitting.conformal): `log_p95_<group>` of a
+e is the half-width of the group of the shape (roofcal.fitting.intervals): `log_p95_<group>` of a
 calibration's errors.
 
 A group without probes of the provider, as of rows off 16 bytes that a provider was not probed with,

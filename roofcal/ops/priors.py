@@ -54,11 +54,14 @@ _OF_UNIT: Final = " per compute unit"
 def fractions_of(calibration: Calibration, spec: DeviceSpec) -> Calibration:
     """A calibration whose constants are fractions, see the module; families stay what they are."""
     stream = calibration.constants[_STREAM].value
-    constants = {
-        name: _times(constant, 1 / _yardstick(name, constant, spec, stream))
-        for name, constant in calibration.constants.items()
-        if _is_shared(name)
-    }
+    constants = {}
+    for name, constant in calibration.constants.items():
+        op, _, rest = name.partition(".")
+        if op in BY_NAME if rest else name != "compute_units":  # links are not what cards share
+            factor = 1 / _yardstick(name, constant, spec, stream)
+            ends = ("value", "ci95_low", "ci95_high")
+            scaled = {end: getattr(constant, end) * factor for end in ends}
+            constants[name] = replace(constant, **scaled)
     return replace(calibration, constants=constants)
 
 
@@ -225,12 +228,6 @@ def _of_present_equations(cards: Iterable[Calibration]) -> list[Calibration]:
     return sorted(own, key=lambda card: -card.probe_points)
 
 
-def _is_shared(name: str) -> bool:
-    """Whether a constant is one that cards share: not of links, and not a count of the device."""
-    op, _, rest = name.partition(".")
-    return op in BY_NAME if rest else name != "compute_units"
-
-
 def _yardstick(name: str, constant: Ceiling, spec: DeviceSpec, stream: float) -> float:
     """What a constant is a fraction of, see the module; 1 for those that cards share."""
     op, _, rest = name.partition(".")
@@ -286,8 +283,3 @@ def _ceiling(name: str, known: Known, source: Ceiling, cards: Sequence[Calibrati
 
 def _stream_of(cards: Sequence[Calibration], spec: DeviceSpec) -> float:
     return _known(_STREAM, cards, spec, 0.0).value if cards else spec.dram_bytes_per_s
-
-
-def _times(constant: Ceiling, factor: float) -> Ceiling:
-    ends = {name: getattr(constant, name) * factor for name in ("value", "ci95_low", "ci95_high")}
-    return replace(constant, **ends)

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from roofcal.ask.breakeven import run_map
 from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.sweep import run_table
-from roofcal.calibrate.calibration import calibrate
+from roofcal.calibrate import calibrate
 from roofcal.core import paths
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import folder_problems, read_limited, write_bytes
@@ -38,7 +38,7 @@ from roofcal.core.paths import (
 )
 from roofcal.core.records import Environment, Measurement, Prediction, Session
 from roofcal.judge.layers import JUDGED_OPS, unlisted_points
-from roofcal.models.priors import cards_like
+from roofcal.models.calibrations import cards_like
 from roofcal.models.registry import predict_run
 from roofcal.ops import BY_NAME, point_problem
 from roofcal.report.data.provenance import ReportError
@@ -106,7 +106,11 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
     problems += record_problems(run)
     if not problems:  # nothing can be derived from damaged records
         try:
-            notes += _drawn_by_others(run)
+            notes += [
+                f"{judged.folder}: the layers of today give seed {seed} other points"
+                for seed, judged in run.judged().items()
+                if not is_drawn(judged, seed, run.device)
+            ]
             for name, again in _made_again(run, quick):
                 problem, note = _compare_bytes(folder / name, again)
                 (problems if manifest else notes).extend([problem] if problem else [])
@@ -271,13 +275,6 @@ def _made_again(run: RunFolder, quick: bool) -> Iterator[tuple[str, bytes]]:
     fresh = {f"tables/{name}": text.encode() for name, text in tables_again.items()}
     for name in sorted({*published, *fresh}):
         yield name, fresh.get(name, b"")
-
-
-def _drawn_by_others(run: RunFolder) -> Iterator[str]:
-    """The seeds of a judge that draw other points with the present list of layers."""
-    for seed, judged in run.judged().items():
-        if not is_drawn(judged, seed, run.device):
-            yield f"{judged.folder}: the layers of today give seed {seed} other points"
 
 
 def _compare_bytes(path: Path, again: bytes) -> tuple[str | None, str | None]:

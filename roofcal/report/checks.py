@@ -8,7 +8,7 @@ import pandas as pd
 
 from roofcal.core.visits.intervals import HOLDS, MEANINGS
 from roofcal.core.visits.rows import DISTURBED, STATE_FACTOR, drift_texts, load_texts, width_texts
-from roofcal.models.priors import cards_like
+from roofcal.models.calibrations import cards_like
 from roofcal.ops.priors import unlike_other_cards
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import headline_op

@@ -33,7 +33,7 @@ from roofcal.core.paths import RESULTS, RunFolder, run_folders
 from roofcal.core.records import Calibration, Environment
 from roofcal.core.units import GB, format_bytes
 from roofcal.core.visits.rows import DISTURBED, throttled_text
-from roofcal.models.priors import cards_like
+from roofcal.models.calibrations import cards_like
 from roofcal.ops.priors import unlike_other_cards
 from roofcal.study.discover import (
     DiscoverError,
@@ -67,7 +67,12 @@ def examine(devices_folder: Path, published: Path) -> Iterator[str]:
     yield from (f"  {sentence}" for sentence in left_out())
     for environment in environments:
         yield f"  {environment.device}: environment {environment.environment_id}"
-        yield from _lines_of_calibration(environment, specs.get(environment.device))
+        spec = specs.get(environment.device)
+        run = RunFolder.at(RESULTS / environment.device / environment.environment_id)
+        if spec is not None and run.calibration_file.is_file():
+            measured = read_single_record(run.calibration_file, Calibration)
+            for text in unlike_other_cards(measured, cards_like(spec), spec):
+                yield f"    as measured here, {text}"
     yield "Software"
     yield from _software_lines(environments[0] if environments else None)
     yield "Machine"
@@ -88,15 +93,6 @@ def examine(devices_folder: Path, published: Path) -> Iterator[str]:
     if problem is not None:
         yield f"  is refused: {problem}"
         raise problem
-
-
-def _lines_of_calibration(environment: Environment, spec: DeviceSpec | None) -> Iterator[str]:
-    """What other cards contradict of the speeds that were measured here before."""
-    file = RunFolder.at(RESULTS / environment.device / environment.environment_id).calibration_file
-    if spec is not None and file.is_file():
-        measured = read_single_record(file, Calibration)
-        for text in unlike_other_cards(measured, cards_like(spec), spec):
-            yield f"    as measured here, {text}"
 
 
 def _gpu_lines(gpu: Gpu, specs: dict[str, DeviceSpec]) -> Iterator[str]:

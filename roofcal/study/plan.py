@@ -77,7 +77,12 @@ def sweep_shapes(
     if sweep.shapes:
         yield from (dict(zip(op.axes, sizes, strict=True)) for sizes in sweep.shapes)
     if sweep.grid:
-        yield from _grid_shapes(op, sweep.grid)
+        for values in product(*sweep.grid.values()):
+            sizes: dict[str, int] = {}
+            for axes, value in zip(sweep.grid, values, strict=True):
+                each: list[Any] = value if isinstance(value, list) else [value]
+                sizes.update(zip(axes.split(","), each, strict=True))
+            yield {axis: sizes[axis] for axis in op.axes}
     if sweep.log_uniform:
         yield from _log_uniform_shapes(op, sweep.log_uniform)
     if sweep.layers or sweep.blocks:
@@ -90,15 +95,6 @@ def sweep_shapes(
                 f"{format_bytes(memory_bytes)}; remove the line or choose smaller sizes"
             )
         yield shape
-
-
-def _grid_shapes(op: OpSpec, grid: Mapping[str, Sequence[Any]]) -> Iterator[Shape]:
-    keys = [key.split(",") for key in grid]
-    for values in product(*grid.values()):
-        sizes: dict[str, int] = {}
-        for axes, value in zip(keys, values, strict=True):
-            sizes.update(zip(axes, value if isinstance(value, list) else [value], strict=True))
-        yield {axis: sizes[axis] for axis in op.axes}
 
 
 def _log_uniform_shapes(op: OpSpec, spec: LogUniform) -> Iterator[Shape]:

@@ -22,7 +22,7 @@ ROOT: Final = CHECKOUT
 STAGES: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("study/plan.py",),
     "measure": ("measure",),
-    "calibrate": ("calibrate",),
+    "calibrate": ("calibrate.py",),
     "predict": ("models", "ask"),
     "compare": ("compare",),
     "report": ("report",),

@@ -64,7 +64,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.claims": {"pydantic"},
     "roofcal.publish.site.devices": {"pandas"},
     "roofcal.publish.site.points": {"pandas"},
-    "roofcal.publish.site.charts": {"pandas"},
+    "roofcal.publish.site.write": {"pandas"},
     "roofcal.report": {"numpy", "pandas", "vl_convert", "jinja2"},
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.ask.breakeven import run_map
-from roofcal.calibrate.calibration import calibrate
+from roofcal.calibrate import calibrate
 from roofcal.core import paths
 from roofcal.core.jsonl import write_records
 from roofcal.judge.layers import unlisted_points

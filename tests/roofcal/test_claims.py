@@ -73,9 +73,9 @@ def test_a_speed_up_is_that_of_the_times_beside_it(ours: list[Entry]) -> None:
 
 def test_a_claim_on_fp8_products_is_shown_on_zeros_too(ours: list[Entry]) -> None:
     for entry in of(ours, "torchao-pr940-gemm"):
-        assert entry.test is not None
-        assert entry.test.as_source is not None
-        assert entry.test.as_source.points == {"distribution": "zeros"}
+        assert entry.claim.test is not None
+        assert entry.claim.test.as_source is not None
+        assert entry.claim.test.as_source.points == {"distribution": "zeros"}
         assert "zeros" in entry.ledger.caveat
 
 
@@ -94,7 +94,7 @@ def test_hardware_of_a_claim_comes_before_that_of_its_source(tmp_path: Path) -> 
     why = {"untestable": "why"}
     one, other = entries(tmp_path, why | {"hardware": "two cards", "device": "x"}, why, device="y")
     assert (one.hardware, one.device, one.value) == ("two cards", "x", None)
-    assert (other.hardware, other.device, other.untestable) == ("a card", "y", "why")
+    assert (other.hardware, other.device, other.claim.untestable) == ("a card", "y", "why")
 
 
 def test_every_error_of_every_file_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.calibrate.calibration import calibrate
+from roofcal.calibrate import calibrate
 from roofcal.ops.priors import fractions_of
 from tests.roofcal.calibrate.probe_runs import write_run
 from tests.roofcal.models.runs import SPEC

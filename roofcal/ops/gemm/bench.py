@@ -60,15 +60,11 @@ def _in_blocks(a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
             padded = functional.pad(amax, (0, -len(amax) % block_rows))
             scale = padded.view(-1, block_rows).amax(dim=1).clamp(min=1e-12) / E4M3_MAX
             inputs[f"block_scale_{name}"][:, step] = scale
-            values = x[:, cols].float() / _spread(scale, block_rows, x.shape[0])[:, None]
+            by_row = scale.repeat_interleave(block_rows, dim=0)[: x.shape[0], None]
+            values = x[:, cols].float() / by_row
             quantised[:, cols] = values.clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
         inputs[name] = quantised
     return inputs
-
-
-def _spread(scales: torch.Tensor, block_rows: int, rows: int) -> torch.Tensor:
-    """One scale per `block_rows` rows -> one per row."""
-    return scales.repeat_interleave(block_rows, dim=0)[:rows]
 
 
 def quantise_fp8(x: torch.Tensor, *, rowwise: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -97,27 +93,21 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     if provider not in ("cublaslt", "torch_cpu"):
         raise Unsupported(f"unknown provider '{provider}' for op gemm")
     if spec.math_dtype == "fp8":
-        _check_fp8(provider, shape)
+        bad = [f"{axis}={shape[axis]}" for axis in ("n", "k") if shape[axis] % 16]
+        if bad and provider == "cublaslt":
+            got = ", ".join(bad)
+            raise Unsupported(f"cuBLASLt fp8 needs N and K to be multiples of 16; got {got}")
         if _blockwise(spec):
-            _check_library_blocks()
+            # torch multiplies 1 x 128 by 128 x 128 blocks through cuBLASLt 12.9 on Hopper alone
+            hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+            if not hopper or torch.version.hip is not None:
+                wanted = "scales per 1x128 and 128x128"
+                raise Unsupported(f"torch has products of {wanted} on Hopper GPUs alone")
             return _library_blocks
         return _scaled_product(spec)
     if spec.math_dtype == "int8":
         return lambda inputs: torch._int_mm(inputs["a"], inputs["b"].t())
     return lambda inputs: torch.mm(inputs["a"], inputs["b"].t())
-
-
-def _check_fp8(provider: str, shape: Mapping[str, int]) -> None:
-    bad = [f"{axis}={shape[axis]}" for axis in ("n", "k") if shape[axis] % 16]
-    if bad and provider == "cublaslt":
-        raise Unsupported(f"cuBLASLt fp8 needs N and K to be multiples of 16; got {', '.join(bad)}")
-
-
-def _check_library_blocks() -> None:
-    """torch multiplies 1 x 128 by 128 x 128 blocks through cuBLASLt 12.9 on Hopper alone."""
-    hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
-    if not hopper or torch.version.hip is not None:
-        raise Unsupported("torch has products of scales per 1x128 and 128x128 on Hopper GPUs alone")
 
 
 def _check_triton(spec: Recipe, shape: Mapping[str, int]) -> None:
@@ -199,16 +189,12 @@ def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
         return norm_error(output, dequantised(inputs, "a") @ dequantised(inputs, "b").t())
     count = min(m, _SAMPLED_ROWS)
     rows = torch.linspace(0, m - 1, count, dtype=torch.float32, device=output.device).long()
-    sampled = norm_error(output[rows], _rows_reference(inputs, rows))
+    a, chunks = dequantised(inputs, "a", rows), torch.arange(n, device=rows.device).split(_CHUNK)
+    expected = torch.cat([a @ dequantised(inputs, "b", chunk).t() for chunk in chunks], dim=1)
+    sampled = norm_error(output[rows], expected)
     if m <= _SAMPLED_ROWS:
         return sampled
     return worst(sampled, _projection_error(inputs, output))
-
-
-def _rows_reference(inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
-    a = dequantised(inputs, "a", rows)
-    parts = torch.arange(inputs["b"].shape[0], device=rows.device).split(_CHUNK)
-    return torch.cat([a @ dequantised(inputs, "b", part).t() for part in parts], dim=1)
 
 
 def _projection_error(inputs: Inputs, output: torch.Tensor) -> float:
@@ -225,24 +211,23 @@ def _projection_error(inputs: Inputs, output: torch.Tensor) -> float:
 
 def dequantised(inputs: Inputs, name: str, rows: torch.Tensor | None = None) -> torch.Tensor:
     """Operand `name`, or chosen rows of it, in float64 with its scales applied."""
-    operand = inputs[name]
-    values = operand if rows is None else _rows_of(operand, rows)
+    operand = values = inputs[name]
+    if rows is not None and operand.dtype == torch.float8_e4m3fn:  # torch indexes bytes alone
+        values = operand.view(torch.uint8)[rows].view(operand.dtype)
+    elif rows is not None:
+        values = operand[rows]
     blocks = inputs.get(f"block_scale_{name}")
     if blocks is not None:
         block_rows = 1 if name == "a" else BLOCK
-        return values.double() * _block_scales(blocks, operand, block_rows, rows)
+        every = torch.arange(operand.shape[0], device=blocks.device)
+        by_row = blocks[(every if rows is None else rows) // block_rows]
+        scales = by_row.double().repeat_interleave(BLOCK, dim=1)[:, : operand.shape[1]]
+        return values.double() * scales
     scale = inputs.get(f"scale_{name}")
     if scale is None:
         return values.double()
     column = scale.reshape(-1, 1).double()
     return values.double() * (column[rows] if rows is not None and column.shape[0] > 1 else column)
-
-
-def _rows_of(operand: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Chosen rows; fp8 as bytes, which torch can index."""
-    if operand.dtype == torch.float8_e4m3fn:
-        return operand.view(torch.uint8)[rows].view(operand.dtype)
-    return operand[rows]
 
 
 def quantisation_error(
@@ -272,14 +257,6 @@ def spread_rows(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
 def product_of_rows(inputs: Inputs, rows_a: torch.Tensor, rows_b: torch.Tensor) -> torch.Tensor:
     """Chosen rows of A times chosen rows of B in float64."""
     return inputs["a"][rows_a].double() @ inputs["b"][rows_b].double().t()
-
-
-def _block_scales(
-    scales: torch.Tensor, x: torch.Tensor, block_rows: int, rows: torch.Tensor | None
-) -> torch.Tensor:
-    """The scale of every element of x, or of chosen rows of it, in float64."""
-    by_row = _spread(scales, block_rows, x.shape[0]) if rows is None else scales[rows // block_rows]
-    return by_row.double().repeat_interleave(BLOCK, dim=1)[:, : x.shape[1]]
 
 
 def tolerance(recipe: str) -> float:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from roofcal.core.portable_math import log
 from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
-from roofcal.fitting.bootstrap import Index, ceiling, interval
 from roofcal.fitting.cross_validation import Predictor, Problem, Stage, fit_each_recipe
+from roofcal.fitting.intervals import Index, ceiling, interval
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.gemm import model
 from roofcal.ops.gemm.spec import PROBE

@@ -27,7 +27,7 @@ from kernels.int4 import gemm as int4_gemm
 from kernels.int4 import packing as int4_packing
 from kernels.int4 import rule as int4_rule
 from kernels.int4.packing import Int4Weights, Quantised
-from kernels.int4.rule import Int4Config, Int4PlainConfig, Int4SpecialisedConfig
+from kernels.int4.rule import Int4Config, Int4PlainConfig
 from roofcal.core.recipes import RECIPES, Recipe
 from roofcal.ops.bench import Call, Inputs, compiled_for_one_shape, draw, norm_error
 from roofcal.ops.gemm import bench as gemm
@@ -90,43 +90,34 @@ def arrange(provider: str, recipe: str, inputs: Inputs) -> Inputs:
     if recipe in CONTENDERS or RECIPES[recipe].b.dtype != "int4":
         return inputs
     if provider in _OURS:
-        return _packed(provider, recipe, inputs)
+        if not inputs["a"].is_cuda:
+            none_here = "kernels.int4.gemm runs on none here"
+            raise Unsupported(f"provider '{provider}' needs a GPU; {none_here}")
+        weights = int4_packing.pack(_quantised(recipe, inputs))
+        _config(provider, inputs["a"], weights)  # refuses before anything is timed
+        packed = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
+        return packed if weights.zeros is None else packed | {"zeros": weights.zeros}
     if provider == "gemlite":
         return _gemlite_packed(recipe, inputs)
     return _tinygemm_packed(recipe, inputs) if provider == "tinygemm" else inputs
 
 
-def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
-    if not inputs["a"].is_cuda:
-        raise Unsupported(f"provider '{provider}' needs a GPU; kernels.int4.gemm runs on none here")
-    weights = int4_packing.pack(_quantised(recipe, inputs))
-    _config(provider, inputs["a"], weights)
-    packed = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
-    return packed if weights.zeros is None else packed | {"zeros": weights.zeros}
-
-
 def _config(provider: str, a: torch.Tensor, weights: Int4Weights) -> Int4Config:
     """How a provider of ours multiplies; raises Unsupported where it does not."""
-    if provider == _SPECIALISED:
-        return _specialised_config(a, weights)
     chained, tokens = provider == "triton_chained", a.shape[0]
+    units = compute_units(a) if is_hopper(a) else None
+    if provider == _SPECIALISED:
+        many = int4_rule.for_many_tokens(weights, tokens, units) if units else None
+        if many is None:
+            raise Unsupported(
+                f"provider '{provider}' needs sm_90, more than 16 tokens and groups of 64 or more"
+            )
+        return many
     config: Int4Config = int4_rule.plain(tokens)
-    if is_hopper(a):
-        units = compute_units(a)
+    if units:
         config = int4_rule.direct_or_staged(weights, tokens, chained=chained, units=units)
     if chained and isinstance(config, Int4PlainConfig):
         raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
-    return config
-
-
-def _specialised_config(a: torch.Tensor, weights: Int4Weights) -> Int4SpecialisedConfig:
-    config = None
-    if is_hopper(a):
-        config = int4_rule.for_many_tokens(weights, a.shape[0], compute_units(a))
-    if config is None:
-        raise Unsupported(
-            f"provider '{_SPECIALISED}' needs sm_90, more than 16 tokens and groups of 64 or more"
-        )
     return config
 
 

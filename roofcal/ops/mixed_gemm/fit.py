@@ -13,8 +13,8 @@ import numpy as np
 
 from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
-from roofcal.fitting.bootstrap import Index
 from roofcal.fitting.cross_validation import Problem, fit_each_recipe
+from roofcal.fitting.intervals import Index
 from roofcal.ops.gemm.model import CEILING
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model

@@ -28,19 +28,8 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     """The stream; read returns the sum (partial sums from Triton), write and copy return dst."""
     if provider == "torch_eager":
         return _TORCH[recipe]
-    if provider == "triton":
-        return _triton_stream(recipe)
-    raise Unsupported(f"unknown provider '{provider}' for op probe_copy")
-
-
-_TORCH: Final[dict[str, Call]] = {
-    "read": lambda inputs: inputs["src"].sum(),
-    "write": lambda inputs: inputs["dst"].fill_(_FILL),
-    "copy": lambda inputs: inputs["dst"].copy_(inputs["src"]),
-}
-
-
-def _triton_stream(recipe: str) -> Call:
+    if provider != "triton":
+        raise Unsupported(f"unknown provider '{provider}' for op probe_copy")
     # Imported here: a CPU study needs no Triton.
     from kernels.streams import memory as stream  # noqa: PLC0415
 
@@ -50,6 +39,13 @@ def _triton_stream(recipe: str) -> Call:
         "copy": lambda inputs: stream.copy(inputs["src"], inputs["dst"]),
     }
     return calls[recipe]
+
+
+_TORCH: Final[dict[str, Call]] = {
+    "read": lambda inputs: inputs["src"].sum(),
+    "write": lambda inputs: inputs["dst"].fill_(_FILL),
+    "copy": lambda inputs: inputs["dst"].copy_(inputs["src"]),
+}
 
 
 def relative_error(recipe: str, inputs: Inputs, output: Any) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
-from roofcal.fitting.bootstrap import Index, ceiling, exact, interval
+from roofcal.fitting.intervals import Index, ceiling, exact, interval
 from roofcal.fitting.probes import Device, Fitted, Probe
 from roofcal.ops.probe_copy.spec import OP
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from roofcal.fitting.bootstrap import ceiling
+from roofcal.fitting.intervals import ceiling
 from roofcal.fitting.probes import Device, Fitted, Probe
 
 _NAMES: Final = {"graph": "launch_graph_s", "wall": "launch_eager_s"}

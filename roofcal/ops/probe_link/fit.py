@@ -3,7 +3,7 @@
 The equation is that of the model beside, fitted over sizes by relative least squares, neither
 constant below zero. Libraries change their protocol with the size, which a line does not follow, so
 the interval of a constant is what transfers need: the half-width of the errors on sizes left out
-(roofcal.fitting.conformal), of those with the latency for half of their time and more for the
+(roofcal.fitting.intervals), of those with the latency for half of their time and more for the
 latency, of the others for the rate.
 
 Constants are `link.<collective>.<world size>.bytes_per_s` and `.latency_s`; those of symmetric
@@ -19,8 +19,7 @@ from scipy.optimize import nnls
 
 from roofcal.core.portable_math import exp, log
 from roofcal.core.times import Array
-from roofcal.fitting.bootstrap import Index, ceiling, interval
-from roofcal.fitting.conformal import Errors, half_widths
+from roofcal.fitting.intervals import Errors, Index, ceiling, half_widths, interval
 from roofcal.fitting.probes import Device, Fitted, Probe
 from roofcal.ops.probe_link.model import COLLECTIVES, METHODS, share
 

@@ -112,7 +112,14 @@ def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
         raise Unsupported(problem)
     sides = {axis: shape[axis] for axis in ("hidden", "intermediate", "head_dim")}
     check_provider(OP.name, provider, name, sides)
-    block = _converted(Block(shape), provider, name)
+    block: torch.nn.Module = Block(shape)
+    if provider == "torchao":
+        block = torchao_converted(block, name)
+    elif provider != "bf16_compile":
+        from kernels.linear.layer import convert_linears  # noqa: PLC0415 (needs Triton)
+
+        saves = "inputs" if provider == "triton_inputs" else "casts"
+        block = convert_linears(block, recipe(name), PRODUCTS_OF[provider], saves)
 
     def forward(x: torch.Tensor, rotary: torch.Tensor, *parameters: torch.Tensor) -> Any:
         names = (f"{name}.weight" for name in _DIFFERENTIATED[1:])
@@ -127,17 +134,6 @@ def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
         return (y.detach(), *torch.autograd.grad(y, leaves, inputs["grad_out"]))
 
     return call
-
-
-def _converted(block: Block, provider: str, name: str) -> torch.nn.Module:
-    if provider == "bf16_compile":
-        return block
-    if provider == "torchao":
-        return torchao_converted(block, name)
-    from kernels.linear.layer import convert_linears  # noqa: PLC0415 (needs Triton)
-
-    saves = "inputs" if provider == "triton_inputs" else "casts"
-    return convert_linears(block, recipe(name), PRODUCTS_OF[provider], saves)
 
 
 def exact_block(inputs: Inputs) -> torch.Tensor:

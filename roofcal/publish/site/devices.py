@@ -18,9 +18,9 @@ from roofcal.publish.site.publications import Publication
 from roofcal.report.data.claims import counts_text, judge
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.blocks import Column, Table
+from roofcal.report.kit.charts import COLOURS
 from roofcal.report.kit.columns import code, fraction, named, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
-from roofcal.report.kit.styles import COLOURS
 from roofcal.report.kit.vega import marker_path
 
 _STREAMS: Final = dict(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pandas as pd
+
 from roofcal.claims import Entry, load_claims
 from roofcal.core import paths
 from roofcal.core.devices import DeviceSpec, load_devices
@@ -18,11 +20,12 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
 from roofcal.fitting.parallel import parallel_map
 from roofcal.publish.site import devices
-from roofcal.publish.site.charts import site_charts
 from roofcal.publish.site.points import language_model_rows, measured_points, modelled_points
 from roofcal.publish.site.publications import LeftOut, Publication, read_publications
 from roofcal.publish.verify import files_without_report
+from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.templates import FOLDER, packed_json, render
+from roofcal.report.kit.vega import page_charts
 from roofcal.report.write import write_report
 
 # Page -> its name in the navigation, in order
@@ -200,3 +203,52 @@ def _data(site: _Site) -> Iterator[tuple[str, Any]]:
         yield f"points/{publication.key}", measured_points(publication)
         files = {name: file["text"] for name, file in publication.exports.items() if "text" in file}
         yield f"exports/{publication.key}", packed_json(files)
+
+
+def site_charts() -> tuple[str, str]:
+    """(Vega, the charts `roofline` and `history` without rows), both packed.
+
+    roofline: points and roofs of two sides; colours tell recipes apart, markers and dashes the
+    sides. history: settled rates of the environments of one device, the oldest first.
+    """
+    roofline = Chart(
+        x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
+        y=Axis("rate", "FLOP/s"),
+        layers=[Layer("line", table="roofs", detail="line"), Layer("dots")],
+        tables={
+            "points": pd.DataFrame(columns=["intensity", "rate", "recipe", "side"]),
+            "roofs": pd.DataFrame(columns=["intensity", "rate", "recipe", "side"]),
+        },
+        panels=[Panel(height=420)],
+        tips=(
+            Tip("name", "side"),
+            Tip("recipe", "recipe"),
+            Tip("shape", "shape"),
+            Tip("provider", "provider"),
+            Tip("time", "time", "si", "s", low="low", high="high"),
+            Tip("rate", "rate", "si", "FLOP/s"),
+        ),
+        legend=(LegendEntry("recipe", ""), LegendEntry("side", "")),
+        columns=1,
+    )
+    history = Chart(
+        x=Axis("environment", "", "rows"),
+        y=Axis("rate", "settled FLOP/s", "linear"),
+        layers=[
+            Layer("line", detail="recipe"),
+            Layer("interval", low="low", high="high"),
+            Layer("dots"),
+        ],
+        tables={"points": pd.DataFrame(columns=["environment", "rate", "recipe"])},
+        panels=[Panel(height=300)],
+        tips=(
+            Tip("recipe", "products"),
+            Tip("environment", "environment"),
+            Tip("rate", "settled", "si", "FLOP/s", low="low", high="high"),
+            Tip("measured", "measured"),
+        ),
+        legend=(LegendEntry("recipe", ""),),
+        columns=1,
+    )
+    charts = {"roofline": roofline, "history": history}
+    return page_charts((name, name, "", chart) for name, chart in charts.items())

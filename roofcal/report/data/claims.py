@@ -235,7 +235,7 @@ def judge(
     """
     claims = list(entries)
     if tables is None:
-        named = {str(entry.test.op) for entry in claims if entry.test}
+        named = {str(entry.claim.test.op) for entry in claims if entry.claim.test}
         needed = {op for name in named for op in (name, *ops_of_products(name))}
         tables = {op: run.points(op, spec).table for op in run.ops if op in needed}
     evidence = _Evidence(run, spec, tables)
@@ -243,8 +243,8 @@ def judge(
 
 
 def _judged(entry: Entry, evidence: _Evidence) -> Row:
-    test, theirs = entry.test, entry.value
-    ours, other, reason, word = None, None, entry.untestable, WORDS[2]
+    test, theirs = entry.claim.test, entry.value
+    ours, other, reason, word = None, None, entry.claim.untestable, WORDS[2]
     if test is not None and theirs is not None:
         base = {**entry.points, **(test.against or {})}
         try:
@@ -286,7 +286,7 @@ def _judged(entry: Entry, evidence: _Evidence) -> Row:
         "tolerance": test.tolerance if test else None,
         "basis": ours.basis if ours else None,
         "reason": reason,
-        "note": entry.note or None,
+        "note": entry.claim.note or None,
         "source": entry.ledger.title,
         "url": entry.ledger.url,
         "date": str(entry.ledger.date),

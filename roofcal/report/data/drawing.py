@@ -17,9 +17,10 @@ from roofcal.points.columns import COLUMNS, IDENTITY, RARE, Column
 from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.tidy import shape_texts, standard_rows
-from roofcal.report.kit import styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.charts import (
     DASH,
+    MUTED,
     LegendEntry,
     Tip,
     marked,
@@ -27,7 +28,6 @@ from roofcal.report.kit.charts import (
     thinned,
 )
 from roofcal.report.kit.numbers import scaled
-from roofcal.report.kit.styles import MUTED
 
 _OP_COLOURS: Final = ("blue", "vermillion", "green", "orange", "purple", "sky", "grey")
 
@@ -37,20 +37,20 @@ def recipe_colour(recipe: str) -> str:
     """The colour of a recipe; a spare colour, always the same, where no op declares one."""
     names = [page_of(op).colours.get(recipe) for op in FOLDERS]
     name = next(filter(None, reversed(names)), None)
-    return styles.COLOURS[name] if name else styles.spare_choice(recipe, styles.SPARE_COLOURS)
+    return charts.COLOURS[name] if name else charts.spare_choice(recipe, charts.SPARE_COLOURS)
 
 
 @cache
 def provider_marker(provider: str) -> str:
     """The marker of a provider; a spare marker, always the same, where no op declares one."""
     markers = [page_of(op).markers.get(provider) for op in FOLDERS]
-    spare = styles.spare_choice(provider, styles.SPARE_MARKERS)
+    spare = charts.spare_choice(provider, charts.SPARE_MARKERS)
     return next(filter(None, reversed(markers)), None) or spare
 
 
 def op_colour(op: str) -> str:
     """The colour of an op, by its place in the study."""
-    return styles.COLOURS[_OP_COLOURS[list(BY_NAME).index(op) % len(_OP_COLOURS)]]
+    return charts.COLOURS[_OP_COLOURS[list(BY_NAME).index(op) % len(_OP_COLOURS)]]
 
 
 def in_recipe_order(recipes: Iterable[str], op: str) -> list[str]:

@@ -29,9 +29,19 @@ import vl_convert
 
 from roofcal.core.files import InputError, read_limited, write_bytes
 from roofcal.core.machine.cores import allowed_cores
-from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry
+from roofcal.report.kit.charts import (
+    COLOURS,
+    DASH,
+    GRID,
+    INK,
+    MUTED,
+    PAPER,
+    Axis,
+    Chart,
+    Layer,
+    LegendEntry,
+)
 from roofcal.report.kit.numbers import is_missing
-from roofcal.report.kit.styles import COLOURS, GRID, INK, MUTED, PAPER
 from roofcal.report.kit.templates import packed
 
 DIGITS: Final = 4  # significant digits of a number in a page

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofcal.calibrate.calibration import _ROW, probes_of
+from roofcal.calibrate import _ROW, probes_of
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofcal.calibrate.calibration import calibrate
+from roofcal.calibrate import calibrate
 from roofcal.core.jsonl import encode, read_records, read_single_record, write_records
 from roofcal.core.records import Calibration, Measurement, PlanPoint, Session, Visit
 from roofcal.fitting.probes import CalibrationError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.calibrate.learning import COLUMNS, HELD_OUT, learning_csv, sizes
+from roofcal.calibrate import HELD_OUT, LEARNING_COLUMNS, learning_csv, learning_sizes
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Measurement
 from roofcal.ops.mixed_gemm import fit as mixed
@@ -24,7 +24,7 @@ def rows(text: str, op: str = "gemm") -> list[dict[str, Any]]:
     kinds = dict.fromkeys(("probes", "repetition", "held_out"), int)
     kinds |= dict.fromkeys(("mape", "median", "p95"), float)  # type: ignore[arg-type]
     reader = csv.DictReader(io.StringIO(text))
-    assert reader.fieldnames == list(COLUMNS)
+    assert reader.fieldnames == list(LEARNING_COLUMNS)
     return [
         {key: kinds.get(key, str)(value) for key, value in row.items()}
         for row in reader
@@ -67,7 +67,7 @@ def test_with_more_probes_the_truth_is_found(text: str) -> None:
 def test_every_size_is_judged_on_all_the_others_in_every_repetition(text: str) -> None:
     for op, least, count in (("gemm", 12, PRODUCTS), ("cast", 8, CASTS)):
         judged = [(r["repetition"], r["probes"], r["held_out"]) for r in rows(text, op)]
-        expected = itertools.product((0, 1), sizes(least, count))
+        expected = itertools.product((0, 1), learning_sizes(least, count))
         assert judged == [(again, size, count - size) for again, size in expected]
         assert {row["provider"] for row in rows(text, op)} == {"made"}
         assert all(0 <= row["median"] <= row["p95"] for row in rows(text, op))
@@ -89,7 +89,7 @@ def test_a_recipe_with_too_few_probes_is_left_out(tmp_path: Path) -> None:
     assert rows(curves) == []
     assert [row["probes"] for row in rows(curves, "cast")] == [8]
     keep(run, "probe_cast", 17)
-    assert learning_csv(run, repetitions=1) == ",".join(COLUMNS) + "\n"
+    assert learning_csv(run, repetitions=1) == ",".join(LEARNING_COLUMNS) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_recipe_with_too_few_probes_is_left_out(tmp_path: Path) -> None:
 def test_sizes_are_geometric_from_the_least_to_all_but_ten(
     least: int, count: int, expected: list[int]
 ) -> None:
-    assert sizes(least, count) == expected
+    assert learning_sizes(least, count) == expected
 
 
 def test_narrow_weights_have_curves_by_provider(tmp_path: Path) -> None:
@@ -112,5 +112,5 @@ def test_narrow_weights_have_curves_by_provider(tmp_path: Path) -> None:
     probes_of(run, {RECIPE: SLOTS}, count=24)
     curve = rows(learning_csv(run, repetitions=2), "mixed_gemm")
     assert {(row["recipe"], row["provider"]) for row in curve} == {(RECIPE, "made")}
-    assert {row["probes"] for row in curve} == set(sizes(mixed.PROBLEM.least_probes, 24))
+    assert {row["probes"] for row in curve} == set(learning_sizes(mixed.PROBLEM.least_probes, 24))
     assert mean(curve, 14) < 0.1

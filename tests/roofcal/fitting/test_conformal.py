@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofcal.core.times import Array
-from roofcal.fitting.conformal import half_widths
+from roofcal.fitting.intervals import half_widths
 from roofcal.fitting.probes import CalibrationError
 
 MID, PARTIAL, SMALL, PARTIAL_SMALL = "whole.mid", "partial.mid", "whole.small", "partial.small"

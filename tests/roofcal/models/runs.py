@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from roofcal.core.devices import DeviceSpec, WaveDevice
 from roofcal.core.records import Calibration, PlanPoint
-from roofcal.fitting.bootstrap import encode_family
+from roofcal.fitting.intervals import encode_family
 from roofcal.ops.cast import model as cast_model
 from roofcal.ops.constants import current_equations
 from roofcal.ops.gemm.model import CONSTANTS

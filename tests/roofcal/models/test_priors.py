@@ -2,7 +2,7 @@
 
 from roofcal.ask.devices import datasheet
 from roofcal.core.devices import DeviceSpec
-from roofcal.models.priors import BETWEEN, cards_like, priors_file
+from roofcal.models.calibrations import BETWEEN, cards_like, priors_file
 from roofcal.ops.constants import current_equations
 
 

@@ -19,14 +19,18 @@ TAGS = '["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]'
 ALL = f"{{runOnly: {TAGS}}}"
 ALL_BUT_COLOURS = f'{{runOnly: {TAGS}, rules: {{"color-contrast": {{enabled: false}}}}}}'
 COLOURS = '{runOnly: ["color-contrast"]}'
+# Cells have six looks, which the first five rows of the tables have all: 2 instead of 5 s a scheme.
+FIRST_ROWS = '{include: [["html"]], exclude: [["tbody tr:nth-child(n+6)"]]}'
 PAGES = ("report", "details")
 
 
-def violations(chromium: Browser, axe: str, rules: str = ALL) -> list[tuple[str, list[str]]]:
+def violations(
+    chromium: Browser, axe: str, rules: str = ALL, where: str = "document"
+) -> list[tuple[str, list[str]]]:
     """Serious findings of axe-core in the page as it is: (rule, the first elements)."""
     chromium.run(f"{axe}; 0")
     found: list[dict[str, Any]] = chromium.run(
-        f"""axe.run(document, {{...{rules}, resultTypes: ["violations"]}}).then((done) =>
+        f"""axe.run({where}, {{...{rules}, resultTypes: ["violations"]}}).then((done) =>
           done.violations.map(({{id, impact, nodes}}) =>
             ({{id, impact, first: nodes.slice(0, 3).map((n) => n.html.slice(0, 200))}})))"""
     )
@@ -52,7 +56,7 @@ def test_a_page_has_nothing_serious_fetches_nothing_and_fits_its_window(
     assert violations(chromium, axe, ALL_BUT_COLOURS) == []
     for scheme in ("dark", "light"):
         chromium.prefer(scheme)
-        assert violations(chromium, axe, COLOURS) == [], scheme
+        assert violations(chromium, axe, COLOURS, FIRST_ROWS) == [], scheme
     for width in (390, 700, 1400):
         chromium.resize(width)
         assert chromium.run("document.documentElement.scrollWidth - innerWidth") <= 0, width

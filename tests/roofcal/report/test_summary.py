@@ -9,7 +9,7 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.records import PlanPoint, Protocol, Status
-from roofcal.models.priors import cards_like
+from roofcal.models.calibrations import cards_like
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.regime_matrices import error_table, gain_table

@@ -21,30 +21,10 @@ from roofcal.study.staleness import (
     source_lists,
     stage_sources,
 )
+from tests.forked import start_process
+from tests.roofcal.study.real_imports import print_real_imports
 
 NAMES = [op.name for op in OPS]
-
-# What measuring each op imports of this checkout, each in a process forked from one with the rest.
-_REAL_IMPORTS = """
-import importlib, json, os, pkgutil, sys
-from pathlib import Path
-import torch, triton
-not_deciding, *ops = sys.argv[1:]
-import roofcal.measure
-for module in pkgutil.walk_packages(roofcal.measure.__path__, "roofcal.measure."):
-    # the processes that compile ahead import the kernels of all ops; the timing one does not
-    if module.name.replace(".", "/") + ".py" not in not_deciding:
-        importlib.import_module(module.name)
-for op in ops:
-    if os.fork():
-        assert os.wait()[1] == 0, op
-        continue
-    importlib.import_module("roofcal.ops.bench").load_bench(op)
-    ours = [m for n, m in sys.modules.items() if n.split(".")[0] in ("roofcal", "kernels")]
-    files = sorted(str(Path(m.__file__).relative_to(Path.cwd())) for m in ours)
-    print(json.dumps([op, files]), flush=True)
-    os._exit(0)
-"""
 
 
 def python(code: str, *arguments: str) -> str:
@@ -59,12 +39,15 @@ def names(paths: tuple[Path, ...]) -> set[str]:
     return {path.as_posix() for path in paths}
 
 
-def test_everything_that_measuring_an_op_imports_is_among_its_sources() -> None:
+def test_everything_that_measuring_an_op_imports_is_among_its_sources(tmp_path: Path) -> None:
     registry = {f"roofcal/ops/{f}/{file}.py" for f in FOLDERS for file in ("__init__", "spec")}
     # The spec of linear reads its recipes.
     registry |= {f"kernels/{name}.py" for name in ("__init__", "linear/__init__", "linear/recipes")}
-    said = python(_REAL_IMPORTS, " ".join(NOT_DECIDING), *NAMES)
-    imported = dict(json.loads(line) for line in said.splitlines())
+    log = tmp_path / "log"
+    process = start_process(print_real_imports, list(NOT_DECIDING), NAMES, log=log)
+    process.join()
+    assert process.exitcode == 0, log.read_text()
+    imported = dict(json.loads(line) for line in log.read_text().splitlines())
     assert imported.keys() == set(NAMES)
 
     missing = {
@@ -113,7 +96,8 @@ def test_a_stage_is_decided_by_its_files_and_parts_of_ops_and_by_no_other_stage(
     stage: str,
 ) -> None:
     found = names(stage_sources(stage))
-    own = {f"roofcal/{stage}/{file.name}" for file in (ROOT / "roofcal" / stage).glob("*.py")}
+    own = {f"roofcal/{stage}.py"} if stage == "calibrate" else set()
+    own |= {f"roofcal/{stage}/{file.name}" for file in (ROOT / "roofcal" / stage).glob("*.py")}
     parts = {f"roofcal/ops/{folder}/{part}.py" for folder in FOLDERS for part in OP_PARTS[stage]}
     assert own | {part for part in parts if (ROOT / part).is_file()} <= found
     others = {f"roofcal/{other}" for other in sources.STAGES if other != stage}
@@ -201,7 +185,7 @@ def test_a_source_that_is_no_python_stops_every_stage_until_it_is_mended(
 ) -> None:
     monkeypatch.setattr(sources, "ROOT", tmp_path)
     monkeypatch.setattr(sources, "OP_PARTS", {"calibrate": ()})
-    for name, text in (("roofcal/calibrate/a.py", "import kernels.b\n"), ("kernels/b.py", "")):
+    for name, text in (("roofcal/calibrate.py", "import kernels.b\n"), ("kernels/b.py", "")):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
 
@@ -212,11 +196,11 @@ def test_a_source_that_is_no_python_stops_every_stage_until_it_is_mended(
         text = Path(source_lists([], tmp_path / "sources")["calibrate"]).read_text()
         return [line.split("  ")[1] for line in text.splitlines()]
 
-    assert listed() == ["kernels/b.py", "roofcal/calibrate/a.py"]
+    assert listed() == ["kernels/b.py", "roofcal/calibrate.py"]
     (tmp_path / "kernels/b.py").write_text("from kernels import (\n")
     for _ in range(2):
         with pytest.raises(sources.SourcesError, match=r"kernels/b\.py:1"):
             listed()
     (tmp_path / "kernels/c.py").write_text("")
     (tmp_path / "kernels/b.py").write_text("from kernels import (\n    c,  # the other\n)\n")
-    assert listed() == ["kernels/b.py", "kernels/c.py", "roofcal/calibrate/a.py"]
+    assert listed() == ["kernels/b.py", "kernels/c.py", "roofcal/calibrate.py"]

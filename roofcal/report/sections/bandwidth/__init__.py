@@ -13,9 +13,8 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import absence
-from roofcal.report.kit.charts import Picture
+from roofcal.report.kit.charts import MUTED, Picture
 from roofcal.report.kit.numbers import binary, count_of, scaled
-from roofcal.report.kit.styles import MUTED
 from roofcal.report.section import Item, Section
 
 OP: Final = STREAMS.name

@@ -15,10 +15,9 @@ from roofcal.report.data.provenance import derived_table
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
-from roofcal.report.kit.charts import Picture
+from roofcal.report.kit.charts import PAPER, Picture
 from roofcal.report.kit.columns import count, named, ratio, text
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
-from roofcal.report.kit.styles import PAPER
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "breakeven.csv"

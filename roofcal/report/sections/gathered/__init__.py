@@ -22,7 +22,7 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import SPEEDUP, TIME_COLUMNS, with_ratios
 from roofcal.report.data.tidy import ok_rows, row_of_largest, shape_texts
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Table, absence, paragraphs
 from roofcal.report.kit.charts import Picture
@@ -84,7 +84,7 @@ RANKS: Final = (
     col.fraction("worst", "worst"),
 )
 _ROW_PX: Final = 21
-_COLOURS: Final = {spec.OURS: styles.BLUE, spec.TORCH: styles.VERMILLION}
+_COLOURS: Final = {spec.OURS: charts.BLUE, spec.TORCH: charts.VERMILLION}
 _LOWEST_HIDDEN: Final = -2.0  # eager calls of small shapes lie far below; the table has them
 _RATIOS: Final = (0.1, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
 _SHARES: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
@@ -262,9 +262,9 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
         tables={
             "points": points,
             "ideal": ideal.assign(
-                speedup=ideal["ideal"], provider="ideal", marker="|", is_open=0, colour=styles.INK
+                speedup=ideal["ideal"], provider="ideal", marker="|", is_open=0, colour=charts.INK
             ),
-            "equal": charts.line_at(1.0, "speedup", styles.MUTED),
+            "equal": charts.line_at(1.0, "speedup", charts.MUTED),
         },
         panels=charts.facets(
             charts.in_order(points, world_size=sizes, recipe=recipes),
@@ -308,7 +308,7 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _provider_entries(rows: pd.DataFrame, colours: Mapping[str, str]) -> list[charts.LegendEntry]:
     names = [name for name in FUSED if name in set(rows["provider"])]
-    marks = {n: (colours.get(n, styles.INK), drawing.provider_marker(n)) for n in names}
+    marks = {n: (colours.get(n, charts.INK), drawing.provider_marker(n)) for n in names}
     return charts.marked("provider", marks)
 
 
@@ -317,8 +317,8 @@ def _mode_entries(rows: pd.DataFrame) -> list[charts.LegendEntry]:
     if rows["mode"].nunique() < 2:
         return []
     return [
-        charts.LegendEntry("mode", GRAPH, styles.MUTED, "o"),
-        charts.LegendEntry("mode", EAGER, styles.MUTED, "o", is_open=True),
+        charts.LegendEntry("mode", GRAPH, charts.MUTED, "o"),
+        charts.LegendEntry("mode", EAGER, charts.MUTED, "o", is_open=True),
     ]
 
 
@@ -329,7 +329,7 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
         return None
     points = _points(rows.assign(share=rows["gather_s"] / rows["product_s"]))
     points = points.sort_values("world_size", kind="stable")
-    levels = pd.concat([charts.line_at(level, "hidden", styles.MUTED) for level in (0.0, 1.0)])
+    levels = pd.concat([charts.line_at(level, "hidden", charts.MUTED) for level in (0.0, 1.0)])
     medians = rows.groupby("provider")["hidden"].median()
     shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
     return Picture(

@@ -14,7 +14,7 @@ from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.points.roofs import constants_of
 from roofcal.report.data.drawing import TIME_TIP, provider_legend, provider_marker
 from roofcal.report.data.tidy import ok_rows, row_of_largest
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import keys_of, named, number
 from roofcal.report.kit.numbers import MICROSECONDS, binary, count_of, scaled
@@ -33,7 +33,7 @@ LINK_CONSTANTS: Final = (
 )
 _KINDS: Final = {"bytes_per_s": "rate", "latency_s": "latency"}
 _KEYS: Final = ("collective", "by", "world_size")
-_COLOURS: Final = {2: styles.BLUE, 4: styles.GREEN, 8: styles.VERMILLION}  # of world sizes
+_COLOURS: Final = {2: charts.BLUE, 4: charts.GREEN, 8: charts.VERMILLION}  # of world sizes
 _ORDER: Final = list(COLLECTIVES.values())
 _DRAWN: Final = (
     *("recipe", "provider", "devices", "size_bytes", "rate", "median_s", "ci95_low_s"),
@@ -91,7 +91,7 @@ def draw_links(
         return None
     rows = rows.assign(
         devices=[f"{size} devices" for size in rows["world_size"]],
-        colour=rows["world_size"].map(_COLOURS).fillna(styles.GREY),
+        colour=rows["world_size"].map(_COLOURS).fillna(charts.GREY),
         marker=[provider_marker(str(name)) for name in rows["provider"]],
     )
     fitted = constants.set_index(list(_KEYS)).to_dict("index")
@@ -105,10 +105,10 @@ def draw_links(
     legend += provider_legend(rows["provider"])
     levels = pd.DataFrame(columns=["devices", "rate", "dashed", "colour"])
     if spec is not None and spec.link_bytes_per_s is not None:
-        level = charts.line_at(spec.link_bytes_per_s, "rate", styles.MUTED, dashed=1)
+        level = charts.line_at(spec.link_bytes_per_s, "rate", charts.MUTED, dashed=1)
         levels = level.assign(devices="datasheet")[[*levels]]
         label = f"datasheet, one way {scaled(spec.link_bytes_per_s, 'B/s')}"
-        entry = charts.LegendEntry("devices", "datasheet", styles.MUTED, "", charts.DASH, label)
+        entry = charts.LegendEntry("devices", "datasheet", charts.MUTED, "", charts.DASH, label)
         legend.append(entry)
     best = row_of_largest(rows, "rate")
     return Picture(

@@ -16,7 +16,7 @@ from roofcal.points.tables import sqnr_column
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import row_of_largest, shape_texts
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Prose, Table, absence, paragraphs
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import count, decibels, keys_of, named, ratio, text
@@ -70,7 +70,7 @@ _ONE_LINE: Final = 3.0  # dB, half a bit: dots closer than this lie on one line
 _ROW_PX: Final = 24
 _DOTS_PX: Final = 36  # of a row of dots
 _MARKS: Final = dict(
-    zip(OUTPUTS, ((styles.BLUE, "o"), (styles.VERMILLION, "s"), (styles.GREEN, "^")), strict=True)
+    zip(OUTPUTS, ((charts.BLUE, "o"), (charts.VERMILLION, "s"), (charts.GREEN, "^")), strict=True)
 )
 
 
@@ -320,7 +320,7 @@ def items_of_speed(table: pd.DataFrame) -> Iterator[Item]:
         x=charts.Axis("speedup", "speed against bf16", "plain", TIMES),
         y=charts.Axis("sqnr", "SQNR", "plain", " dB"),
         layers=[charts.Layer("upright", table="equal"), charts.Layer("dots")],
-        tables={"points": points, "equal": charts.line_at(1.0, "speedup", styles.MUTED)},
+        tables={"points": points, "equal": charts.line_at(1.0, "speedup", charts.MUTED)},
         panels=[
             charts.Panel(title=name, fields={"sqnr": column})
             for name, column in zip(OUTPUTS, SQNR, strict=True)

@@ -9,7 +9,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import STEP_TIP, recipe_colour
 from roofcal.report.data.provenance import derived_table
 from roofcal.report.data.tidy import row_of_largest
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import count, named, number, text
@@ -42,7 +42,7 @@ COLUMNS: Final = (
     number("most_low", "low", "tokens/s", 1, about=_END),
     number("most_high", "high", "tokens/s", 1, about=_END),
 )
-_COLOURS: Final = {"int4": styles.PURPLE}  # of a recipe that no op has
+_COLOURS: Final = {"int4": charts.PURPLE}  # of a recipe that no op has
 
 
 def show(analysis: Analysis) -> Iterator[Item]:

@@ -18,16 +18,16 @@ from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import STEP_TIP
 from roofcal.report.data.tidy import row_of_largest
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.numbers import count_of, scaled, significant
 from roofcal.report.section import CsvTable, Item, Section
 
 _COLOURS: Final = {  # of numbers of GPUs
-    1: styles.BLUE,
-    2: styles.GREEN,
-    4: styles.ORANGE,
-    8: styles.VERMILLION,
+    1: charts.BLUE,
+    2: charts.GREEN,
+    4: charts.ORANGE,
+    8: charts.VERMILLION,
 }
 _TIPS: Final = (
     charts.Tip("tensor_parallel", "tensor-parallel GPUs", "count"),
@@ -110,7 +110,7 @@ def draw_frontier(rows: pd.DataFrame, command: str) -> Picture:
     best = rows[rows["frontier"] == "yes"]
     gpus = best["tensor_parallel"] * best["pipeline_parallel"]
     points = best.reset_index(drop=True).assign(
-        colour=gpus.map(_COLOURS).fillna(styles.MUTED).to_numpy(),
+        colour=gpus.map(_COLOURS).fillna(charts.MUTED).to_numpy(),
         marker="o",
         gpus=[count_of(int(count), "GPU") for count in gpus],
     )
@@ -125,7 +125,7 @@ def draw_frontier(rows: pd.DataFrame, command: str) -> Picture:
         x=charts.Axis("decode_step_s", "time per token of one request", unit="s"),
         y=charts.Axis("tokens_per_s_per_gpu", "tokens/s and GPU"),
         layers=[charts.Layer("line", table="line", size=1.2), charts.Layer("dots")],
-        tables={"points": points, "line": line.assign(colour=styles.MUTED, dashed=0)},
+        tables={"points": points, "line": line.assign(colour=charts.MUTED, dashed=0)},
         panels=charts.facets(points, "model", 230),
         tips=_TIPS,
         legend=charts.swatches(

@@ -10,7 +10,7 @@ from roofcal.report.data import tidy
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import TIME_COLUMNS, with_ratios
 from roofcal.report.data.drawing import TIME_TIP
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import named, ratio, seconds
@@ -28,16 +28,16 @@ COLUMNS: Final = (
 )
 _RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
 _MARKS: Final = {
-    "graph, cold": (styles.INK, "|"),
-    "alone, cold": (styles.WINE, "X"),
-    "burst, cold": (styles.SKY, "*"),
-    "graph, hot": (styles.VERMILLION, "o"),
-    "graph, cold, zeros": (styles.BLUE, "s"),
-    "events + flush, cold": (styles.GREEN, "D"),
-    "profiler, cold": (styles.PURPLE, "^"),
-    "wall, cold": (styles.ORANGE, "v"),
+    "graph, cold": (charts.INK, "|"),
+    "alone, cold": (charts.WINE, "X"),
+    "burst, cold": (charts.SKY, "*"),
+    "graph, hot": (charts.VERMILLION, "o"),
+    "graph, cold, zeros": (charts.BLUE, "s"),
+    "events + flush, cold": (charts.GREEN, "D"),
+    "profiler, cold": (charts.PURPLE, "^"),
+    "wall, cold": (charts.ORANGE, "v"),
 }
-_SPARE_MARK: Final = (styles.GREY, "P")
+_SPARE_MARK: Final = (charts.GREY, "P")
 _TICKS: Final = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0)
 _MOST_ROWS: Final = 40
 _DRAWN: Final = ("point", "protocol", "median_s", *_RATIOS, "point_id", "colour", "marker")
@@ -120,7 +120,7 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
         ),
         y=charts.Axis("point", "", "names", order=shown),
         layers=[charts.Layer("upright", table="equal"), charts.Layer("dots")],
-        tables={"points": drawn[[*_DRAWN]], "equal": charts.line_at(1.0, "ratio", styles.MUTED)},
+        tables={"points": drawn[[*_DRAWN]], "equal": charts.line_at(1.0, "ratio", charts.MUTED)},
         panels=[charts.Panel(height=60 + 20 * len(shown))],
         tips=(
             *charts.text_tips(point="point", protocol="timed by"),

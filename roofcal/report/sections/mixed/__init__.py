@@ -25,7 +25,7 @@ from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import row_of_largest, shape_texts, standard_rows, weights_by_size
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Prose, Table, absence, paragraphs
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import count, fraction, keys_of, named, ratio, seconds, text
@@ -47,11 +47,11 @@ ROOFS: Final = {
 }
 # Part of a calibrated time -> its colour, and whether its line is dashed
 _PARTS: Final = {
-    ROOFS["dram"]: (styles.BLUE, False),
-    ROOFS["slots"]: (styles.GREEN, True),
-    ROOFS["math"]: (styles.VERMILLION, False),
-    ROOFS["launch"]: (styles.GREY, True),
-    "predicted": (styles.INK, False),
+    ROOFS["dram"]: (charts.BLUE, False),
+    ROOFS["slots"]: (charts.GREEN, True),
+    ROOFS["math"]: (charts.VERMILLION, False),
+    ROOFS["launch"]: (charts.GREY, True),
+    "predicted": (charts.INK, False),
 }
 WINNERS_FILE: Final = "mixed_winners.csv"
 ROOFS_FILE: Final = "mixed_roofs.csv"
@@ -337,7 +337,7 @@ def draw_roofs(rows: pd.DataFrame, curves: pd.DataFrame, roofs: pd.DataFrame) ->
     providers = list(dict.fromkeys(curves["provider"]))
     own = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
     points = drawing.styled_points(own).assign(
-        m=own["m"], panel=own["provider"] + ", " + own["weight"], colour=styles.INK, marker="o"
+        m=own["m"], panel=own["provider"] + ", " + own["weight"], colour=charts.INK, marker="o"
     )
     ours = [name for name in providers if name in OURS]
     return Picture(
@@ -372,7 +372,7 @@ def draw_roofs(rows: pd.DataFrame, curves: pd.DataFrame, roofs: pd.DataFrame) ->
                 charts.LegendEntry("part", name, colour=colour, dash=charts.DASH if dashed else ())
                 for name, (colour, dashed) in _PARTS.items()
             ),
-            charts.LegendEntry("", "measured", colour=styles.INK, marker="o"),
+            charts.LegendEntry("", "measured", colour=charts.INK, marker="o"),
         ],
         alt="Parts of the calibrated time of int4 products against tokens.",
         facts=f"{recipe}, {count_of(len(own), 'measured point')} by {', '.join(providers)}; our "

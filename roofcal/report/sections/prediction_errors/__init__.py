@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import numpy as np
 import pandas as pd
 
 from roofcal.core.environments import origin_environment
@@ -12,7 +11,7 @@ from roofcal.report.data import drawing, prediction_errors
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.regime_matrices import error_table
 from roofcal.report.data.tidy import models_in, shape_texts, with_shape
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.columns import code, count, fraction, named, ratio, seconds
@@ -181,7 +180,7 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
         return None
     regimes = sorted({str(r) for r in errors["regime"]}, key=prediction_errors.regime_rank)
     models, best = models_by_error(errors), best_model(errors)
-    colours = styles.model_colours(models)
+    colours = charts.model_colours(models)
     counts = errors.loc[errors["model"] == best, "regime"].value_counts()
     ticks = {name: f"{name}: {count_of(int(counts.get(name, 0)), 'point')}" for name in regimes}
     drawn = errors.assign(
@@ -192,7 +191,11 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
         marker="o",
     )
     groups = drawn.groupby(["regime", "model"], sort=False)
-    dots = pd.concat([_spread(charts.thinned(group, _MOST_STRIP_DOTS)) for _, group in groups])
+    dots = pd.concat([charts.thinned(group, _MOST_STRIP_DOTS) for _, group in groups])
+    # set apart evenly, by the golden section: a page must not change at random
+    jitter = dots.groupby(["regime", "model"], sort=False).cumcount() * 0.618034 % 1 - 0.5
+    place, shape = dots["place"] + 0.6 * jitter, shape_texts(dots)
+    dots = dots[[*_DOT_COLUMNS]].assign(place=place, shape=shape)
     # a box is its quantiles, and its median is a dash
     ratios = drawn.groupby(["name", "place", "model", "colour"], sort=False)["ratio"]
     boxes = pd.DataFrame({name: ratios.quantile(share) for name, share in _QUANTILES.items()})
@@ -216,7 +219,7 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
         tables={
             "points": dots,
             "boxes": boxes,
-            "medians": boxes.assign(colour=styles.INK),
+            "medians": boxes.assign(colour=charts.INK),
             "band": _BAND_ROWS,
         },
         panels=[charts.Panel(height=360)],
@@ -242,13 +245,6 @@ def _providers_text(errors: pd.DataFrame) -> str:
     """Which providers are drawn together, if there are several."""
     names = sorted({str(name) for name in errors["provider"]})
     return f" Drawn together: {', '.join(names)}." if len(names) > 1 else ""
-
-
-def _spread(rows: pd.DataFrame) -> pd.DataFrame:
-    """The dots of a box, set apart evenly: a page must not change at random."""
-    jitter = (np.arange(len(rows)) * 0.618034) % 1 - 0.5  # golden section
-    shown = rows[[*_DOT_COLUMNS]].assign(place=rows["place"] + 0.6 * jitter)
-    return shown.assign(shape=shape_texts(rows))
 
 
 SECTION = Section("Measured against predicted", "trust", show, lead=("measured_against_predicted",))

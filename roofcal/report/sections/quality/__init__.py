@@ -26,9 +26,8 @@ from roofcal.report.data.tidy import ok_rows, with_protocol
 from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Prose, Table
-from roofcal.report.kit.charts import Picture
+from roofcal.report.kit.charts import MUTED, Picture
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
-from roofcal.report.kit.styles import MUTED
 from roofcal.report.section import Answer, CsvTable, Item, Section
 
 _MOST_READINGS: Final = 150  # per op and panel

@@ -17,9 +17,8 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import FastestProduct
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
 from roofcal.report.kit import charts
-from roofcal.report.kit.charts import Picture
+from roofcal.report.kit.charts import MUTED, Picture
 from roofcal.report.kit.numbers import count_of, percent, scaled, shape_text, times
-from roofcal.report.kit.styles import MUTED
 from roofcal.report.section import Answer, Item, Section
 
 BURST_RECIPE: Final = "bf16"

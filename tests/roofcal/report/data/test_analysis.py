@@ -16,7 +16,7 @@ from roofcal.report.data.tidy import (
     standard_rows,
     with_shape,
 )
-from roofcal.report.kit.styles import model_colours
+from roofcal.report.kit.charts import model_colours
 from tests.roofcal.report.drawn import plain
 
 

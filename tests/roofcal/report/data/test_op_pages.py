@@ -9,7 +9,7 @@ from roofcal.ops.constants import OpPage
 from roofcal.report.chapter import Chapter
 from roofcal.report.data import drawing, op_pages
 from roofcal.report.data.op_pages import page_of
-from roofcal.report.kit.styles import COLOURS
+from roofcal.report.kit.charts import COLOURS
 from tests.roofcal.report.synthetic import MadeUpRun, cast
 
 

@@ -13,6 +13,7 @@ from altair.vegalite.v6.schema.core import load_schema
 
 from roofcal.report.kit import vega
 from roofcal.report.kit.charts import (
+    BLUE,
     SLOWER_FASTER,
     Axis,
     Chart,
@@ -25,7 +26,6 @@ from roofcal.report.kit.charts import (
     thinning_note,
     ticks_around,
 )
-from roofcal.report.kit.styles import BLUE
 from roofcal.report.kit.vega import chart_svgs, page_charts, vega_lite
 from tests.roofcal.report.pages import unpack
 

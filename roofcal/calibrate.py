@@ -1,7 +1,10 @@
-"""One run's probes -> its Calibration.
+"""Probe measurements -> constants of a device with intervals. Never reads a study op.
 
 Only the environment and the points of probe ops are read from a run folder: a fit that has seen the
 points it is judged on proves nothing.
+
+The learning curve says how wrong predictions are by the number of probes that were fitted;
+docs/method.md says how the probes are drawn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,9 +25,17 @@ from roofcal.core.visits.rows import (
     load_texts,
     width_texts,
 )
-from roofcal.fitting.bootstrap import exact
-from roofcal.fitting.cross_validation import Problem
-from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
+from roofcal.fitting.cross_validation import Problem, held_out_log_errors
+from roofcal.fitting.intervals import exact
+from roofcal.fitting.parallel import parallel_map
+from roofcal.fitting.probes import (
+    CalibrationError,
+    Device,
+    FitPart,
+    Fitted,
+    Probe,
+    by_provider_and_recipe,
+)
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import current_equations, load_part
 from roofcal.ops.predictions import Span, probe_spans
@@ -34,6 +45,13 @@ from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column
 from roofcal.points.reader import RECORDED, Points, read_points, with_intervals
 
 _ROW: Final = Column("measurement", "object", lambda p: p.row)
+LEARNING_COLUMNS: Final = (
+    *("op", "recipe", "provider", "probes", "repetition", "held_out"),
+    *("mape", "median", "p95"),
+)
+REPETITIONS: Final = 5
+HELD_OUT: Final = 10  # at least so many probes test a fit
+_STEPS: Final = 6
 
 
 def calibrate(
@@ -182,3 +200,58 @@ def disturbances_of(points: Points, op: str, environment: Environment) -> list[s
     drift = largest_drift(sentinels[_ROW.name])
     load = load_texts(points.sessions, is_cpu=environment.vendor == "cpu")
     return [*drift_texts(op, drift), *load]
+
+
+def learning_csv(
+    run: Path, spec: DeviceSpec | None = None, *, repetitions: int = REPETITIONS, seed: int = 0
+) -> str:
+    """The learning curves of a run folder as CSV with the header LEARNING_COLUMNS.
+
+    Errors are fractions. A recipe is left out if it has fewer than ten probes more than its fit
+    needs. spec: the device's datasheet, for the size of its cache. Equal records and seed give
+    equal text. Raises CalibrationError without an environment, RecordsError for bad files.
+    """
+    subjects = [
+        (f"{op.folder},{recipe},{provider}", kind.of(members, device))
+        for op, kind, device, probes in cross_validated_ops(run, spec)
+        for provider, recipe, members in by_provider_and_recipe(probes)
+    ]
+
+    def curve(subject: tuple[str, Problem]) -> list[str]:
+        labels, problem = subject
+        return [f"{labels},{row}" for row in _curve_rows(problem, repetitions, seed)]
+
+    curves = parallel_map(curve, subjects)
+    return "\n".join([",".join(LEARNING_COLUMNS), *(row for rows in curves for row in rows)]) + "\n"
+
+
+def learning_sizes(least: int, count: int) -> list[int]:
+    """Numbers of probes to fit on: from `least` to all of `count` but ten, geometric; [] if none.
+
+    (12, 120) -> [12, 19, 29, 45, 71, 110]
+    """
+    most = count - HELD_OUT
+    if most < least:
+        return []
+    return sorted({round(float(size)) for size in np.geomspace(least, most, _STEPS)})
+
+
+def _curve_rows(problem: Problem, repetitions: int, seed: int) -> Iterator[str]:
+    """One row per repetition and number of probes, without the labels of op and recipe."""
+    count = len(problem.probes)
+    draws = [
+        (repetition, size, np.random.default_rng([seed, repetition]).permutation(count)[:size])
+        for repetition in range(repetitions)
+        for size in learning_sizes(problem.least_probes, count)
+    ]
+    if not draws:
+        return
+    subsets = np.zeros((len(draws), count))
+    for subset, (_, _, drawn) in zip(subsets, draws, strict=True):
+        subset[drawn] = 1.0
+    log_errors = held_out_log_errors(problem, subsets)
+    for (repetition, size, _), subset, logs in zip(draws, subsets, log_errors, strict=True):
+        error = np.abs(np.expm1(logs[subset == 0]))
+        figures = (error.mean(), np.median(error), np.percentile(error, 95))
+        numbers = (size, repetition, len(error), *(f"{figure:.4g}" for figure in figures))
+        yield ",".join(map(str, numbers))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from roofcal.fitting.bootstrap import ceiling, interval
+from roofcal.fitting.intervals import ceiling, interval
 
 
 def test_the_interval_of_a_mean_covers_it_most_of_the_time() -> None:

@@ -1,1 +1,0 @@
-"""Probe measurements -> constants of a device with intervals. Never reads a study op."""
