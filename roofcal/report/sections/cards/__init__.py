@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.cards import OTHER, cards_sentence, counted_kinds
 from roofcal.report.data.op_pages import headline_op
-from roofcal.report.kit import charts, styles
+from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.charts import Picture
@@ -37,7 +37,7 @@ PANEL: Final = (
     col.ratio("high", "to", digits=3),
     *col.named("interval_holds", "sentinels"),
 )
-_COLOURS: Final = (styles.BLUE, styles.VERMILLION, styles.GREEN, *styles.SPARE_COLOURS[:4])
+_COLOURS: Final = (charts.BLUE, charts.VERMILLION, charts.GREEN, *charts.SPARE_COLOURS[:4])
 _TICKS: Final = (0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25)
 _ROW_PX, _CARD_PX = 16, 10  # height of a kind of work, and of each card in it
 
@@ -80,7 +80,7 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
     )
     drawn = ["card", "kind", "code", "colour", "place", "bar"]
     ends = points.drop(columns="ratio").melt(drawn, ["p5", "p95"], "end", "ratio")
-    other = charts.LegendEntry("code", OTHER, styles.MUTED, "o", label="other code", is_open=True)
+    other = charts.LegendEntry("code", OTHER, charts.MUTED, "o", label="other code", is_open=True)
     return Picture(
         key="cards",
         op=headline_op(),
@@ -95,7 +95,7 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
         tables={
             "points": points,
             "ends": ends.assign(dashed=0),
-            "equal": charts.line_at(1.0, "ratio", styles.MUTED),
+            "equal": charts.line_at(1.0, "ratio", charts.MUTED),
         },
         panels=[charts.Panel(height=height)],
         tips=(
