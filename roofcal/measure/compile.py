@@ -56,7 +56,7 @@ from roofcal.core.machine.locks import HOST_CLOCK, is_locked, lock_held
 from roofcal.core.records import Environment, PlanPoint
 from roofcal.measure.failures import reason_of
 from roofcal.measure.session import matching_gpus
-from roofcal.measure.workers import describe_exit, dies_with
+from roofcal.measure.workers import describe_exit, dies_with, hold_kernel_cache
 from roofcal.ops import BY_NAME
 from roofcal.ops.bench import arranged_inputs, load_bench
 
@@ -104,6 +104,7 @@ def compile_points(points: Sequence[PlanPoint], processes: int) -> Iterator[dict
     is not compiled, or None}. While a session holds the lock HOST_CLOCK no compiler runs: what the
     host times would wait for a core.
     """
+    hold_kernel_cache()
     # Else each process would start compilers of its own, before it is forked.
     inductor.compile_threads = 1
     import_module("torch._inductor.compile_fx")

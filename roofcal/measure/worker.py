@@ -48,7 +48,7 @@ from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
-from roofcal.measure.workers import dies_with
+from roofcal.measure.workers import dies_with, hold_kernel_cache
 from roofcal.ops.bench import ExactOutputs, load_bench
 
 _CPU_CACHE_BYTES = 64 << 20
@@ -287,6 +287,7 @@ def main() -> None:
     start = json.loads(sys.argv[1])
     if not dies_with(start["supervisor_pid"]):
         sys.exit("the supervisor of this worker is gone")
+    hold_kernel_cache()
     with os.fdopen(int(sys.argv[2]), "w") as events:
         with suppress(Exception):  # a bench that cannot be imported fails each of its points
             load_bench(start["op"])

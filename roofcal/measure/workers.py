@@ -153,6 +153,18 @@ def dies_with(parent: int) -> bool:
     return os.getppid() == parent
 
 
+def hold_kernel_cache() -> None:
+    """Keep all Triton kernels of this process, and of those it starts, in Triton's own cache.
+
+    Where TRITON_CACHE_DIR is not set, Inductor sets it to a folder of its own with its first kernel
+    (torch/_inductor/runtime/triton_heuristics.py). What compilers had put elsewhere was not found
+    then: on an H200 the timing process compiled 240 int4 kernels of a standard study once more,
+    0.4 s each, while the device was idle.
+    """
+    home = os.environ.get("TRITON_HOME", Path.home())
+    os.environ.setdefault("TRITON_CACHE_DIR", str(Path(home) / ".triton" / "cache"))
+
+
 def describe_exit(code: int) -> str:
     """An exit code in words; negative ones are signals."""
     if code == -signal.SIGKILL:

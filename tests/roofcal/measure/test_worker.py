@@ -16,11 +16,13 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
+from triton import knobs
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Distribution, Measurement, PlanPoint, Protocol
 from roofcal.measure import worker, workers
+from roofcal.measure.compile import compile_points
 from roofcal.measure.session import measure
 from roofcal.measure.worker import Worker
 from roofcal.ops.bench import Inputs, load_bench
@@ -213,6 +215,26 @@ def test_the_worker_names_each_point_before_it_touches_it_and_ends_each_group() 
     assert {event["at"] for event in here.events if "at" in event} == set(ids)
     assert here.events[-1] == {"done": True}
     assert {row.status for row in here.rows} == {"ok"}
+
+
+def test_workers_and_compilers_keep_all_kernels_in_one_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Inductor moves the cache with its first kernel, where nobody has named one."""
+    monkeypatch.setenv("TRITON_HOME", str(tmp_path))
+    monkeypatch.setattr(worker, "dies_with", lambda _: True)
+    monkeypatch.setattr(worker, "import_module", lambda _: None)
+    monkeypatch.setattr(sys, "stdin", Path(os.devnull).open())
+    events = os.open(os.devnull, os.O_WRONLY)
+    start = json.dumps({"op": "cast", "supervisor_pid": 0})
+    monkeypatch.setattr(sys, "argv", ["worker", start, str(events)])
+    for begin in (worker.main, lambda: list(compile_points([], 1))):
+        monkeypatch.setenv("TRITON_CACHE_DIR", "for pytest to take it away at the end")
+        monkeypatch.delenv("TRITON_CACHE_DIR")
+        own = knobs.cache.dir
+        begin()
+        assert own.startswith(str(tmp_path))
+        assert os.environ["TRITON_CACHE_DIR"] == own
 
 
 def test_garbage_is_collected_between_groups_alone(monkeypatch: pytest.MonkeyPatch) -> None:
