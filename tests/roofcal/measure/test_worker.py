@@ -224,11 +224,16 @@ def test_workers_and_compilers_keep_all_kernels_in_one_cache(
     monkeypatch.setenv("TRITON_HOME", str(tmp_path))
     monkeypatch.setattr(worker, "dies_with", lambda _: True)
     monkeypatch.setattr(worker, "import_module", lambda _: None)
-    monkeypatch.setattr(sys, "stdin", Path(os.devnull).open())
     events = os.open(os.devnull, os.O_WRONLY)
     start = json.dumps({"op": "cast", "supervisor_pid": 0})
     monkeypatch.setattr(sys, "argv", ["worker", start, str(events)])
-    for begin in (worker.main, lambda: list(compile_points([], 1))):
+
+    def worker_without_groups() -> None:
+        with Path(os.devnull).open() as nothing:
+            monkeypatch.setattr(sys, "stdin", nothing)
+            worker.main()
+
+    for begin in (worker_without_groups, lambda: list(compile_points([], 1))):
         monkeypatch.setenv("TRITON_CACHE_DIR", "for pytest to take it away at the end")
         monkeypatch.delenv("TRITON_CACHE_DIR")
         own = knobs.cache.dir
