@@ -183,8 +183,8 @@ class Session:
     started_utc, wall_s: since its devices were free.
     waited_s: until they were, while another session measured there.
     starting_s: of wall_s, waited for workers to be ready (CUDA context, warm card).
-    compiling_s: of wall_s, waited for kernels that were not compiled yet; None where an op is not
-        begun before its kernels are compiled, and the device is idle before the session instead.
+    compiling_s: of wall_s, compiled Triton kernels that no compiler had compiled before; until
+        November 2026 waited for such a compiler.
     """
 
     session_id: str

@@ -334,6 +334,7 @@ def _run(visits: Visits, session: Session, crew: Crew, journal: Journal) -> None
                     wall_s=time.perf_counter() - crew.since,
                     timed_s=timed,
                     starting_s=crew.starting_s,
+                    compiling_s=crew.compiling_s,
                     throttled_share=throttled,
                 )
             )

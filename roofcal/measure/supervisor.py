@@ -36,6 +36,7 @@ class Crew:
     ) -> None:
         self._session, self.environment = session, environment
         self.starting_s = 0.0  # how long a device waited for its workers to be ready
+        self.compiling_s = 0.0  # and for kernels that had not been compiled ahead
         self._locks: Sequence[Lock] = ()
         self._timing = timing_of(session.timing)
         self._tell = tell
@@ -158,6 +159,7 @@ class Crew:
         workers.send(json.dumps([encode(point) for point in waiting.values()]))
         while (event := workers.next_event(self._timing.point_timeout_s)) is not None:
             if "done" in event:
+                self.compiling_s += event.get("compiled_s", 0.0)
                 reason = f"the worker returned without a word on {len(waiting)} points"
                 return Fault(reason=reason, last=next(iter(waiting))) if waiting else None
             if "measurement" in event:

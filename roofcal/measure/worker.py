@@ -4,9 +4,10 @@ It reads its set-up, one JSON line, before which it imports and leaves the devic
 session may be measuring there. Then it reads a line per group. It writes lines to a pipe of its
 own: {"ready": true} once,
 {"at": point_id} before anything that may crash or hang, {"measurement": ...} per point,
-{"done": true} per group, {"fatal": reason, "status": ...} before it gives up. When this process
-dies, the last "at" tells the supervisor which point did it; when the supervisor dies, however it
-dies, Linux kills this process, so that no hung kernel keeps the device and its lock.
+{"done": true, "compiled_s": seconds} per group, {"fatal": reason, "status": ...} before it gives
+up. When this process dies, the last "at" tells the supervisor which point did it; when the
+supervisor dies, however it dies, Linux kills this process, so that no hung kernel keeps the device
+and its lock.
 
 For a point on several devices every rank is such a process, see roofcal.measure.workers. All
 read the same lines, rank 0 reports the measurements, and each writes {"trouble": reason} when a
@@ -71,11 +72,13 @@ class Worker:
         self._ids = {key: setup[key] for key in ("environment_id", "session_id")}
         self._epoch: float = setup["epoch"]
         self._events = events
+        self._compiled_s = 0.0
         self._sensor = Sensor(setup["uuid"])
         self._cache_bytes: int = setup["cache_bytes"] or _CPU_CACHE_BYTES
         if self._device.type == "cuda":
             properties = torch.cuda.get_device_properties(self._device)
             self._cache_bytes = properties.L2_cache_size
+            self._count_compiling()
         self._pads = random.Random(setup["session_id"])
         self._checked: dict[str, CheckedPoint] = {}  # by point id
         self._exact = ExactOutputs()
@@ -97,8 +100,18 @@ class Worker:
                         fatal=reason_of(error), status=status_of(error), now_s=time.monotonic()
                     )
                     raise
-                self._send_event(done=True)
+                self._send_event(done=True, compiled_s=self._compiled_s)
+                self._compiled_s = 0.0
                 gc.freeze()  # what compiling left is looked through once, not after every group
+
+    def _count_compiling(self) -> None:
+        """Count the seconds in which Triton compiles here, instead of finding a kernel compiled."""
+        from triton import knobs  # noqa: PLC0415 (a CPU is measured without Triton)
+
+        def count(*, times: Any, cache_hit: bool, **_: Any) -> None:
+            self._compiled_s += 0.0 if cache_hit else times.total * 1e-6
+
+        knobs.compilation.listener = count
 
     def _warm_card(self) -> None:
         """Matrix products until the card is at working temperature: cool cards boost for longer.

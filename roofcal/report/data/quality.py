@@ -125,7 +125,7 @@ def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
 
     busy_fraction       the device was timed
     starting_fraction   workers created a CUDA context and warmed the card
-    compiling_fraction  no group of points was compiled yet; 0 where an op begins with all compiled
+    compiling_fraction  kernels were compiled that had not been compiled ahead
     preparing_fraction  the rest: making inputs, checking outputs, capturing graphs
     between_s           idle between the end of the session before on the same card and this one,
                         as where its kernels were still compiled

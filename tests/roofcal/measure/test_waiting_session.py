@@ -102,6 +102,7 @@ def test_the_worker_is_there_before_the_card_is_free_and_holds_its_lock_afterwar
     assert record.waited_s
     assert record.starting_s is not None
     assert 0 <= record.starting_s <= float(record.wall_s or 0)
+    assert record.compiling_s == 0.25
     assert record.device_uuid == "GPU-1"
 
 

@@ -213,8 +213,25 @@ def test_the_worker_names_each_point_before_it_touches_it_and_ends_each_group() 
     assert here.events[0] == {"ready": True}
     assert [event["at"] for event in here.events[1:3]] == ids
     assert {event["at"] for event in here.events if "at" in event} == set(ids)
-    assert here.events[-1] == {"done": True}
+    assert here.events[-1] == {"done": True, "compiled_s": 0.0}
     assert {row.status for row in here.rows} == {"ok"}
+
+
+def test_a_group_tells_how_long_it_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of kernels that compilers have put in the cache Triton tells as well."""
+    monkeypatch.setattr(knobs.compilation, "listener", None)
+    here, took = Here(), SimpleNamespace(total=250_000)
+    here._count_compiling()
+    listener: Any = knobs.compilation.listener
+    found_by_group = iter([(False, False, True), ()])
+
+    def compile_and_find(_: object) -> None:
+        for is_found in next(found_by_group):
+            listener(src=None, metadata={}, metadata_group={}, times=took, cache_hit=is_found)
+
+    monkeypatch.setattr(here, "run_group", compile_and_find)
+    here.take([], [])
+    assert [event["compiled_s"] for event in here.events if "done" in event] == [0.5, 0.0]
 
 
 def test_workers_and_compilers_keep_all_kernels_in_one_cache(

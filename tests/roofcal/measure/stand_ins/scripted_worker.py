@@ -53,7 +53,7 @@ def group(lines: list[str]) -> None:
             report(point, peak_bytes=-1)
         elif point.sweeps[0] != "forgotten":
             report(point)
-    say(done=True)
+    say(done=True, compiled_s=0.25)
     deeds = {point.sweeps[0] for point in points}
     last_rank = SETUP.get("rank") == SETUP.get("world_size", 1) - 1
     if "ends_after_the_group" in deeds or ("last_rank_ends_after_the_group" in deeds and last_rank):
