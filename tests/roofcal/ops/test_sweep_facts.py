@@ -57,7 +57,6 @@ _WHOLE_UNITS: Final = (
     "our rule splits K where its units of 128 columns divide, 256 of them but not 257; and a "
     "second block of tokens comes with the price of tokens off 8"
 )
-_FAST_RAGGED: Final = "few ragged probes, whose rows off 16 elements were faster than aligned ones"
 _ROW_IN_PARTS: Final = "Inductor cuts long rows in parts, two kernels more, where rows are few"
 _OFF_64_BYTES: Final = "rows off 64 bytes load slower: measured, 1.3 to 1.5 times for our kernel"
 _CROWD: Final = "units wait for the same few rows, whatever else the tile holds: fitted on probes"
@@ -68,30 +67,30 @@ _PARTS_OF_K: Final = "blocks of fewer tokens are cut in other parts of K"
 _RAGGED_BOTH: Final = (
     "all probes of more than 20 rows off 16 have columns off 16, too: rows alone are charged alike"
 )
+_BYTES_OF_LINES: Final = (
+    "the transposed result of rows off 16 is stored byte by byte: measured on an H200, 2.3 to 2.9 "
+    "times for mxfp8 and 1.5 in blocks"
+)
 _LINES: Final = "rows of the transposed result are off its lines: measured on the H100"
 _PADS: Final = "Inductor fills up rows off 128 in a kernel of its own"
 _UNROLLED: Final = "Inductor reduces fewer than 8 rows in a kernel of its own"
 EXPECTED: Final = (
     Expected("low end", "mixed_gemm.triton_chained.*", 1.16, _SHARE),
-    Expected("median", "cast.torch_compile.fp8_tensorwise", 1.03, _FAST_RAGGED),
-    Expected("low end", "cast.torch_compile.fp8_tensorwise", 1.03, _FAST_RAGGED),
     Expected("neighbours", "gemm.triton.*", 4.5, _FEW_ROWS),
-    Expected("neighbours", "mixed_gemm.triton.*", 8.5, _WHOLE_UNITS),
+    Expected("neighbours", "mixed_gemm.triton.*", 8.6, _WHOLE_UNITS),
     Expected("neighbours", "mixed_gemm.triton_chained.*", 11, _WHOLE_UNITS),
-    Expected("neighbours", "cast.torch_compile.fp8_rowwise_both", 6.7, _ROW_IN_PARTS),
-    Expected("padding", "gemm.cublaslt.fp8_axiswise_slow_accum", 1.41, _CROWD),
+    Expected("neighbours", "cast.torch_compile.fp8_rowwise_both", 4, _ROW_IN_PARTS),
     Expected("padding", "gemm.cublaslt.fp8_blockwise_128x128", 1.26, _CROWD),
     Expected("padding", "gemm.triton.*", 1.6, _OFF_64_BYTES),
     Expected("padding", "mixed_gemm.triton.*", 2.5, _TOKENS_OFF_8),
     Expected("padding", "mixed_gemm.triton_chained.*", 2.6, _TOKENS_OFF_8),
     Expected("padding", "mixed_gemm.triton_specialised.*", 1.15, _PARTS_OF_K),
-    Expected("padding", "cast.triton.fp8_blockwise_128x128", 4.5, _RAGGED_BOTH),
-    Expected("padding", "cast.triton.mxfp8_*", 2.5, _RAGGED_BOTH),
-    Expected("padding", "cast.torch_compile.fp8_blockwise_128x128", 1.14, _RAGGED_BOTH),
-    Expected("padding", "cast.torch_compile.fp8_blockwise_1x128", 3.4, _RAGGED_BOTH),
-    Expected("padding", "cast.torch_compile.mxfp8_dim1", 1.2, _RAGGED_BOTH),
-    Expected("padding", "cast.triton.fp8_rowwise_*", 2.15, _LINES),
-    Expected("padding", "cast.triton.fp8_blockwise_1x128_dim1", 1.55, _RAGGED_BOTH),
+    Expected("padding", "cast.triton.mxfp8_*", 2.8, _BYTES_OF_LINES),
+    Expected("padding", "cast.torch_compile.fp8_blockwise_128x128", 2.9, _RAGGED_BOTH),
+    Expected("padding", "cast.torch_compile.mxfp8_*", 1.2, _RAGGED_BOTH),
+    Expected("padding", "cast.torch_compile.fp8_tensorwise", 1.2, _RAGGED_BOTH),
+    Expected("padding", "cast.triton.fp8_rowwise_*", 3.6, _LINES),
+    Expected("padding", "cast.triton.fp8_blockwise_1x128_dim1", 1.55, _BYTES_OF_LINES),
     Expected("padding", "cast.torch_compile.fp8_blockwise_1x128_dim1", 1.35, _PADS),
     Expected("padding", "cast.torch_compile.fp8_rowwise_dim0", 1.25, _ROW_IN_PARTS),
     Expected("padding", "cast.torch_compile.fp8_rowwise_dim1", 2.2, f"{_UNROLLED}; {_RAGGED_BOTH}"),

@@ -58,7 +58,7 @@ def test_published_products_at_the_power_limit_have_energy(h200: DeviceSpec) -> 
     products = shown.files["energy.csv"]
     assert len(products) > 70
     # The others share their group's long turns and run at the full clock.
-    assert products["board_w"].between(665, 735).mean() > 0.95
+    assert products["board_w"].between(650, 735).mean() >= 0.95
     assert (products["energy_low_j"] <= products["energy_j"]).all()
     least = shown.tables["energy-recipes"].frame.iloc[0]
     assert "fp8" in least["recipe"]
