@@ -80,6 +80,8 @@ COLUMN_MAXIMA: Final = ColumnMaximaConfig(
 WIDE_MAXIMA: Final = replace(COLUMN_MAXIMA, wide_partials=1, most_partials=1)
 # Where kernels.cast.hopper.columns does not fit: 69.9 at 4095 x 4097, 111 with tiles of 64 x 64.
 TRANSPOSE: Final = TileConfig(rows=32, cols=128, num_warps=4)
+# Of ragged rows (rule.is_ragged), of which 16 bytes spill otherwise. Not timed yet.
+RAGGED_TRANSPOSE: Final = replace(TRANSPOSE, cols=64)
 # Rows and columns from the same first read: 121 and 413 with 16 elements per thread and three rows
 # ahead of the one that is cast; 126 and 417 with 32 and two; 134 and 470 with none ahead.
 BOTH_ROWS: Final = replace(ROWS, most_warps=32)
@@ -317,7 +319,9 @@ def transpose_with_maxima(
     elif cols and hopper_columns.fits(x):
         hopper_columns.transpose(x, q, scale, maxima, largest, power_of_two)
     elif cols:
-        tiles = triton.cdiv(rows, TRANSPOSE.rows) * triton.cdiv(cols, TRANSPOSE.cols)
+        is_ragged = rule.is_ragged(cols, x.stride(0), x.data_ptr())
+        tile = RAGGED_TRANSPOSE if is_ragged else TRANSPOSE
+        tiles = triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols)
         _transpose_kernel[(tiles,)](
             x,
             q,
@@ -329,9 +333,9 @@ def transpose_with_maxima(
             LARGEST=largest,
             POWER_OF_TWO=power_of_two,
             PARTIALS=maxima.shape[0],
-            BLOCK_M=TRANSPOSE.rows,
-            BLOCK_N=TRANSPOSE.cols,
-            num_warps=TRANSPOSE.num_warps,
+            BLOCK_M=tile.rows,
+            BLOCK_N=tile.cols,
+            num_warps=tile.num_warps,
         )
     return q, scale
 

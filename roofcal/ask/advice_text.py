@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.advise import Advice, Adviser, RecipeTime, left_out_words
+from roofcal.ask.advise import Advice, Adviser, RecipeTime, left_out_words, not_ranked_words
 from roofcal.ask.answers import (
     WEIGHTS_WORDS,
     Answer,
@@ -159,10 +159,8 @@ class Recommendation(Advice, Answer):
             )
         if answer["left_out"]:
             yield left_out_words(answer["min_db"], answer["left_out"])
-        reasons = list(dict.fromkeys(self.refused.values()))
-        for reason in reasons[:_MOST_REASONS]:
-            first, *others = (name for name, why in self.refused.items() if why == reason)
-            yield f"not ranked: {first}{f' and {len(others)} more' * bool(others)}: {reason}"
+        reasons = not_ranked_words(self.refused)
+        yield from (f"not ranked: {reason}" for reason in reasons[:_MOST_REASONS])
         if len(reasons) > _MOST_REASONS:
             yield f"not ranked for {len(reasons) - _MOST_REASONS} more reasons: --json lists them"
         choices = answer["recipe_choices"]

@@ -9,7 +9,7 @@ parts (ask.choices), so that two options with the same predicted product share i
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -211,12 +211,22 @@ class Adviser:
 
         Raises PredictError where no option is left to rank for a shape.
         """
+        advices = []
+        for advice in self._advices(shapes):
+            if isinstance(advice, PredictError):
+                raise advice
+            advices.append(advice)
+        return advices
+
+    def _advices(self, shapes: Sequence[Shape]) -> Iterator[Advice | PredictError]:
+        """The advice on each shape, or why no option is left to rank for it."""
         parts = dict.fromkeys(part for option in self.options for part in option.parts)
         terms = {part: self._terms(part, shapes) for part in parts}
-        return [
-            self._ranked(shape, {part: own[place] for part, own in terms.items()})
-            for place, shape in enumerate(shapes)
-        ]
+        for place, shape in enumerate(shapes):
+            try:
+                yield self._ranked(shape, {part: own[place] for part, own in terms.items()})
+            except PredictError as error:
+                yield error
 
     def with_evidence(self, option: RecipeTime, shape: Shape) -> RecipeTime:
         """An option with what was measured nearby.
@@ -278,7 +288,8 @@ class Adviser:
         In stretches of M, first_m to last_m. equals: recipes that take the same time at every M of
         the stretch; least_probability: that it is the fastest, at the M where that is least sure.
         Measurements are of single M, and would split the stretches. M runs over 1, 2, 4, 8 and two
-        steps per doubling from 16 to 131072, and the M of the shape.
+        steps per doubling from 16 to 131072, and the M of the shape. An M at which nothing can be
+        ranked, as int4 alone far outside of its probes, is in no stretch.
         """
         half_doublings = (16 * round(2 ** (step / 2)) for step in range(27))
         grid = sorted({1, 2, 4, 8, shape["m"], *half_doublings})
@@ -286,12 +297,15 @@ class Adviser:
         predicting = Adviser(
             self.model, self.sources, self.passes, self.weights, wanted=Wanted(recipes)
         )
-        answers = predicting.advise([{**shape, "m": m} for m in grid])
+        answers = predicting._advices([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []
+        is_gap = True
         for m, answer in zip(grid, answers, strict=True):
+            last = None if is_gap else stretches[-1]
+            if is_gap := isinstance(answer, PredictError):
+                continue
             first = answer.best.recipe
             fastest = next((group for group in answer.equals if first in group), [first])
-            last = stretches[-1] if stretches else None
             both = last and [one for one in (last["recipe"], *last["equals"]) if one in fastest]
             recipe, *equals = both or fastest
             chance = answer.best_by_recipe[recipe].recipe_probability
@@ -378,10 +392,11 @@ class Adviser:
             own_name = f"{BASELINE} by "
             refused = {name: why for name, why in refused.items() if not name.startswith(own_name)}
         if not ranked:
-            reasons = list(dict.fromkeys(refused.values()))
+            reasons = not_ranked_words(refused)
             if left_out and self.min_db is not None:
                 reasons.insert(0, left_out_words(self.min_db, left_out))
-            raise PredictError(f"nothing could be ranked: {'; '.join(reasons)}")
+            sizes = "x".join(str(shape[axis]) for axis in "mnk")
+            raise PredictError(f"nothing could be ranked for {sizes}: {'; '.join(reasons)}")
         refused = {name: why for name, why in refused.items() if name not in for_larger}
         of_options = fastest_probabilities(
             [[(one.error_name, one.seconds, one.high_s) for one in own] for own in counted.values()]
@@ -481,6 +496,17 @@ def left_out_words(min_db: float, left_out: Mapping[str, float | None]) -> str:
         for recipe, db in left_out.items()
     )
     return f"left out, accuracy below {min_db:g} dB or unknown: {', '.join(accuracies)}"
+
+
+def not_ranked_words(refused: Mapping[str, str]) -> list[str]:
+    """The reasons of `Advice.refused`, once each, after the options that they are of."""
+    names: dict[str, list[str]] = {}
+    for name, why in refused.items():
+        names.setdefault(why, []).append(name)
+    return [
+        f"{first}{f' and {len(others)} more' * bool(others)}: {why}"
+        for why, (first, *others) in names.items()
+    ]
 
 
 def linear_provider(option: Option | RecipeTime) -> str:

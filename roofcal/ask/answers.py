@@ -118,6 +118,7 @@ class Column(NamedTuple):
     cell   a template, or a function where that is not enough
     group  what the columns beside it are of, too: it stands above the first of them
     note   its texts may be broken over several lines
+    names  it names the row, as a batch does, although it stands on the right of its column
     """
 
     head: str
@@ -125,6 +126,12 @@ class Column(NamedTuple):
     left: bool = False
     group: str = ""
     note: bool = False
+    names: bool = False
+
+    @property
+    def names_rows(self) -> bool:
+        """Whether it is repeated where a table goes on below."""
+        return self.names or (self.left and not self.note)
 
 
 @dataclass(frozen=True)
@@ -204,7 +211,7 @@ def _width_of(columns: Sequence[_Texts]) -> int:
 
 def _blocks(columns: Sequence[_Texts], width: int) -> list[list[_Texts]]:
     """The columns, in blocks that are narrow enough; each begins with the names of the rows."""
-    names = list(takewhile(lambda one: one.column.left and not one.column.note, columns))
+    names = list(takewhile(lambda one: one.column.names_rows, columns))
     names = names or list(columns[:1])
     blocks = [[*names]] if names else []
     for _, members in groupby(columns[len(names) :], key=lambda one: one.column.group or id(one)):

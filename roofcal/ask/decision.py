@@ -51,6 +51,8 @@ class Decision:
         elif self.speedup_over_bf16 is not None:
             what = f"Use {self.recipe}: {self.speedup_over_bf16:.2f}x {BASELINE}, casts included"
         aside = [] if self.chance is None else [f"P {self.chance:.2f}"]
+        if self.next_recipe is None:
+            aside = ["no other recipe is ranked"]
         if self.toss_up_within is not None:
             aside.append(toss_up_words(self.toss_up_with, self.toss_up_within))
             aside += [f"{self.likelier} is likelier"] if self.likelier else []
@@ -58,6 +60,8 @@ class Decision:
             aside.append(
                 f"the next, {self.next_recipe}, takes {100 * self.next_slower:.0f} % longer"
             )
+        if self.speedup_over_bf16 is not None and self.speedup_over_bf16 < 1:
+            aside.append(f"{BASELINE}, which is not ranked, is faster")
         accuracy = "accuracy not measured"
         if self.output_db is not None:
             accuracy = f"accuracy {self.output_db:.1f} dB"

@@ -163,12 +163,12 @@ def record_problems(run: RunFolder) -> Iterator[str]:
 
 
 def names_of_cards(records: RunFolder) -> set[str]:
-    """The names of the cards that measured, as the folders of cards have them.
+    """The names of the cards that measured what is planned, as the folders of cards have them.
 
     A session that does not know its card is of 'an unknown card', one of several GPUs of 'several
     cards'. Raises RecordsError for bad files.
     """
-    files = (records.measurements_file(op) for op in records.measured_ops())
+    files = (records.measurements_file(op) for op in records.planned_ops())
     cards = (session.cards for file in files for session in read_records(file, Session))
     return {
         card[0][:CARD_NAME] if len(card) == 1 else "several cards" if card else "an unknown card"
@@ -188,19 +188,25 @@ def problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
         described = ", ".join(ids) or "nothing"
         yield f"{records.environment_file}: describes {described}, not its folder; {_RESTORE}"
     try:
-        planned = records.planned_ops()
+        planned, measured = records.planned_ops(), records.measured_ops()
     except PathError as error:
         yield str(error)
         return
     if not planned:
         yield f"{records.folder}/plan: holds no plan; {_RESTORE}"
-    for op in planned:
-        yield from _op_problems(records, op, run.environment_id)
     beside = records.folder.parent.name
+    is_published = records is run or beside in {JUDGED, CARDS}
+    if is_published and (unplanned := set(measured) - set(planned)):
+        names = ", ".join(sorted(unplanned))
+        yield f"{records.folder}/measurements: holds {names} without a plan; {_RESTORE}"
+    of_ops = [text for op in planned for text in _op_problems(records, op, run.environment_id)]
+    yield from of_ops
     if beside == JUDGED and (strange := set(planned) - {*JUDGED_OPS}):
         names = ", ".join(sorted(strange))
         yield f"{records.folder}/plan: holds {names}, of which no seed draws points; {_RESTORE}"
-    if beside == CARDS and (cards := names_of_cards(records)) != {records.folder.name}:
+    if beside != CARDS or of_ops:  # of a file that cannot be read
+        return
+    if (cards := names_of_cards(records)) != {records.folder.name}:
         on = " and ".join(sorted(cards)) or "no card"
         yield f"{records.folder}: was measured on {on}, not on the card of its name; {_RESTORE}"
 

@@ -91,10 +91,11 @@ class Curve(Answer):
 
 
 _SWEEP_COLUMNS: Final = (
-    Column("tp", "{tensor_parallel}"),
-    Column("pp", "{pipeline_parallel}"),
-    Column("GPUs", lambda row: str(row["tensor_parallel"] * row["pipeline_parallel"])),
-    *BATCH_COLUMNS,
+    Column("tp", "{tensor_parallel}", names=True),
+    Column("pp", "{pipeline_parallel}", names=True),
+    Column("GPUs", lambda row: str(row["tensor_parallel"] * row["pipeline_parallel"]), names=True),
+    BATCH_COLUMNS[0]._replace(names=True),
+    *BATCH_COLUMNS[1:],
     Column("per GPU", "{tokens_per_s_per_gpu:.0f}"),
 )
 

@@ -175,6 +175,18 @@ def test_recipes_are_ranked_by_name_or_family_alone_against_bf16() -> None:
         recommended(linear(), asked(recipes=["fp9_axis"]))
 
 
+def test_an_m_at_which_the_recipes_asked_for_cannot_be_ranked_is_in_no_stretch() -> None:
+    int4 = asked(recipes=["int4"])
+    stretches = recommended(linear(16), int4).answer["fastest_by_m"]
+    assert stretches[0]["first_m"] == 1
+    assert 16 <= stretches[-1]["last_m"] < 1 << 17
+    m = 1 << 17
+    with pytest.raises(
+        PredictError, match=rf"for {m}x\d+x\d+: int4_\w+ by \w+ and \d+ more: lies "
+    ):
+        recommended(linear(m), int4)
+
+
 def test_recipes_below_an_accuracy_or_without_one_are_left_out_and_named() -> None:
     few = linear(16)
     everything, some = recommended(few), recommended(few, asked(min_db=25.0))
@@ -183,7 +195,7 @@ def test_recipes_below_an_accuracy_or_without_one_are_left_out_and_named() -> No
     assert "int4_groupwise_g128" in some.left_out
     assert {stretch["recipe"] for stretch in some.answer["fastest_by_m"]} <= accurate
     assert "left out, accuracy below 25 dB or unknown: " in some.text(1000)
-    with pytest.raises(PredictError, match="nothing could be ranked: left out, accuracy below 99 "):
+    with pytest.raises(PredictError, match="for 16x28672x8192: left out, accuracy below 99 "):
         recommended(few, asked(min_db=99.0))
     with pytest.raises(PredictError, match=r"bf16 \(unknown\)"):
         datasheet = model_named("datasheet")

@@ -59,6 +59,12 @@ def test_a_table_breaks_heads_then_notes_then_goes_on_below(width: int, text: st
     assert max(map(len, said.splitlines())) <= width
 
 
+def test_numbers_that_name_rows_are_repeated_too() -> None:
+    cut = Column("size", "{size}", names=True)
+    said = Shown([Table(ROWS, (cut, Column("share", "{share:.0%}"), COLUMNS[4]))]).text(20)
+    assert [line.split()[0] for line in said.splitlines() if "12345678" in line] == ["12345678"] * 2
+
+
 def test_lines_go_on_below_deeper_and_long_words_stay_whole() -> None:
     said = Shown(["  one two three four", "", ["x" * 20 + " y"]]).text(12)
     assert said.splitlines() == ["  one two", "    three", "    four", "", "x" * 20, "  y"]

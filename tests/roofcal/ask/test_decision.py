@@ -50,8 +50,11 @@ ACCURACY = "accuracy 28.5 dB, bf16 55.5."
          "Keep bf16: no recipe here is faster, casts included (P 0.99; the next, a, takes 50 % "
          "longer); accuracy 55.5 dB."),
         ([option("a", 1.0, 1.0, speedup_over_bf16=None, output_db=None)],
-         "Use a: the fastest, casts included; bf16 has no time here (P 1.00); accuracy not "
-         "measured."),
+         "Use a: the fastest, casts included; bf16 has no time here (no other recipe is ranked); "
+         "accuracy not measured."),
+        ([option("a", 4.0, 0.9), option("b", 5.0, 0.1)],
+         "Use a: 0.50x bf16, casts included (P 0.90; the next, b, takes 25 % longer; bf16, which "
+         f"is not ranked, is faster); {ACCURACY}"),
         ([option("a", 2.0, None), option("bf16", 2.0, None), option("b", 3.0, None)],
          "Keep bf16: no recipe here is faster, casts included (a equal by this model); accuracy "
          "28.5 dB."),

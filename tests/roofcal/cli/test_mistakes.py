@@ -74,7 +74,7 @@ OF_PUBLICATIONS = [
     *((f"advise 512x4096x4096 --device h200 {options}", says) for options, says in (
         ("--recipes bf61", "unknown recipe 'bf61'; did you mean 'bf16'?"),
         ("--recipes bf16,nothing", "unknown recipe 'nothing'; allowed: bf16, fp8_axiswise"),
-        ("--min-db 99", "nothing could be ranked: left out, accuracy below 99 dB or unknown: bf16"),
+        ("--min-db 99", "for 512x4096x4096: left out, accuracy below 99 dB or unknown: bf16"),
     )),
     ("advise --device h200 --shapes nowhere.csv", "nowhere.csv: cannot be read"),
     ("llm --device h200 --model llama-70b", "unknown model 'llama-70b'; did you mean 'llama3-70b'"),
@@ -135,7 +135,7 @@ OF_A_CHECKOUT = [
     (f"{POINT} --recipe int4_g128", "did you mean 'int4_groupwise_g128'? (with --op mixed_gemm)"),
     (f"{LINEAR} fp8_tensorwise --model wishful", "unknown model 'wishful'; there are"),
     ("advise --device made-up --recipes fp8_tensorwise 64x4096x4096",
-     "nothing could be ranked: only its products are known, not the casts"),
+     "ranked for 64x4096x4096: fp8_tensorwise: only its products are known, not the casts"),
     ("calibrate --run no --out x", "no such records file"),
     ("learning --run no", "no/environment.jsonl: no such records file"),
     ("table --device nothing --op gemm", "nothing"),

@@ -74,6 +74,19 @@ def test_records_of_another_card_than_the_folder_says_do_not_hold(
     assert other.startswith(f"{folder}: was measured on ")
 
 
+def test_records_of_a_card_that_cannot_be_read_or_have_no_plan_do_not_hold(
+    with_card: Path,
+) -> None:
+    folder = with_card / "cards" / CARD
+    file = folder / "measurements" / "probe_copy.jsonl.gz"
+    shutil.copy(file, file.with_name("cast_of_others.jsonl.gz"))
+    file.write_bytes(b"damaged")
+    write_manifest(with_card, "c0ffee")
+    unplanned, damaged = verify(with_card, quick=True).problems
+    assert unplanned.startswith(f"{folder}/measurements: holds cast_of_others without a plan; ")
+    assert damaged.startswith(f"{file}:1: probe_copy.jsonl.gz is cut off or damaged here")
+
+
 def test_records_of_several_cards_and_of_other_software_are_refused(
     folder: Path, made: Path, tmp_path: Path
 ) -> None:
