@@ -162,7 +162,8 @@ class Recommendation(Advice, Answer):
         reasons = not_ranked_words(self.refused)
         yield from (f"not ranked: {reason}" for reason in reasons[:_MOST_REASONS])
         if len(reasons) > _MOST_REASONS:
-            yield f"not ranked for {len(reasons) - _MOST_REASONS} more reasons: --json lists them"
+            more = len(reasons) - _MOST_REASONS
+            yield f"not ranked for {more} more reason{'s' * (more > 1)}: --json lists them"
         choices = answer["recipe_choices"]
         if choices and not (record := ChoiceRecord(**choices)).is_poor:
             yield record.words(_judged_on(answer["pass"]))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from roofcal.ask.advise import RecipeTime
 from roofcal.ask.answers import Record, Style
@@ -10,7 +11,11 @@ from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.choices import ChoiceRecord
 from roofcal.ask.linear_options import BASELINE
 
-_CLEARLY_SLOWER = 0.05  # a recipe that is less likely than this to be the fastest is no toss-up
+_CLEARLY_SLOWER: Final = (
+    0.05  # a recipe that is less likely than this to be the fastest is no toss-up
+)
+# A recipe that takes longer by more is slower, however wide the intervals are.
+MOST_APART: Final = 0.10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +78,14 @@ class Decision:
             yield f"Weak evidence: {'; '.join(self.weak_because)}."
 
 
+def longest_of_toss_up(seconds: float, high_s: float | None) -> float:
+    """The longest time in s of a recipe that a faster one's interval does not tell from it.
+
+    high_s: the high end of that interval; without one only equal times cannot be told apart.
+    """
+    return seconds if high_s is None else min(high_s, seconds * (1 + MOST_APART))
+
+
 def style_of(row: Record, best: str) -> Style:
     """How the row of a recipe is shown: the best recipe, and times that are extrapolated."""
     if row["recipe"] == best:
@@ -97,7 +110,7 @@ def decide(
     """The decision among the fastest options of all recipes, the fastest first, at least one.
 
     Two recipes are a toss-up where the slower is at least half as likely to be the fastest, or,
-    next to it, has its time within the interval of the faster; unless it is clearly slower.
+    next to it, has its time within the interval of the faster and at most MOST_APART longer.
     Of recipes of equal time bf16 is used.
 
     bf16_output_db: the accuracy of bf16. choices: how good predicted choices were on measured
@@ -111,7 +124,7 @@ def decide(
         chance = other.recipe_probability
         if other in equals or chance is None or best.recipe_probability is None:
             return other in equals
-        is_inside = place == 0 and best.high_s is not None and other.seconds <= best.high_s
+        is_inside = place == 0 and other.seconds <= longest_of_toss_up(best.seconds, best.high_s)
         is_likely = chance >= best.recipe_probability / 2
         return chance >= _CLEARLY_SLOWER and (is_likely or is_inside)
 

@@ -34,14 +34,15 @@ def publish(
         judged (FOLDER): seed<seed>/<device>/<environment_id> as `tools/spot_checks.py unlisted`
             measures it: its records are put beside the publication of the environment, which is
             made anew as by --again
-        cards (FOLDER): run folders <device>/<environment_id>, each measured on one other card with
-            the software of the publication: their records are put beside it likewise
+        cards (FOLDER): run folders <device>/<environment_id>, each measured on one card with the
+            software of the publication: their records are put beside it likewise
     """
     from roofcal.claims import load_claims
     from roofcal.publish.freeze import (
         check_checkout,
         check_terms,
         publication_of,
+        publication_of_card,
         run_folders_anew,
     )
     from roofcal.publish.freeze import publish as freeze
@@ -51,7 +52,7 @@ def publish(
     check_checkout(paths.PUBLISHED)  # before minutes of deriving
     with tempfile.TemporaryDirectory() as place:
         of_judged = (publication_of(folder, paths.PUBLISHED) for folder in judged)
-        of_cards = (paths.PUBLISHED / RunFolder.at(card.absolute()).name for card in cards)
+        of_cards = (publication_of_card(folder, paths.PUBLISHED) for folder in cards)
         if publications := list(dict.fromkeys((*again, *of_judged, *of_cards))):
             for folder in publications:
                 _refuse_other_folder(folder)

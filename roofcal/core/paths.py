@@ -56,9 +56,10 @@ class RunFolder:
                  judged/seed<seed>/           environment, plan and measurements of layers that no
                                               study lists: predictions are judged on them, and no
                                               fit reads them
-                 cards/<card>/                environment, plan and measurements of another card of
-                                              this model with the same software: the report shows
-                                              how cards differ, and no fit reads them
+                 cards/<card>/                environment, plan and measurements of one card with
+                                              the same software, but for points that the publication
+                                              has of that card: the report shows how cards differ,
+                                              and no fit reads them
     derived  holds what follows from them; the same folder, except for a published run that is
              derived again below REPLAY:
                  calibration.jsonl            constants with intervals

@@ -161,8 +161,9 @@ def hold_kernel_cache() -> None:
     then: on an H200 the timing process compiled 240 int4 kernels of a standard study once more,
     0.4 s each, while the device was idle.
     """
-    home = os.environ.get("TRITON_HOME", Path.home())
-    os.environ.setdefault("TRITON_CACHE_DIR", str(Path(home) / ".triton" / "cache"))
+    # As Triton has it: Path.home() raises for a user without an entry, as containers may have.
+    home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")  # noqa: PTH111
+    os.environ.setdefault("TRITON_CACHE_DIR", os.path.join(home, ".triton", "cache"))  # noqa: PTH118
 
 
 def describe_exit(code: int) -> str:

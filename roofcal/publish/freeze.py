@@ -221,6 +221,20 @@ def publication_of(judged: Path, published: Path) -> Path:
     return publication.folder
 
 
+def publication_of_card(card: Path, published: Path) -> Path:
+    """The publication beside which the records of a card belong, by the names of their folders.
+
+    Raises PublishError where there is none.
+    """
+    publication = RunFolder.at(published / RunFolder.at(card.absolute()).name)
+    if not publication.environment_file.is_file():
+        raise PublishError(
+            f"{card}: give a run folder <device>/<environment_id> of an environment that is "
+            f"published; there is no {publication.folder}"
+        )
+    return publication.folder
+
+
 def _seed_of(judged: Path) -> int | None:
     match = SEED_FOLDER.fullmatch(judged.absolute().parent.parent.name)
     return int(match[1]) if match else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
-from roofcal.ask.decision import style_of, toss_up_words
+from roofcal.ask.decision import longest_of_toss_up, style_of, toss_up_words
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, estimate, notes_of_all
@@ -48,10 +48,11 @@ class RecipeComparison(Answer):
 
     @property
     def decision(self) -> dict[str, Any]:
-        """The recipe of the shortest request, and those whose time lies within its interval."""
+        """The recipe of the shortest request, and those that its interval does not tell from it."""
         rows = sorted(self.rows(), key=lambda row: row["request_s"])
         best, *others = rows
-        toss_ups = [row for row in others if row["request_s"] <= (best["request_high_s"] or 0.0)]
+        longest_s = longest_of_toss_up(best["request_s"], best["request_high_s"])
+        toss_ups = [row for row in others if row["request_s"] <= longest_s]
         bf16 = self.estimates["bf16"]
         return {
             "recipe": best["recipe"],

@@ -41,6 +41,9 @@ ACCURACY = "accuracy 28.5 dB, bf16 55.5."
         (CLOSE, f"Use a: 2.00x bf16, casts included (P 0.57; b within 2 %, a toss-up); {ACCURACY}"),
         ([CLOSE[0], option("b", 1.049, 0.06), BF16],  # within the interval
          f"Use a: 2.00x bf16, casts included (P 0.57; b within 5 %, a toss-up); {ACCURACY}"),
+        ([option("a", 1.0, 0.8, high_s=1.4), option("b", 1.2, 0.2), BF16],  # within it, but far
+         "Use a: 2.00x bf16, casts included (P 0.80; the next, b, takes 20 % longer); "
+         f"{ACCURACY}"),
         ([option("a", 1.0, 0.3), option("b", 1.1, 0.4), option("c", 1.2, 0.3), BF16],
          "Use a: 2.00x bf16, casts included (P 0.30; b and c within 20 %, a toss-up; b is likelier"
          f"); {ACCURACY}"),

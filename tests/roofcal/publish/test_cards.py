@@ -9,7 +9,12 @@ from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.manifest import write_manifest
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement
-from roofcal.publish.freeze import PublishError, publish, run_folders_anew
+from roofcal.publish.freeze import (
+    PublishError,
+    publication_of_card,
+    publish,
+    run_folders_anew,
+)
 from roofcal.publish.verify import verify
 from tests.roofcal.made_up_records import session
 from tests.roofcal.published import files_in
@@ -102,5 +107,8 @@ def test_records_of_several_cards_and_of_other_software_are_refused(
     unknown = measured_on(made, tmp_path / "unknown" / made.parent.name / made.name, None)
     with pytest.raises(PublishError, match="was measured on an unknown card"):
         run_folders_anew([folder], tmp_path / "runs", cards=[unknown])
+    assert publication_of_card(several, folder.parent.parent) == folder
+    with pytest.raises(PublishError, match="several/other: give a run folder <device>/<environ"):
+        publication_of_card(several.parent.parent / "other", folder.parent.parent)
     with pytest.raises(PublishError, match="is of no publication that is made anew"):
         run_folders_anew([folder], tmp_path / "runs", cards=[several.rename(place.parent / "e")])
