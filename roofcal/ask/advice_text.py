@@ -153,8 +153,8 @@ class Recommendation(Advice, Answer):
         is_sure = not decision.toss_up_with and not decision.weak_because
         if answer["pass"] == "forward" and not is_sure:
             yield filled(
-                "what would change it: another M, as above, or its products measured there, "
-                "`roofcal time {m}x{n}x{k}`",
+                "to be surer, measure on the card, in a clone: "
+                "`python -m roofcal time {m}x{n}x{k}`",
                 answer,
             )
         if answer["left_out"]:
@@ -164,7 +164,8 @@ class Recommendation(Advice, Answer):
             first, *others = (name for name, why in self.refused.items() if why == reason)
             yield f"not ranked: {first}{f' and {len(others)} more' * bool(others)}: {reason}"
         if len(reasons) > _MOST_REASONS:
-            yield f"not ranked for {len(reasons) - _MOST_REASONS} more reasons: --json lists them"
+            more = len(reasons) - _MOST_REASONS
+            yield f"others are not ranked for {more} more reason{'s' * (more > 1)}: --json has them"
         choices = answer["recipe_choices"]
         if choices and not (record := ChoiceRecord(**choices)).is_poor:
             yield record.words(_judged_on(answer["pass"]))

@@ -293,6 +293,6 @@ def csv_text(names: Sequence[str], rows: Iterable[Record]) -> str:
 def origin_words(record: Record) -> str:
     """Model, device and environment of an answer, or which description of the device it read."""
     described = "its wave description" if record["model"] == "wave" else "its datasheet"
-    provider = f"provider {record['provider']}, " if "provider" in record else ""
+    provider = f"{record['recipe']} by {record['provider']}, " if "provider" in record else ""
     environment = record["environment"] or described
     return f"model {record['model']}, {provider}{record['device']}, {environment}"

@@ -194,13 +194,13 @@ class CalibratedOperators(OperatorTimes):
         )
         if recipe == "int4":
             library = default_provider(self.calibration.constants, "bf16")
-            stands_in = f"{library} (bf16) is its bf16 product with the bytes of int4"
+            stands_in = f"'{library} as bf16' is its bf16 product with the bytes of int4"
             whose = f"no int4 kernel was calibrated: {stands_in}"
             if providers := self._int4_providers:
                 whose = (
                     f"products by the fastest calibrated kernel of {INT4_RECIPE} "
-                    f"({', '.join(providers)}); {stands_in}, where the probes of int4 end more "
-                    f"than {FARTHEST:g} doublings before"
+                    f"({', '.join(providers)}); {stands_in}, used where "
+                    f"a size lies more than {FARTHEST:g} doublings outside the probes of int4"
                 )
             lines.append(f"int4: weights of 4.25 bit (groups of 128), math in bf16; {whose}")
         return lines
@@ -244,7 +244,7 @@ class CalibratedOperators(OperatorTimes):
         computing = 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
         roof = launch / error + max(reading, computing)
         duration = Duration(value, min(value, roof), value * error)
-        bound, whose = parts.bound_by[0], f"{provider} (bf16)"
+        bound, whose = parts.bound_by[0], f"{provider} as bf16"
         return replace(product, duration=duration, bound_by=bound, provider=whose)
 
     @cached_property
