@@ -100,10 +100,10 @@ def _headline_of_cards(comparison: Row, count: int) -> Iterator[str]:
     sides = []
     for end, cards in comparison["other_cards"].items():
         names = ", ".join(card[:12] for card in cards)
-        sides.append(f"{end.upper()} on {names if len(cards) <= _NAMED else f'{len(cards)} cards'}")
+        sides.append(f"{end.upper()} ({names if len(cards) <= _NAMED else f'{len(cards)} cards'})")
     yield (
-        f"A and B ran on other cards of one model, with the same libraries: {'; '.join(sides)}; "
-        f"how they differ on {_points(count)}:"
+        f"{' and '.join(sides)} are cards of one model with the same libraries; "
+        f"they differ on {_points(count)} by:"
     )
 
 
@@ -124,7 +124,7 @@ def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
     count = sum(large & ~of_cards["verdict"].isin(MOVED))
     yield (
         f"{_points(count)} changed by more than {comparison['threshold']:.1%}, but no more than "
-        "points of two such cards often differ: these are not called SLOWER or FASTER"
+        "points of two such cards often do: not listed"
     )
 
 

@@ -109,7 +109,7 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
         also = f"; {broken}" if lost else ""
         points = f"{slower} point{'s are' if slower != 1 else ' is'} slower in B{whole}"
         cards = ""
-        if comparison["other_cards"]:
+        if any(comparison["other_cards"].values()):
             cards = " (A and B ran on other cards: this may be the card, not the software)"
         return "regression", f"regression {limit}: {points}{also}{cards}"
     if lost:

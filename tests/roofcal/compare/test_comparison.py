@@ -129,8 +129,8 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     comparison = compare(RunFolder.at(before), RunFolder.at(after), threshold=0.005)
     lines = Comparison(comparison).text().splitlines()
     assert lines[0] == (
-        "A and B ran on other cards of one model, with the same libraries: A on GPU-1; "
-        "B on GPU-2, GPU-3; how they differ on 60 points:"
+        "A (GPU-1) and B (GPU-2, GPU-3) are cards of one model with the same libraries; "
+        "they differ on 60 points by:"
     )
     assert re.match(r"gemm: small +60 +\+1.0% ", lines[2])
     assert lines[3].startswith(
