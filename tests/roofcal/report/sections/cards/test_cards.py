@@ -87,7 +87,7 @@ def test_the_card_here_stands_beside_the_published_ones(tmp_path: Path, publishe
     bf16 = shown.files["cards.csv"].query("kind == 'Products, bf16'").set_index("card")["ratio"]
     assert bf16.to_dict() == pytest.approx({THIRD: 0.99, SECOND: 1.02})
     assert "2 further cards" in shown.prose[0]
-    assert "of products -1.0 % to +2.0 %" in shown.prose[0]
+    assert "(products -1.0 % to +2.0 %)" in shown.prose[0]
 
 
 def test_other_software_and_other_models_are_not_compared(tmp_path: Path, published: Run) -> None:
