@@ -194,7 +194,7 @@ class CalibratedOperators(OperatorTimes):
         )
         if recipe == "int4":
             library = default_provider(self.calibration.constants, "bf16")
-            stands_in = f"'{library} as bf16' is its bf16 product with the bytes of int4"
+            stands_in = f"{library} (bf16) is its bf16 product with the bytes of int4"
             whose = f"no int4 kernel was calibrated: {stands_in}"
             if providers := self._int4_providers:
                 whose = (
@@ -244,7 +244,7 @@ class CalibratedOperators(OperatorTimes):
         computing = 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
         roof = launch / error + max(reading, computing)
         duration = Duration(value, min(value, roof), value * error)
-        bound, whose = parts.bound_by[0], f"{provider} as bf16"
+        bound, whose = parts.bound_by[0], f"{provider} (bf16)"
         return replace(product, duration=duration, bound_by=bound, provider=whose)
 
     @cached_property
