@@ -153,8 +153,8 @@ class Recommendation(Advice, Answer):
         is_sure = not decision.toss_up_with and not decision.weak_because
         if answer["pass"] == "forward" and not is_sure:
             yield filled(
-                "what would change it: another M, as above, or its products measured there, "
-                "`roofcal time {m}x{n}x{k}`",
+                "to be surer, measure on the card, in a clone: "
+                "`python -m roofcal time {m}x{n}x{k}`",
                 answer,
             )
         if answer["left_out"]:
@@ -163,7 +163,7 @@ class Recommendation(Advice, Answer):
         yield from (f"not ranked: {reason}" for reason in reasons[:_MOST_REASONS])
         if len(reasons) > _MOST_REASONS:
             more = len(reasons) - _MOST_REASONS
-            yield f"not ranked for {more} more reason{'s' * (more > 1)}: --json lists them"
+            yield f"others are not ranked for {more} more reason{'s' * (more > 1)}: --json has them"
         choices = answer["recipe_choices"]
         if choices and not (record := ChoiceRecord(**choices)).is_poor:
             yield record.words(_judged_on(answer["pass"]))

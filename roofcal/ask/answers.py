@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Record = Mapping[str, Any]
+ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 WEIGHTS_WORDS: Final = {"cached": "cast beforehand", "cast": "cast each time"}
 WIDTH: Final = 120  # most columns of text, and those of text that no terminal shows
 _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
@@ -300,6 +301,9 @@ def csv_text(names: Sequence[str], rows: Iterable[Record]) -> str:
 def origin_words(record: Record) -> str:
     """Model, device and environment of an answer, or which description of the device it read."""
     described = "its wave description" if record["model"] == "wave" else "its datasheet"
-    provider = f"provider {record['provider']}, " if "provider" in record else ""
+    provider = ""
+    if "provider" in record:
+        by = "any provider" if record["provider"] == ANY_PROVIDER else record["provider"]
+        provider = f"{record['recipe']} by {by}, "
     environment = record["environment"] or described
     return f"model {record['model']}, {provider}{record['device']}, {environment}"

@@ -52,15 +52,15 @@ class Decision:
         """The decision, and why its evidence is weak."""
         what = f"Use {self.recipe}: the fastest, casts included; bf16 has no time here"
         if self.recipe == BASELINE:
-            what = f"Keep {BASELINE}: no recipe here is faster, casts included"
+            what = f"Keep {BASELINE}: no recipe ranked here is faster, casts included"
         elif self.speedup_over_bf16 is not None:
             what = f"Use {self.recipe}: {self.speedup_over_bf16:.2f}x {BASELINE}, casts included"
-        aside = [] if self.chance is None else [f"P {self.chance:.2f}"]
+        aside = [] if self.chance is None else [f"fastest with P {self.chance:.2f}"]
         if self.next_recipe is None:
             aside = ["no other recipe is ranked"]
         if self.toss_up_within is not None:
             aside.append(toss_up_words(self.toss_up_with, self.toss_up_within))
-            aside += [f"{self.likelier} is likelier"] if self.likelier else []
+            aside += [f"{self.likelier} has a higher P"] if self.likelier else []
         elif self.next_slower is not None:
             aside.append(
                 f"the next, {self.next_recipe}, takes {100 * self.next_slower:.0f} % longer"
@@ -95,10 +95,12 @@ def style_of(row: Record, best: str) -> Style:
 
 def toss_up_words(names: Sequence[str], within: float) -> str:
     """Which recipes cannot be told apart; within: how much longer they take, a fraction."""
-    close = (
-        f"within {max(1, round(100 * within))} %, a toss-up" if within else "equal by this model"
-    )
-    return f"{' and '.join(names)} {close}"
+    *others, last = names
+    listed = f"{', '.join(others)} and {last}" if others else last
+    if not within:
+        return f"{listed} {'are' if others else 'is'} equal by this model"
+    most = f"{'at most ' if others else ''}{max(1, round(100 * within))} % slower"
+    return f"a toss-up with {listed}, {most}"
 
 
 def decide(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, ManyAnswers, filled, origin_words, record_of
+from roofcal.ask.answers import ANY_PROVIDER, Answer, ManyAnswers, filled, origin_words, record_of
 from roofcal.ask.beyond_probes import FAR, beyond_probes, unprobed_words
 from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
 from roofcal.ask.measured import MeasuredPoint, by_key, point_key, steady_points
@@ -65,7 +65,6 @@ RECIPE_ALIASES: Final = {
     "blockwise": "fp8_blockwise_128x128",
     "fp8_blockwise": "fp8_blockwise_128x128",
 }
-ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 
 
 @dataclass(frozen=True, kw_only=True)

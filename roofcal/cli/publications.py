@@ -35,7 +35,7 @@ def publish(
             measures it: its records are put beside the publication of the environment, which is
             made anew as by --again
         cards (FOLDER): run folders <device>/<environment_id>, each measured on one card with the
-            software of the publication: their records are put beside it likewise
+            driver and libraries of the publication: their records are put beside it likewise
     """
     from roofcal.claims import load_claims
     from roofcal.publish.freeze import (

@@ -55,7 +55,7 @@ def _run_lines(comparison: Row) -> Iterator[str]:
         if not run["points"]:
             yield "   no samples: only fitted constants are compared"
         for holds, count in run["intervals"].items():
-            yield f"   intervals of {count} points cover {MEANINGS[holds]}"
+            yield f"   intervals of {_points(count)} cover {MEANINGS[holds]}"
         if run["cards"]:
             yield f"   on {', '.join(card[:12] for card in run['cards'])}"
     for row in comparison["environment"]:
@@ -63,7 +63,7 @@ def _run_lines(comparison: Row) -> Iterator[str]:
     if not comparison["environment"]:
         yield "the environments are the same"
     if same := comparison["same_measurements"]:
-        yield f"{same} points have the same records in both runs: not compared"
+        yield f"not compared, because the records are the same in both runs: {_points(same)}"
 
 
 def _change_lines(comparison: Row) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _change_lines(comparison: Row) -> Iterator[str]:
     parts = ", ".join(f"{count} {name}" for name, count in counts.items())
     beyond = f"beyond {comparison['threshold']:.1%}"
     yield f"{sum(counts.values())} points after the common shifts, {beyond}: {parts}"
-    yield f"(before them: {raw['SLOWER']} SLOWER, {raw['FASTER']} FASTER)"
+    yield f"(with the common shifts in it: {raw['SLOWER']} SLOWER, {raw['FASTER']} FASTER)"
     moved = [row for row in comparison["points"] if row["verdict"] in MOVED]
     yield from _first_rows(moved, _point_line)
     for title, key, line in _LISTS:
@@ -84,7 +84,9 @@ def _change_lines(comparison: Row) -> Iterator[str]:
         else:
             clear = [row for row in rows if row.get("clear", True)]
             close = (
-                f", and {len(rows) - len(clear)} whose intervals overlap" if rows != clear else ""
+                f", and {len(rows) - len(clear)} not certain (intervals overlap)"
+                if rows != clear
+                else ""
             )
             yield f"{title}: {len(clear) or 'none'}{close}"
             yield from _first_rows(clear, line)
@@ -98,35 +100,49 @@ def _headline_of_cards(comparison: Row, count: int) -> Iterator[str]:
     sides = []
     for end, cards in comparison["other_cards"].items():
         names = ", ".join(card[:12] for card in cards)
-        sides.append(f"{end.upper()} on {names if len(cards) <= _NAMED else f'{len(cards)} cards'}")
-    yield f"other cards of one model, the same libraries, {count:,} points: {'; '.join(sides)}"
+        sides.append(f"{end.upper()} ({names if len(cards) <= _NAMED else f'{len(cards)} cards'})")
+    yield (
+        f"{' and '.join(sides)} are cards of one model with the same libraries; "
+        f"they differ on {_points(count)} by:"
+    )
 
 
 def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
     """By how much points differ beyond the common shifts: by the card, or by our kernels, too."""
     of_kernels = of_cards["other_code"]
-    yield f"beyond that, one point in ten differs by more than: {_tenths(of_cards[~of_kernels])}"
+    yield (
+        "beyond these shifts, one point in ten differs by more than: "
+        f"{_tenths(of_cards[~of_kernels])}"
+    )
     if of_kernels.any():
         yield (
-            f"the code of our kernels differs, too, on {sum(of_kernels)} points, judged by how far "
-            f"libraries differ: one in ten by more than {_tenths(of_cards[of_kernels])}"
+            f"on {_points(sum(of_kernels))} the code of our kernels differs, too, and these are "
+            "judged by how far libraries differ; one in ten differs by more than: "
+            f"{_tenths(of_cards[of_kernels])}"
         )
     large = of_cards["change"].abs() > comparison["threshold"]
     count = sum(large & ~of_cards["verdict"].isin(MOVED))
-    yield f"{count} points differ by more than the threshold, as points of two cards do: no news"
+    yield (
+        f"{_points(count)} changed by more than {comparison['threshold']:.1%}, but no more than "
+        "points of two such cards often do: not listed"
+    )
+
+
+def _points(count: int) -> str:
+    return f"{count:,} point{'s' * (count != 1)}"
 
 
 def _tenths(points: pd.DataFrame) -> str:
     """The change that a tenth of the points exceeds, of the providers that differ most."""
     kinds = points["change"].abs().groupby(points["op"] + " " + points["provider"])
     tenths = kinds.quantile(0.9)[kinds.size() >= _TOLD].nlargest(_SHOWN)
-    return ", ".join(f"{change:.1%} of {kind}" for kind, change in tenths.items()) or _FEW
+    return ", ".join(f"{kind} {change:.1%}" for kind, change in tenths.items()) or _FEW
 
 
 def _cause_of_shift(row: Row) -> str:
     if row["cause"] == "state":
         before, after = map(format_seconds, row["shortest_s"])
-        return f"state, {before} -> {after}"
+        return f"state: shortest {before} -> {after}"
     return row["cause"] or "-"
 
 
@@ -137,7 +153,7 @@ def _interval(row: Row) -> str:
 _SHIFTS: Final = (
     Column("common shift of", "{group}", left=True),
     Column("points", "{points}"),
-    Column("time", "{shift:+.1%}"),
+    Column("B over A", "{shift:+.1%}"),
     Column("95 %", _interval),
     Column("clock", lambda row: "-" if row["clock"] is None else f"{row['clock']:+.1%}"),
     Column("resolved", "{resolved:.0%}"),

@@ -105,9 +105,13 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
     limit = f"beyond {comparison['limit']:.1%}"
     slower, groups = len(comparison["regressions"]), comparison["regressed_groups"]
     if slower or groups:
-        whole = f", and the whole of {'; '.join(groups)}" if groups else ""
+        whole = f", and so is the whole of {'; '.join(groups)}" if groups else ""
         also = f"; {broken}" if lost else ""
-        return "regression", f"regression {limit}: {slower} points{whole}{also}"
+        points = f"{slower} point{'s are' if slower != 1 else ' is'} slower in B{whole}"
+        cards = ""
+        if any(comparison["other_cards"].values()):
+            cards = " (A and B ran on other cards: this may be the card, not the software)"
+        return "regression", f"regression {limit}: {points}{also}{cards}"
     if lost:
         return "regression", f"regression: {broken}"
     left_out = ", ".join(comparison["left_out"])

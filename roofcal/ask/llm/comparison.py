@@ -75,16 +75,18 @@ class RecipeComparison(Answer):
     def parts(self) -> Iterator[Part]:
         """The verdict, a line per recipe, and what the estimates assume."""
         decision, first = self.decision, self.estimates["bf16"]
-        what, aside = "Keep bf16: no recipe here is faster", list[str]()
+        what, aside = "Keep bf16: no recipe ranked here is faster", list[str]()
         if decision["recipe"] != "bf16":
             what = filled("Use {recipe}: {speedup_over_bf16:.2f}x bf16", decision)
             parts = "first token {first_token_speedup:.2f}x, each further {decode_speedup:.2f}x"
             aside.append(filled(parts, decision))
         if decision["toss_up_with"]:
-            aside.append(toss_up_words(decision["toss_up_with"], decision["toss_up_within"]))
+            toss_up = toss_up_words(decision["toss_up_with"], decision["toss_up_within"])
+            inside = " but inside its interval" if decision["toss_up_within"] else ""
+            aside.append(toss_up + inside)
         certainty = f" ({'; '.join(aside)})" if aside else ""
         counted = "from first to last token, casts included"
-        yield Verdict(f"{what} {counted}{certainty}; accuracy not counted.")
+        yield Verdict(f"{what} {counted}{certainty}; this says nothing of accuracy.")
         yield first.where.replace(" in bf16", "")
         yield f"batch {first.deployment.workload.batch}, {first.load}"
         yield ""

@@ -199,8 +199,8 @@ class CalibratedOperators(OperatorTimes):
             if providers := self._int4_providers:
                 whose = (
                     f"products by the fastest calibrated kernel of {INT4_RECIPE} "
-                    f"({', '.join(providers)}); {stands_in}, where the probes of int4 end more "
-                    f"than {FARTHEST:g} doublings before"
+                    f"({', '.join(providers)}); {stands_in}, used where "
+                    f"a size lies more than {FARTHEST:g} doublings outside the probes of int4"
                 )
             lines.append(f"int4: weights of 4.25 bit (groups of 128), math in bf16; {whose}")
         return lines

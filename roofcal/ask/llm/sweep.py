@@ -158,12 +158,15 @@ class Sweep(Answer):
         front = [row for row in answer["sweep"] if row["frontier"]]
         others = [row for row in answer["sweep"] if not row["frontier"]]
         yield Table(sorted(front, key=lambda row: row["decode_step_s"]), _SWEEP_COLUMNS)
-        yield "no other cut and batch has both more tokens/s per GPU and less time per token"
+        yield (
+            "no other cut (tp x pp) and batch has both more tokens/s per GPU and less time per "
+            "token"
+        )
         if self.shows_all:
             yield ""
             yield Table(others, _SWEEP_COLUMNS)
         elif others:
-            yield f"{len(others)} others: --all shows them"
+            yield f"not shown: {len(others)} others; --all shows them"
         for cut in answer["too_large"]:
             yield filled(
                 "tp {tensor_parallel} pp {pipeline_parallel}: does not fit, one request needs "

@@ -143,18 +143,21 @@ def cards_sentence(cards: pd.DataFrame) -> str:
     """How far further cards of the model are from the published one, by `ratios_of_cards`."""
     rows = counted_kinds(cards[cards["code"] == SAME])
     if rows.empty:
-        return "No further card of this model measured the same points with the same software."
+        return (
+            "No further card of this model measured the same points with the same driver and "
+            "libraries."
+        )
     products = rows[rows["kind"].str.startswith(_PRODUCTS)]
-    of_products = f", of products {_range_text(products['ratio'])}" if len(products) else ""
+    of_products = f" (products {_range_text(products['ratio'])})" if len(products) else ""
     furthest = rows.loc[np.log(rows["ratio"]).abs().idxmax()]
     return (
         f"{count_of(rows['card'].nunique(), 'further card')} of this model measured the same "
-        f"points with the same software. By kind of work, median times lie "
-        f"{_range_text(rows['ratio'])} from those published{of_products}; nine in ten points of a "
-        f"kind lie within {_range_text(rows[['p5', 'p95']].median())} (middle kind). Furthest: "
-        f"{furthest['kind']} on {furthest['card']}, "
+        f"points with the same driver and libraries. The median time of a kind of work differs "
+        f"from the published one by {_range_text(rows['ratio'])}{of_products}, most for "
+        f"{furthest['kind']} on {furthest['card']}: "
         f"{percent(float(furthest['ratio']) - 1, signed=True)} over "
-        f"{count_of(int(furthest['points']), 'point')}."
+        f"{count_of(int(furthest['points']), 'point')}. Single points differ more: in a typical "
+        f"kind, nine in ten by {_range_text(rows[['p5', 'p95']].median())}."
     )
 
 

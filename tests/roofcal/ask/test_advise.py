@@ -365,8 +365,8 @@ def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
     ) in text
     assert "128 to 131072  fp8_axiswise = fp8_axiswise_slow_accum" in text
     assert text.splitlines()[:2] == [
-        "Use fp8_axiswise: 1.74x bf16, casts included (fp8_axiswise_slow_accum equal by this "
-        "model); accuracy not measured.",
+        "Use fp8_axiswise: 1.74x bf16, casts included (fp8_axiswise_slow_accum is equal by "
+        "this model); accuracy not measured.",
         "Weak evidence: this model states no interval.",
     ]
     assert ["fp8_axiswise", "fp8_axiswise_slow_accum"] in record["equal_recipes"]

@@ -36,31 +36,34 @@ ACCURACY = "accuracy 28.5 dB, bf16 55.5."
 @pytest.mark.parametrize(
     ("ranked", "says"),
     [
-        (CLEAR, "Use a: 2.00x bf16, casts included (P 0.97; the next, b, takes 20 % longer); "
-         f"{ACCURACY}"),
-        (CLOSE, f"Use a: 2.00x bf16, casts included (P 0.57; b within 2 %, a toss-up); {ACCURACY}"),
+        (CLEAR, "Use a: 2.00x bf16, casts included (fastest with P 0.97; the next, b, takes "
+         f"20 % longer); {ACCURACY}"),
+        (CLOSE, f"Use a: 2.00x bf16, casts included (fastest with P 0.57; a toss-up with b, "
+         f"2 % slower); {ACCURACY}"),
         ([CLOSE[0], option("b", 1.049, 0.06), BF16],  # within the interval
-         f"Use a: 2.00x bf16, casts included (P 0.57; b within 5 %, a toss-up); {ACCURACY}"),
+         f"Use a: 2.00x bf16, casts included (fastest with P 0.57; a toss-up with b, "
+         f"5 % slower); {ACCURACY}"),
         ([option("a", 1.0, 0.8, high_s=1.4), option("b", 1.2, 0.2), BF16],  # within it, but far
-         "Use a: 2.00x bf16, casts included (P 0.80; the next, b, takes 20 % longer); "
+         "Use a: 2.00x bf16, casts included (fastest with P 0.80; the next, b, takes 20 % longer); "
          f"{ACCURACY}"),
         ([option("a", 1.0, 0.3), option("b", 1.1, 0.4), option("c", 1.2, 0.3), BF16],
-         "Use a: 2.00x bf16, casts included (P 0.30; b and c within 20 %, a toss-up; b is likelier"
-         f"); {ACCURACY}"),
+         "Use a: 2.00x bf16, casts included (fastest with P 0.30; a toss-up with b and c, "
+         f"at most 20 % slower; b has a higher P); {ACCURACY}"),
         ([option("a", 1.9, 0.6), option("bf16", 2.0, 0.4, output_db=55.5)],
-         f"Use a: 1.05x bf16, casts included (P 0.60; bf16 within 5 %, a toss-up); {ACCURACY}"),
+         f"Use a: 1.05x bf16, casts included (fastest with P 0.60; a toss-up with bf16, "
+         f"5 % slower); {ACCURACY}"),
         ([option("bf16", 2.0, 0.99, output_db=55.5), option("a", 3.0, 0.01)],
-         "Keep bf16: no recipe here is faster, casts included (P 0.99; the next, a, takes 50 % "
-         "longer); accuracy 55.5 dB."),
+         "Keep bf16: no recipe ranked here is faster, casts included (fastest with P 0.99; the "
+         "next, a, takes 50 % longer); accuracy 55.5 dB."),
         ([option("a", 1.0, 1.0, speedup_over_bf16=None, output_db=None)],
          "Use a: the fastest, casts included; bf16 has no time here (no other recipe is ranked); "
          "accuracy not measured."),
         ([option("a", 4.0, 0.9), option("b", 5.0, 0.1)],
-         "Use a: 0.50x bf16, casts included (P 0.90; the next, b, takes 25 % longer; bf16, which "
-         f"is not ranked, is faster); {ACCURACY}"),
+         "Use a: 0.50x bf16, casts included (fastest with P 0.90; the next, b, takes 25 % longer; "
+         f"bf16, which is not ranked, is faster); {ACCURACY}"),
         ([option("a", 2.0, None), option("bf16", 2.0, None), option("b", 3.0, None)],
-         "Keep bf16: no recipe here is faster, casts included (a equal by this model); accuracy "
-         "28.5 dB."),
+         "Keep bf16: no recipe ranked here is faster, casts included (a is equal by this model); "
+         "accuracy 28.5 dB."),
     ],
 )  # fmt: skip
 def test_the_first_sentence_names_the_recipe_and_what_cannot_be_told_apart(

@@ -20,7 +20,7 @@ def runs(checkout: Path) -> Path:
 def test_a_regression_is_exit_code_1_unless_the_limit_allows_it(shell: Shell) -> None:
     assert "0 SLOWER, 0 FASTER, 60 SAME" in shell.text("compare gpu/e1 e2")
     assert shell.run("compare e1 slow") == 1
-    assert "regression beyond 2.0%: 1 points" in shell.out
+    assert "regression beyond 2.0%: 1 point is slower in B" in shell.out
     shell.text("compare e1 slow --limit 0.1")
     assert shell.run("compare e1 results/gpu/slow --json --out moved.json") == 1
     found = json.loads(Path("moved.json").read_text())

@@ -34,7 +34,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     said = shell.text("advise --device nvidia-h200 4096x28672x8192")
     assert said.startswith("Use fp8_")
-    assert "x bf16, casts included (P 0." in said
+    assert "x bf16, casts included (fastest with P 0." in said
     assert "cublaslt" in said
     assert "model calibrated, nvidia-h200, driver" in said
     decision = shell.json("advise --device h200 4096x28672x8192")["decision"]

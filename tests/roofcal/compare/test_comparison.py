@@ -87,7 +87,9 @@ def test_everything_that_differs_is_there_as_json_and_in_the_text(tmp_path: Path
         "fp8 forward, casts none, n=512 k=512: 64 -> 128",
     ):
         assert part in text
-    assert text.endswith("regression beyond 2.0%: 1 points; " + BROKEN + "1 unsupported")
+    assert text.endswith(
+        "regression beyond 2.0%: 1 point is slower in B; " + BROKEN + "1 unsupported"
+    )
     assert compare(*runs, limit=0.2)["regressions"] == []
     assert compare(*runs, limit=0.2)["counts"]["SLOWER"] == 1
 
@@ -127,18 +129,21 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     comparison = compare(RunFolder.at(before), RunFolder.at(after), threshold=0.005)
     lines = Comparison(comparison).text().splitlines()
     assert lines[0] == (
-        "other cards of one model, the same libraries, 60 points: A on GPU-1; B on GPU-2, GPU-3"
+        "A (GPU-1) and B (GPU-2, GPU-3) are cards of one model with the same libraries; "
+        "they differ on 60 points by:"
     )
     assert re.match(r"gemm: small +60 +\+1.0% ", lines[2])
-    assert re.match(r"beyond that, one point in ten differs by more than: .* of gemm cub", lines[3])
-    assert lines[4].startswith("8 points differ by more than the threshold, as ")
+    assert lines[3].startswith(
+        "beyond these shifts, one point in ten differs by more than: gemm cub"
+    )
+    assert lines[4].startswith("8 points changed by more than 0.5%, but no more than ")
     assert lines[5] == ""
     assert "   on GPU-2, GPU-3" in lines
     assert lines[lines.index("kernels with other names: 1") + 1].endswith("512x512x512: kernel ->")
     assert f"    {'x' * 200}" in lines
     assert comparison["counts"]["SLOWER"] == 1
-    assert "constants that moved: none, and 1 whose intervals overlap" in lines
-    heading = lines.index("break-even points that moved: 1, and 1 whose intervals overlap")
+    assert "constants that moved: none, and 1 not certain (intervals overlap)" in lines
+    heading = lines.index("break-even points that moved: 1, and 1 not certain (intervals overlap)")
     assert "n=512" in lines[heading + 1]
 
 
@@ -151,8 +156,8 @@ def test_another_code_of_our_kernel_is_named_beside_another_card(tmp_path: Path)
     before = write_run(tmp_path / "a", a)
     after = write_run(tmp_path / "b", b, card="GPU-2", code="0ther")
     text = Comparison(compare(RunFolder.at(before), RunFolder.at(after))).text()
-    assert "\nbeyond that, one point in ten differs by more than: too few points\n" in text
-    assert "the code of our kernels differs, too, on 60 points, judged by how far libraries" in text
+    assert "\nbeyond these shifts, one point in ten differs by more than: too few points\n" in text
+    assert "on 60 points the code of our kernels differs, too, and these are judged" in text
     assert "kernel, other code of ours: gemm triton bf16 512x512x512, " in text
 
 

@@ -80,7 +80,9 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
     )
     drawn = ["card", "kind", "code", "colour", "place", "bar"]
     ends = points.drop(columns="ratio").melt(drawn, ["p5", "p95"], "end", "ratio")
-    other = charts.LegendEntry("code", OTHER, charts.MUTED, "o", label="other code", is_open=True)
+    other = charts.LegendEntry(
+        "code", OTHER, charts.MUTED, "o", label="other code of our kernels", is_open=True
+    )
     return Picture(
         key="cards",
         op=headline_op(),

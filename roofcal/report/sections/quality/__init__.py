@@ -101,7 +101,7 @@ def answer(analysis: Analysis) -> Answer:
     spread = ""
     if len(widths):
         width = percent(float(np.median(widths)), 2)
-        spread = f"; half the 95 % interval of a median is {width} (middle op)"
+        spread = f"; half the 95 % interval of a median is {width} (median over ops)"
         if set(times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
             spread += ", and covers only the one visit of each point"
     if states:

@@ -35,4 +35,6 @@ def test_what_cannot_be_told_apart_is_a_toss_up_and_what_cannot_be_timed_is_name
                                         "copy": found.estimates["bf16"]})  # fmt: skip
     assert doubled.decision["toss_up_with"] == ["bf16"]
     alone = RecipeComparison(estimates={"bf16": found.estimates["bf16"]}, refused={})
-    assert str(alone).startswith("Keep bf16: no recipe here is faster from first to last token, ")
+    assert str(alone).startswith(
+        "Keep bf16: no recipe ranked here is faster from first to last token, "
+    )

@@ -74,9 +74,10 @@ def test_a_further_card_has_its_ratio_by_kind_of_work_and_its_sentence(published
     assert not answer.is_open
     assert plain(answer.text).startswith(
         "These records are the published ones. 1 further card of this model measured the same "
-        "points with the same software. By kind of work, median times lie +2.0 % from those "
-        "published, of products +2.0 %; nine in ten points of a kind lie within +2.0 % (middle "
-        f"kind). Furthest: Products, bf16 on {SECOND}, +2.0 % over 12 points."
+        "points with the same driver and libraries. The median time of a kind of work differs "
+        "from the published one by +2.0 % (products +2.0 %), most for Products, bf16 on "
+        f"{SECOND}: +2.0 % over 12 points. Single points differ more: in a typical kind, nine in "
+        "ten by +2.0 %."
     )
 
 
@@ -86,7 +87,7 @@ def test_the_card_here_stands_beside_the_published_ones(tmp_path: Path, publishe
     bf16 = shown.files["cards.csv"].query("kind == 'Products, bf16'").set_index("card")["ratio"]
     assert bf16.to_dict() == pytest.approx({THIRD: 0.99, SECOND: 1.02})
     assert "2 further cards" in shown.prose[0]
-    assert "of products -1.0 % to +2.0 %" in shown.prose[0]
+    assert "(products -1.0 % to +2.0 %)" in shown.prose[0]
 
 
 def test_other_software_and_other_models_are_not_compared(tmp_path: Path, published: Run) -> None:

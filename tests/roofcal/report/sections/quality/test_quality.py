@@ -59,12 +59,12 @@ def test_the_page_says_that_intervals_of_one_visit_hold_no_other(
 ) -> None:
     texts = [check.text for check in all_checks(analysis)]
     assert any("have an interval that covers the samples of one visit only" in t for t in texts)
-    ending = "(middle op), and covers only the one visit of each point."
+    ending = "(median over ops), and covers only the one visit of each point."
     assert shown.answer.endswith(ending)
     gemm = analysis.frames["gemm"]
     held = gemm[INTERVAL_HOLDS].where(gemm[INTERVAL_HOLDS].isna(), "this session")
     frames = {**analysis.frames, "gemm": gemm.assign(**{INTERVAL_HOLDS: held})}
-    assert shown_of(analysis, "quality", **frames).answer.endswith("(middle op).")
+    assert shown_of(analysis, "quality", **frames).answer.endswith("(median over ops).")
 
 
 COUNT = 23  # products with two states; the m-th is 6 + m % apart
