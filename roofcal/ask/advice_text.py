@@ -27,6 +27,7 @@ from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.linear_options import BASELINE
 from roofcal.core.csv_files import read_shapes
 from roofcal.core.units import format_seconds
+from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import Shape
 
@@ -35,7 +36,7 @@ _CSV: Final = (
     *("m", "n", "k", "recipe", "products_by", "casts_by", "time_s", "time_low_s", "time_high_s"),
     *("source", "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by"),
     *("recipe_fastest_probability", "speedup_over_bf16", "output_db", "extrapolated_doublings"),
-    *("unprobed", "second_recipe", "second_s"),
+    *("unprobed", "second_recipe", "second_s", "refused"),
 )
 
 
@@ -255,11 +256,15 @@ def _record(option: RecipeTime) -> dict[str, Any]:
 def advise_csv(path: Path, adviser: Adviser) -> ManyAnswers:
     """The fastest option of every row of a file with columns m, n, k.
 
-    Raises CsvError naming file, line and column of up to 20 mistakes.
+    A row for which no option can be ranked has none, and the reason in `refused`. Raises CsvError
+    naming file, line and column of up to 20 mistakes.
     """
     shapes = [shape for _, shape in read_shapes(path, "mnk")]
-    rows = []
-    for shape, advice in zip(shapes, adviser.advise(shapes), strict=True):
+    rows: list[dict[str, Any]] = []
+    for shape, advice in zip(shapes, adviser.advices(shapes), strict=True):
+        if isinstance(advice, PredictError):
+            rows.append({**shape, "refused": str(advice)})
+            continue
         first, *others = advice.best_by_recipe.values()
         rows.append(
             {

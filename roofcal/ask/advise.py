@@ -212,13 +212,13 @@ class Adviser:
         Raises PredictError where no option is left to rank for a shape.
         """
         advices = []
-        for advice in self._advices(shapes):
+        for advice in self.advices(shapes):
             if isinstance(advice, PredictError):
                 raise advice
             advices.append(advice)
         return advices
 
-    def _advices(self, shapes: Sequence[Shape]) -> Iterator[Advice | PredictError]:
+    def advices(self, shapes: Sequence[Shape]) -> Iterator[Advice | PredictError]:
         """The advice on each shape, or why no option is left to rank for it."""
         parts = dict.fromkeys(part for option in self.options for part in option.parts)
         terms = {part: self._terms(part, shapes) for part in parts}
@@ -297,7 +297,7 @@ class Adviser:
         predicting = Adviser(
             self.model, self.sources, self.passes, self.weights, wanted=Wanted(recipes)
         )
-        answers = predicting._advices([{**shape, "m": m} for m in grid])
+        answers = predicting.advices([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []
         is_gap = True
         for m, answer in zip(grid, answers, strict=True):

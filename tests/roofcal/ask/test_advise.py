@@ -263,6 +263,17 @@ def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:
     assert second.startswith("16,28672,8192,int4")
 
 
+def test_a_row_of_a_csv_that_cannot_be_ranked_has_its_reason_and_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "shapes.csv"
+    path.write_text("m,n,k\n16,28672,8192\n4096,28672,8192\n")
+    int4 = Adviser(CALIBRATED, published_sources(), "forward", "cached", wanted=Wanted(("int4",)))
+    ranked, refused = advise_csv(path, int4).answer
+    assert str(ranked["recipe"]).startswith("int4")
+    assert ranked["refused"] is None
+    assert (refused["recipe"], refused["time_s"]) == (None, None)
+    assert "4096x28672x8192" in refused["refused"]
+
+
 def test_a_kernel_for_more_tokens_is_no_refusal_of_few() -> None:
     (h100,) = (PUBLISHED.folder.parent.parent / "nvidia-h100-sxm").glob("*/calibration.jsonl")
     sources = Sources(calibration=read_calibration(h100, "nvidia-h100-sxm"))
