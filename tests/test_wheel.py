@@ -102,7 +102,7 @@ def test_the_wheel_carries_publications_without_samples_and_pages(wheel: Path) -
             assert archive.read(BUNDLED + name) == (ROOT / name).read_bytes(), name
     left_out = {n for n in published_files() - carried if n.count("/") > 3}
     assert carried <= published_files()
-    records = re.compile("/(measurements|judged)/")
+    records = re.compile("/(measurements|judged|cards)/")
     assert {Path(n).suffix for n in left_out if not records.search(n)} <= {".html", ".js"}
     assert any(n.endswith("calibration.jsonl") for n in carried)
 

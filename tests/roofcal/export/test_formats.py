@@ -86,7 +86,7 @@ def test_a_rate_is_peak_times_fraction_and_above_the_datasheet_its_own_peak() ->
 def test_the_fastest_product_is_that_over_the_recipes_of_a_dtype() -> None:
     rate = h200().fastest_product("fp8")
     assert rate is not None
-    assert rate.name == "gemm.cublaslt.fp8_axiswise.ceiling_flops_per_s"
+    assert rate.name == "gemm.cublaslt.fp8_tensorwise.ceiling_flops_per_s"
     assert (rate.value, rate.printed) == (measured(rate.name), 1979e12)
     assert h200().fastest_product("fp4") is None
 

@@ -24,7 +24,7 @@ from tests.roofcal.export.subjects import h200, measured, with_constants, withou
 from tests.roofcal.made_up_records import exactly
 
 BF16 = measured("gemm.cublaslt.bf16.ceiling_flops_per_s")
-FP8 = measured("gemm.cublaslt.fp8_axiswise.ceiling_flops_per_s")
+FP8 = measured("gemm.cublaslt.fp8_tensorwise.ceiling_flops_per_s")
 COPY, READ = (measured(f"dram_{name}_bytes_per_s") for name in ("copy", "read"))
 LARGE = 1 << 16  # bound by math: 2 n / 8 FLOP per byte is a multiple of any card's ridge
 BYTES = 150754820096
