@@ -158,8 +158,8 @@ def hold_kernel_cache() -> None:
 
     Where TRITON_CACHE_DIR is not set, Inductor sets it to a folder of its own with its first kernel
     (torch/_inductor/runtime/triton_heuristics.py). What compilers had put elsewhere was not found
-    then: on an H200 the timing process compiled 240 int4 kernels of a standard study once more,
-    0.4 s each, while the device was idle.
+    then, and the timing process compiled it once more, while the device was idle: first visits of
+    int4 configurations took an H200 0.3 to 0.5 s beside their timing, those of known ones 0.05 s.
     """
     # As Triton has it: Path.home() raises for a user without an entry, as containers may have.
     home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")  # noqa: PTH111
