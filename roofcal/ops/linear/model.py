@@ -108,14 +108,14 @@ TRANSPOSED_SHARE: Final = 0.5
 # limit, energy. CAST_S: what a cast between products starts later. Beside ten linears on an H100
 # (docs/layers/corpus_parts, `spot_checks.py parts`), the sum of the parts is 3.6 % longer in bf16
 # and 5.0 % in axiswise fp8. Chosen on 124 published linears of H100s and H200s (studies, and seeds
-# 3 to 8 of layers that no study lists): 2.8 % off, bias -0.2 %; by 0.97 and 0.88, chosen on H100s
-# alone, 3.2 % and -2.3 %.
+# 3 to 8 of layers that no study lists): 2.8 % off, bias -0.1 %; by 0.97 and 0.88, chosen on H100s
+# alone, 3.2 % and -2.2 % (`python -m tools.linear_shares`).
 PRODUCTS_SHARE: Final = 0.98
 CASTS_SHARE: Final = 0.94
 CAST_S: Final = 1e-6
 # Half of the 95 % interval of such a sum where all parts are known, as a fraction of it. Of
-# torchao's it is twice the spread of 18 linears between a norm and a sigmoid on an H200: Inductor
-# fuses their casts with what is beside them, or leaves them apart (13 to 29 % longer than the sum).
+# torchao's it is twice the root mean square over 18 linears between a norm and a sigmoid on an H200
+# (the same command): Inductor fuses their casts with what is beside them, or leaves them apart.
 _SUM_ERROR: Final = 0.045
 _TORCHAO_SUM_ERROR: Final = 0.27
 

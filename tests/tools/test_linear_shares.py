@@ -1,0 +1,29 @@
+"""docs/models.md says of the shares of linears what the published records say today."""
+
+import re
+
+import pytest
+
+from tests.paths import ROOT
+from tools import linear_shares
+
+_LINE = re.compile(r"(\d+) linears, ([\d.]+)% off, bias \+?(-?[\d.]+)%, (\d+)% inside")
+
+
+def test_the_page_has_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    linear_shares.main()
+    chosen, before, alone, torchao, axiswise, *_ = capsys.readouterr().out.splitlines()
+    page = " ".join((ROOT / "docs" / "models.md").read_text().split())
+    found = [match.groups() for line in (chosen, before, alone) if (match := _LINE.search(line))]
+    (count, off, bias, inside), (_, off_before, bias_before, _), (_, off_alone, bias_alone, _) = (
+        found
+    )
+    assert f"chosen on the {count} published linears" in page
+    assert f"they are {off} % off, bias {bias} %, and {inside} % of them lie inside" in page
+    assert f"(0.97 and 0.88) make {off_before} % with a bias of {bias_before} %" in page
+    assert f"parts as they are alone {off_alone} % with a bias of {bias_alone} %" in page
+    assert "18 linears" in torchao
+    assert "of 18 between a norm and a sigmoid" in page
+    least, most = re.findall(r"\+(\d+)%", axiswise)
+    assert axiswise.strip().startswith("fp8_axiswise,")
+    assert f"the large axiswise ones take {least} to {most} % longer than the sum" in page
