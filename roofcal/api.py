@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from roofcal.ask.advice_text import Recommendation, recommend
-from roofcal.ask.advise import Adviser, Wanted
+from roofcal.ask.advise import Adviser, RecipeFilter
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.devices import device_choice, device_ids, device_sources
@@ -154,8 +154,10 @@ def advise(
     sources, run = _sources(device, environment, model)
     weights = _checked_weights(passes, weights)
     shape = checked_sizes(m=m, n=n, k=k)
-    wanted = Wanted(recipes, min_db)
-    adviser = Adviser(model_named(model), sources, passes, weights, measured_points(run), wanted)
+    recipe_filter = RecipeFilter(recipes, min_db)
+    adviser = Adviser(
+        model_named(model), sources, passes, weights, measured_points(run), recipe_filter
+    )
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return recommend(adviser, shape, prices)
 

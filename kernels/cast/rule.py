@@ -94,9 +94,8 @@ def has_short_columns(rows: Any, cols: Any, *, on_hopper: bool = True) -> Any:
     """
     how, elements = SHORT_COLUMNS, rows * cols
     fits = (rows <= how.most_rows) & (elements <= how.most_elements)
-    is_ragged = (rows % 16 != 0) & on_hopper
     fits_ragged = (rows <= how.most_ragged_rows) & (elements <= how.most_ragged_elements)
-    return fits | (is_ragged & fits_ragged)
+    return fits | (is_ragged(rows) & on_hopper & fits_ragged)
 
 
 def long_row_tile(rows: int, cols: int, element_bytes: int = 2) -> LongRowTile | None:

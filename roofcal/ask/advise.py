@@ -50,7 +50,7 @@ _LINEARS: Final = {
 _NEAREST: Final = 2
 
 
-class Wanted(NamedTuple):
+class RecipeFilter(NamedTuple):
     """Which recipes are ranked.
 
     recipes  names, or parts of names as fp8; none: all
@@ -61,7 +61,7 @@ class Wanted(NamedTuple):
     min_db: float | None = None
 
 
-ALL: Final = Wanted()
+ALL: Final = RecipeFilter()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ class Adviser:
         model, sources: a model of time, and what it reads of the device.
         passes, weights: what is run, and whether the weights are cast beforehand (cached).
         measured: what was measured on it, which counts at the very shape of a question.
-        wanted: which recipes are ranked.
+        recipe_filter: which recipes are ranked.
     """
 
     def __init__(
@@ -171,11 +171,11 @@ class Adviser:
         passes: Passes,
         weights: Weights,
         measured: Mapping[PointKey, MeasuredPoint] = MappingProxyType({}),
-        wanted: Wanted = ALL,
+        recipe_filter: RecipeFilter = ALL,
     ) -> None:
         self.model, self.sources, self._measured = model, sources, measured
         self.passes, self.weights = passes, weights
-        self._wanted, self.min_db = wanted.recipes, wanted.min_db
+        self._names_or_families, self.min_db = recipe_filter
         points = measured.values()
         self.linears = [one for one in points if one.op == "linear"]
         self.products = [one for one in points if BY_NAME[one.op].computes == "product"]
@@ -196,15 +196,16 @@ class Adviser:
     def recipes(self) -> list[str]:
         """The recipes that are asked about; raises PredictError for a name that none has."""
         of_options = (option.recipe for option in self.options)
-        known = list(dict.fromkeys((*self._times.recipes(self.passes), *of_options)))
-        asked = dict[str, None]()
-        for text in self._wanted:
-            name = recipe_named(text, known)
-            names = [name] if name in known else names_with_part(text, known)
+        every_recipe = list(dict.fromkeys((*self._times.recipes(self.passes), *of_options)))
+        chosen_recipes = dict[str, None]()
+        for text in self._names_or_families:
+            name = recipe_named(text, every_recipe)
+            names = [name] if name in every_recipe else names_with_part(text, every_recipe)
             if not names:
-                raise PredictError(f"unknown recipe '{text}'{did_you_mean_or_all(text, known)}")
-            asked |= dict.fromkeys(names)
-        return list(asked) or known
+                hint = did_you_mean_or_all(text, every_recipe)
+                raise PredictError(f"unknown recipe '{text}'{hint}")
+            chosen_recipes |= dict.fromkeys(names)
+        return list(chosen_recipes) or every_recipe
 
     def advise(self, shapes: Sequence[Shape]) -> list[Advice]:
         """The advice on linears by their m, n and k, in the order of the shapes.
@@ -295,7 +296,7 @@ class Adviser:
         grid = sorted({1, 2, 4, 8, shape["m"], *half_doublings})
         recipes = [name for name in self.recipes if name not in self._left_out(shape)]
         predicting = Adviser(
-            self.model, self.sources, self.passes, self.weights, wanted=Wanted(recipes)
+            self.model, self.sources, self.passes, self.weights, recipe_filter=RecipeFilter(recipes)
         )
         answers = predicting.advices([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from roofcal.ask.advice_text import advise_csv
-from roofcal.ask.advise import Adviser, Wanted
+from roofcal.ask.advise import Adviser, RecipeFilter
 from roofcal.ask.answers import Answer
 from roofcal.ask.breakeven import run_map
 from roofcal.ask.devices import Devices, datasheet, device_sources
@@ -212,8 +212,8 @@ def many_linears(
     sources, folder = device_sources(device, environment, model)
     measured = measured_points(RunFolder.at(folder) if sources.calibration else None)
     weights = weights or usual_weights(passes)
-    wanted = Wanted(recipes, min_db)
-    adviser = Adviser(model_named(model), sources, passes, weights, measured, wanted)
+    recipe_filter = RecipeFilter(recipes, min_db)
+    adviser = Adviser(model_named(model), sources, passes, weights, measured, recipe_filter)
     show(advise_csv(shapes, adviser), as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 

@@ -83,10 +83,10 @@ def ratios_of_cards(
     own = {op: Points(frames[op], list(sessions[op])) for op in frames}
     publication, cards = run, []
     if run.origin == "measured":
-        found = publication_for(run, peers)
-        if found is None or found.environment != run.environment:
+        candidate = publication_for(run, peers)
+        if candidate is None or candidate.environment != run.environment:
             return pd.DataFrame(columns=list(COLUMNS))
-        publication, cards = found, [own]
+        publication, cards = candidate, [own]
         own = {op: publication.points(op) for op in publication.ops}
     others = [load_run(files.folder) for files in publication.files.cards().values()]
     cards += [{op: other.points(op) for op in other.ops} for other in others]

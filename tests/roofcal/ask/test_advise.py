@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roofcal.ask.advice_text import Recommendation, advise_csv, recommend
-from roofcal.ask.advise import Advice, Adviser, RecipeTime, Wanted
+from roofcal.ask.advise import Advice, Adviser, RecipeFilter, RecipeTime
 from roofcal.ask.answers import span
 from roofcal.ask.choices import choice_record
 from roofcal.ask.measured import measured_points
@@ -63,7 +63,7 @@ def recommended(asked: dict[str, int], adviser: Adviser = MEASURED) -> Recommend
 
 def asked(**wanted: Any) -> Adviser:
     sources = published_sources()
-    return Adviser(CALIBRATED, sources, "forward", "cached", BY_KEY, Wanted(**wanted))
+    return Adviser(CALIBRATED, sources, "forward", "cached", BY_KEY, RecipeFilter(**wanted))
 
 
 def option_of(answer: Advice, recipe: str, products_by: str, casts_by: str) -> RecipeTime:
@@ -199,8 +199,9 @@ def test_recipes_below_an_accuracy_or_without_one_are_left_out_and_named() -> No
         recommended(few, asked(min_db=99.0))
     with pytest.raises(PredictError, match=r"bf16 \(unknown\)"):
         datasheet = model_named("datasheet")
-        wanted = Wanted(min_db=1.0)
-        recommended(few, Adviser(datasheet, H200, "forward", "cached", wanted=wanted))
+        above_a_decibel = RecipeFilter(min_db=1.0)
+        adviser = Adviser(datasheet, H200, "forward", "cached", recipe_filter=above_a_decibel)
+        recommended(few, adviser)
 
 
 def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
@@ -266,7 +267,9 @@ def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:
 def test_a_row_of_a_csv_that_cannot_be_ranked_has_its_reason_and_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "shapes.csv"
     path.write_text("m,n,k\n16,28672,8192\n4096,28672,8192\n")
-    int4 = Adviser(CALIBRATED, published_sources(), "forward", "cached", wanted=Wanted(("int4",)))
+    int4 = Adviser(
+        CALIBRATED, published_sources(), "forward", "cached", recipe_filter=RecipeFilter(("int4",))
+    )
     ranked, refused = advise_csv(path, int4).answer
     assert str(ranked["recipe"]).startswith("int4")
     assert ranked["refused"] is None
