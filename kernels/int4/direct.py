@@ -287,8 +287,8 @@ def _int4_direct_kernel(
     for r in gl.static_range(DEPTH):
         words = words + (_load_tile(wp, r, C),)
     if CHAINED:  # weights do not depend on the kernel before, activations do
-        gdc_launch_dependents()
         gdc_wait()
+        gdc_launch_dependents()  # behind the wait: see kernels.int4.gemm
         loaded = _load_activations(x, TOKENS, C)
     xs, starts = _operands(loaded, C)
     shared = ()  # one buffer per tile: no barrier between their stores

@@ -14,6 +14,12 @@ Which kernel runs: on sm_90 what kernels.int4.rule chooses (Gluon with inline PT
 architecture, in the interpreter, and where none fits, kernels.int4.plain. Only the former was
 tuned: kernels.int4.direct and kernels.int4.staged on an H200, separately for plain and chained
 launches, kernels.int4.specialised, for many tokens, on an H100.
+
+A chained kernel lets the next one start once it has waited for the one before. Let in earlier, the
+one after next would start too, and take the places that become free while blocks end: its own
+blocks would gather on few multiprocessors, while others idle. That took 7 % longer in the mean of
+90 products of 1 to 16 tokens on an H200, and up to half as long again (letting it in only behind
+the last sums, 16 %).
 """
 
 from collections.abc import Hashable

@@ -8,13 +8,14 @@ several of kernels.int4.direct it takes the first that fits; of others the one w
 estimate. Estimates rank configurations and predict no time.
 
 Rows of kernels.int4.direct were filled from docs/kernels/int4_blocks.csv: times of half of its
-configurations that fit (8 parts of K with 8 warps alone, 4 with 4 and 8), plain and chained
-(programmatic dependent launch), beside staged blocks, for 1 to 16 tokens of 109 products with
-groups of 128, 64 and 32, symmetric, bf16, on three H100s of 2026-11-28 (tools/time_int4_blocks.py).
-On these same products what the rows choose takes 3 to 5 % longer than the fastest block timed, in
-the mean, and 43 % at worst (tests/kernels/int4/test_rule.py). The rows before, of 2026-11-21, took
-11 % longer than these. Not measured: zero points, a scale per row, fp16, groups of 64 and 32 of
-more than 16 million weights, an H200.
+configurations that fit (8 parts of K with 8 warps alone, 4 with 4 and 8), beside staged blocks,
+for 1 to 16 tokens of 109 products with groups of 128, 64 and 32, symmetric, bf16
+(tools/time_int4_blocks.py, 2026-11-28): plain launches on three H100s, chained ones (programmatic
+dependent launch) on an H200. Rows of chained launches were filled on those H100s, when a kernel
+let the next one start before it had waited itself. On these same products what the rows choose
+takes 3 to 5 % longer than the fastest block timed, in the mean, and 29 % at worst
+(tests/kernels/int4/test_rule.py). Not measured: zero points, a scale per row, fp16, groups of 64
+and 32 of more than 16 million weights.
 
 Rows of kernels.int4.staged were filled from measurements on an H200 of 2026-11-21: bf16, symmetric
 weights, groups of 128 (of 64 too at [3584, 8192] and, for 16 tokens, [28672, 8192]), launches plain

@@ -204,6 +204,7 @@ def _fetch(arguments, C: gl.constexpr, CHAINED: gl.constexpr):
         for i in gl.static_range(SLOTS):
             _fetch_weights(arguments, i, unit + i, unit + i < last, C)
         gdc_wait()
+        gdc_launch_dependents()  # behind the wait: see kernels.int4.gemm
     slot, phase = 0, 1  # nobody has to free a slot that was never filled
     for i in range(last - unit):
         mbarrier.wait(ring.empty.index(slot), phase)
@@ -493,8 +494,6 @@ def _int4_specialised_kernel(
     """Block (part of K, rows, tokens)."""
     ring = _make_ring(wd, xd, sd, zd, C)
     fence_async_shared()
-    if CHAINED:
-        gdc_launch_dependents()
     arguments = (wd, xd, sd, zd, ring, out, partials, counters, ROWS, TOKENS)
     if C.parts == 2:
         gl.warp_specialize(

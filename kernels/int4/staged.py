@@ -281,8 +281,8 @@ def _int4_staged_kernel(
         staged_zeros = _scale_buffer(zeros, T, C)
     buffers = Buffers(words, activations, staged_scales, staged_zeros)
     if CHAINED:  # weights do not depend on the kernel before, activations do
-        gdc_launch_dependents()
         gdc_wait()
+        gdc_launch_dependents()  # behind the wait: see kernels.int4.gemm
     for i in gl.static_range(STAGES):
         _fetch_activations(xd, xring, full, i, first + i * UNROLL, True, C)
     gl.thread_barrier()

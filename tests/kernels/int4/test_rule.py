@@ -102,7 +102,7 @@ def in_table(config: Int4Config) -> dict[str, str | int]:
 def times_of_choices() -> pd.DataFrame:
     """Microseconds of each product of docs/kernels/int4_blocks.csv on a card.
 
-    By the blocks that the rule takes, by those that the rule before it took, and by the fastest.
+    By the blocks that the rule takes, and by the fastest.
     """
     times = pd.read_csv(ROOT / "docs/kernels/int4_blocks.csv")
     axes = ["card", "tokens", "rows", "k", "group", "chained"]
@@ -115,9 +115,8 @@ def times_of_choices() -> pd.DataFrame:
         is_chosen = (of_product[list(row)] == pd.Series(row)).all(axis=1)
         if not is_chosen.any():  # timed on another card, as asserted below
             continue
-        us, took_before = of_product["us"], of_product["by_rule"] == 1
-        known = {"chosen": us[is_chosen], "before": us[took_before], "fastest": us}
-        choices.append(product | {name: float(own.min()) for name, own in known.items()})
+        us = of_product["us"]
+        choices.append(product | {"chosen": float(us[is_chosen].min()), "fastest": float(us.min())})
     table = pd.DataFrame(choices)
     missing = pd.merge(times[axes[1:]].drop_duplicates(), table, how="left")["chosen"].isna()
     assert not missing.any(), "the rule takes blocks that were not timed"
@@ -131,9 +130,7 @@ def test_few_tokens_run_nearly_as_fast_as_the_fastest_blocks_that_were_timed() -
     mean = behind.groupby([us["tokens"] > 8, us["chained"]]).mean()
     assert mean[False, 0] < 0.03
     assert mean.max() < 0.06
-    assert behind.max() < 0.45, f"far from the fastest: {us.iloc[int(behind.argmax())].to_dict()}"
-    gain = us["before"] / us["chosen"]
-    assert 1.10 < math.exp(np.log(gain).mean()) < 1.12, "what the docstring of the rule says"
+    assert behind.max() < 0.30, f"far from the fastest: {us.iloc[int(behind.argmax())].to_dict()}"
 
 
 def test_more_units_want_a_finer_cut() -> None:
