@@ -1,11 +1,13 @@
 """Do published claims hold? Each claim of the ledger against the records of one run.
 
-A claim does not hold if the whole 95 % interval of our number lies outside of what the claim allows
-(its value and tolerance, see roofcal.claims); otherwise it holds. It cannot be tested if
-records, a datasheet or a calibration are missing, and the reason names what is. Our number comes
-from the rows of a tidy table that the claim selects, or from the calibration.
+A claim holds if the whole 95 % interval of our number lies within what the claim allows (its value
+and tolerance, see roofcal.claims), does not hold if all of it lies outside, and is undecided
+otherwise. It cannot be tested if records, a datasheet or a calibration are missing, and the reason
+names what is. Our number comes from the rows of a tidy table that the claim selects, or from the
+calibration.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -37,7 +39,9 @@ _WORK: Final = {
     "fraction_of_bandwidth": "dram_bytes",
 }
 Row = dict[str, Any]
-WORDS: Final = ("holds", "does not hold", "cannot be tested")
+WORDS: Final = ("holds", "undecided", "does not hold", "cannot be tested")
+# word -> class of the style sheet that gives it a sign and a colour
+SIGNS: Final = dict(zip(WORDS, ("yes", "none", "no", "none"), strict=True))
 UNITS: Final = {"time_us": "us", "tflops": "TFLOP/s", "speedup": "x"}
 _SIGNS: Final = {"about": "", ">=": "at least ", "<=": "at most "}
 _MARGINS: Final = {"about": "+-", ">=": "-", "<=": "+"}
@@ -244,15 +248,18 @@ def judge(
 
 def _judged(entry: Entry, evidence: _Evidence) -> Row:
     test, theirs = entry.claim.test, entry.value
-    ours, other, reason, word = None, None, entry.claim.untestable, WORDS[2]
+    ours, other, reason, word = None, None, entry.claim.untestable, WORDS[3]
     if test is not None and theirs is not None:
         base = {**entry.points, **(test.against or {})}
         try:
             ours = _own_number(test, evidence, entry.points, base)
-            # it holds if any part of our interval lies within what the claim allows
-            enough = test.relation == "<=" or ours.high >= theirs * (1 - test.tolerance)
-            not_too_much = test.relation == ">=" or ours.low <= theirs * (1 + test.tolerance)
-            word = WORDS[0] if enough and not_too_much else WORDS[1]
+            least = -math.inf if test.relation == "<=" else theirs * (1 - test.tolerance)
+            most = math.inf if test.relation == ">=" else theirs * (1 + test.tolerance)
+            word = WORDS[1]  # our interval contains values that the claim allows, and others
+            if least <= ours.low and ours.high <= most:
+                word = WORDS[0]
+            elif ours.high < least or most < ours.low:
+                word = WORDS[2]
             if source := test.as_source:
                 # the points of `against` change only as `as_source.against` says
                 own = {**entry.points, **source.points}
@@ -296,17 +303,19 @@ def _judged(entry: Entry, evidence: _Evidence) -> Row:
 
 
 def counts(verdicts: Iterable[Row]) -> dict[str, int]:
-    """How many claims hold, do not hold, and cannot be tested."""
+    """How many claims have each of WORDS."""
     words = [row["verdict"] for row in verdicts]
     return {word: words.count(word) for word in WORDS}
 
 
 def counts_text(verdicts: Iterable[Row]) -> str:
-    """'3 hold, 1 does not hold, 2 cannot be tested here'."""
-    holds, fails, untested = counts(verdicts).values()
+    """'3 hold, 1 does not hold, 2 are undecided, 2 cannot be tested here'."""
+    holds, undecided, fails, untested = counts(verdicts).values()
     return (
         f"{holds} {'holds' if holds == 1 else 'hold'}, "
-        f"{fails} {'does' if fails == 1 else 'do'} not hold, {untested} cannot be tested here"
+        f"{fails} {'does' if fails == 1 else 'do'} not hold, "
+        f"{undecided} {'is' if undecided == 1 else 'are'} undecided, "
+        f"{untested} cannot be tested here"
     )
 
 
