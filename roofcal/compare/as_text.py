@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 import pandas as pd
 
 from roofcal.ask.answers import Answer, Column, Part, Table
 from roofcal.compare.point_changes import MOVED
+from roofcal.core.names import short_kernel_name
 from roofcal.core.records import CODE
 from roofcal.core.units import format_seconds
 from roofcal.core.visits.intervals import MEANINGS
@@ -196,6 +198,18 @@ def _constant_line(row: Row) -> str:
     return f"{row['constant']}: {ends[0]} -> {ends[1]}{unit}{change}"
 
 
+def _kernels_line(row: Row) -> str:
+    a, b = (_kernels(row[key]) for key in ("kernels_a", "kernels_b"))
+    both = f"{a} -> {b}" if a != b else f"{a}, with other template arguments (--json has them)"
+    return f"{_name(row)}: {both}"
+
+
+def _kernels(names: Sequence[str]) -> str:
+    """Kernels in the order of their launch; what is launched several times at once stands once."""
+    launches = ((name, len([*same])) for name, same in groupby(map(short_kernel_name, names)))
+    return "; ".join(f"{count} x {name}" if count > 1 else name for name, count in launches)
+
+
 def _breakeven_line(row: Row) -> str:
     a, b = ("never" if row[key] is None else f"{row[key]}" for key in ("m_a", "m_b"))
     linear = f"{row['recipe']} {row['pass']}, casts {row['casts']}, n={row['n']} k={row['k']}"
@@ -204,11 +218,7 @@ def _breakeven_line(row: Row) -> str:
 
 _LISTS: Final[Sequence[tuple[str, str, Callable[[Row], str]]]] = (
     ("status changed", "statuses", lambda r: f"{_name(r)}: {r['status_a']} -> {r['status_b']}"),
-    (
-        "kernels with other names",
-        "kernels",
-        lambda r: f"{_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
-    ),
+    ("kernels with other names", "kernels", _kernels_line),
     ("winner changed", "winners", lambda r: f"{_name(r)}: {r['winner_a']} -> {r['winner_b']}"),
     ("constants that moved", "constants", _constant_line),
     ("break-even points that moved", "breakeven", _breakeven_line),
