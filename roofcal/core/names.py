@@ -58,6 +58,11 @@ def names_with_part(word: str, allowed: Iterable[str]) -> list[str]:
     return [name for name in allowed if word and is_part(word, name)]
 
 
+def is_commit(text: str) -> bool:
+    """Whether a text is a commit's hash or the start of one, which git can check out."""
+    return re.fullmatch("[0-9a-f]{7,40}", text) is not None
+
+
 def is_part(word: str, name: str) -> bool:
     """Whether a name has all words of `word` in their order: int4_g128 in int4_groupwise_g128."""
     words = iter(name.replace("_", "-").split("-"))
