@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from roofcal.ask.answers import Answer, filled
+from roofcal.ask.answers import Answer, Column, Part, Table, filled
 from roofcal.claims import Entry, Expression, Where
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
@@ -319,6 +319,20 @@ def counts_text(verdicts: Iterable[Row]) -> str:
     )
 
 
+def _claim_text(row: Row) -> str:
+    """What it says; why it cannot be tested, or our number timed as the source timed its own."""
+    aside = row["reason"] or filled("ours {as_source_how}: {as_source_shown}", row)
+    return f"{row['says']} ({aside})" if aside else str(row["says"])
+
+
+_COLUMNS: Final = (
+    Column("verdict", "{verdict}", left=True),
+    Column("theirs", "{theirs_shown}", names=True),
+    Column("ours", "{ours_shown}"),
+    Column("claim", _claim_text, left=True, note=True),
+)
+
+
 @dataclass(frozen=True)
 class JudgedClaims(Answer):
     """Verdicts by device and environment, each of them by source."""
@@ -339,21 +353,13 @@ class JudgedClaims(Answer):
             for (device, environment), rows in self.verdicts.items()
         ]
 
-    def parts(self) -> Iterator[list[str]]:
-        """Two lines per claim: what it says, and our number or why there is none."""
+    def parts(self) -> Iterator[Part]:
+        """Device by device, a table for each source."""
         gap: list[str] = []
         for (device, environment), rows in self.verdicts.items():
             yield [*gap, f"{device}, {environment}", f"  {counts_text(rows)}"]
             for ledger, group in groupby(rows, key=lambda row: row["entry"].ledger):
                 yield ["", f"{ledger.title} ({ledger.date})"]
-                yield [f"  {ledger.url or 'no public address'}; made on {ledger.hardware}"]
-                of_source = list(group)
-                width = max(len(row["theirs_shown"]) for row in of_source)
-                for row in of_source:
-                    text = row["reason"] or f"ours {row['ours_shown']}"
-                    text += filled("; {as_source_how}: {as_source_shown}", row)
-                    yield [
-                        f"  {row['verdict']:<16}  {row['theirs_shown']:>{width}}  {row['says']}",
-                        f"  {'':<16}  {'':>{width}}    {text}",
-                    ]
+                yield [f"  {ledger.url or 'no public address'}", f"  made on {ledger.hardware}"]
+                yield Table([*group], _COLUMNS)
             gap = [""]
