@@ -319,7 +319,7 @@ def counts_text(verdicts: Iterable[Row]) -> str:
     )
 
 
-def _claim_text(row: Row) -> str:
+def _claim_text(row: Mapping[str, Any]) -> str:
     """What it says; why it cannot be tested, or our number timed as the source timed its own."""
     aside = row["reason"] or filled("ours {as_source_how}: {as_source_shown}", row)
     return f"{row['says']} ({aside})" if aside else str(row["says"])
