@@ -1,8 +1,8 @@
 """A comparison as the answer to a question: its JSON values, and text for a person."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final
 
 import pandas as pd
@@ -199,15 +199,20 @@ def _constant_line(row: Row) -> str:
 
 
 def _kernels_line(row: Row) -> str:
-    a, b = (_kernels(row[key]) for key in ("kernels_a", "kernels_b"))
-    both = f"{a} -> {b}" if a != b else f"{a}, with other template arguments (--json has them)"
-    return f"{_name(row)}: {both}"
+    """What is launched in one run alone, in the order of its launch there."""
+    a, b = Counter(row["kernels_a"]), Counter(row["kernels_b"])
+    gone, new = (_kernels(names) for names in (a - b, b - a))
+    same = (a & b).total()
+    if gone == new:
+        what = f"{gone} with other template arguments" if gone else "the same in another order"
+        return f"{_name(row)}: {what} (--json has them)"
+    beside = f" (in both: {same} more)" if same else ""
+    return f"{_name(row)}: {gone or 'none'} -> {new or 'none'}{beside}"
 
 
-def _kernels(names: Sequence[str]) -> str:
-    """Kernels in the order of their launch; what is launched several times at once stands once."""
-    launches = ((name, len([*same])) for name, same in groupby(map(short_kernel_name, names)))
-    return "; ".join(f"{count} x {name}" if count > 1 else name for name, count in launches)
+def _kernels(launches: Counter[str]) -> str:
+    short = Counter(short_kernel_name(name) for name in launches.elements())
+    return "; ".join(f"{count} x {name}" if count > 1 else name for name, count in short.items())
 
 
 def _breakeven_line(row: Row) -> str:
