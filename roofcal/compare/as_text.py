@@ -200,8 +200,9 @@ def _constant_line(row: Row) -> str:
 
 def _kernels_line(row: Row) -> str:
     """What is launched in one run alone, in the order of its launch there."""
-    a, b = Counter(row["kernels_a"]), Counter(row["kernels_b"])
-    gone, new = (_kernels(names) for names in (a - b, b - a))
+    names: Sequence[Sequence[str]] = (row["kernels_a"], row["kernels_b"])
+    a, b = map(Counter, names)
+    gone, new = _kernels(a - b), _kernels(b - a)
     same = (a & b).total()
     if gone == new:
         what = f"{gone} with other template arguments" if gone else "the same in another order"
