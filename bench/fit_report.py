@@ -15,6 +15,7 @@ import numpy as np
 
 from roofcal.calibrate import cross_validated_ops
 from roofcal.core.devices import DeviceSpec, load_devices
+from roofcal.core.names import short_kernel_name
 from roofcal.core.times import Array
 from roofcal.core.units import format_seconds
 from roofcal.fitting.cross_validation import choose_families, judging_families, problems_of
@@ -22,7 +23,6 @@ from roofcal.fitting.probes import Probe
 from roofcal.ops.spec import OpSpec
 
 _WORST: Final = 5
-_NAME: Final = 60  # characters of a kernel's name: the rest are template arguments
 
 
 def fit_report(run: Path, spec: DeviceSpec | None = None) -> str:
@@ -59,7 +59,8 @@ def _error_lines(op: OpSpec, probes: Sequence[Probe], log_errors: Array) -> Iter
 
 def _shape_line(probe: Probe, log_error: float) -> str:
     sizes = " x ".join(str(size) for size in probe.shape.values())
-    kernels = [name[:_NAME] for name in probe.measurement.kernel_names if name != "memset"]
+    names = probe.measurement.kernel_names
+    kernels = [short_kernel_name(name) for name in names if name != "memset"]
     measured, factor = probe.latency.median, float(np.exp(log_error))
     return (
         f"{sizes}: measured {format_seconds(measured)}, predicted "

@@ -9,9 +9,9 @@ out. docs/package.md has a walk through.
 """
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from roofcal.ask.advice_text import Recommendation, recommend
 from roofcal.ask.advise import Adviser, RecipeFilter
@@ -23,7 +23,15 @@ from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
 from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
-from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
+from roofcal.ask.llm.sweep import (
+    OUTPUT,
+    PROMPT,
+    SWEPT_GPUS,
+    Curve,
+    Sweep,
+    sweep,
+    with_smallest_cut,
+)
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.ask.measured import measured_points
 from roofcal.ask.points import PredictedTime, predict_point, recipe_named
@@ -48,11 +56,30 @@ from roofcal.ops.linear.model import (
 )
 from roofcal.ops.time_models import Sources
 
-OperatorModel = Literal["calibrated", "wave", "torchao", "datasheet"]
-
 if TYPE_CHECKING:
     from roofcal.export.frames import RunFrames
     from roofcal.health.products import TimedProducts
+
+OperatorModel = Literal["calibrated", "wave", "torchao", "datasheet"]
+
+
+class Served(TypedDict, total=False):
+    """Keywords of every question about a language model; `llm` says what each means."""
+
+    by: OperatorModel
+    prompt: int
+    output: int
+    chunk: int
+    link: Source
+    environment: str | None
+
+
+class ServedOnGpus(Served, total=False):
+    """Those of questions about one cut over GPUs."""
+
+    tp: int | None
+    pp: int | None
+    batch: int
 
 
 def devices() -> dict[str, tuple[str, ...]]:
@@ -201,18 +228,10 @@ def llm(
     model: str,
     *,
     recipe: str = "bf16",
-    by: OperatorModel = "calibrated",
-    tp: int | None = None,
-    pp: int | None = None,
-    batch: int = 1,
-    prompt: int = 2048,
-    output: int = 256,
-    chunk: int = CHUNK,
-    link: Source = "auto",
-    environment: str | None = None,
     energy: bool = False,
     price_per_kwh: float | None = None,
     price_per_hour: float | None = None,
+    **served: Unpack[ServedOnGpus],
 ) -> Estimate:
     """Prefill, decode and memory of a language model.
 
@@ -222,7 +241,7 @@ def llm(
         recipe: bf16 (default), fp8_tensorwise, fp8_axiswise or int4.
         tp: tensor-parallel degree; default: the fewest GPUs that fit.
         pp: pipeline stages; default: as tp.
-        batch: requests served together.
+        batch: requests served together (1).
         prompt: tokens of each prompt (2048).
         output: tokens of each answer (256).
         chunk: most tokens of a prefill pass (8192).
@@ -235,27 +254,13 @@ def llm(
         PredictError: the model of time cannot answer, or the language model does not fit.
         ConfigError: there is no such language model.
     """
-    sources, _ = _sources(device, environment, by)
-    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
-    deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
+    deployment, sources, by = _deployment(device, model, recipe, **served)
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return estimate(deployment, sources, by, prices=prices)
 
 
 def llm_curve(
-    device: str,
-    model: str,
-    *,
-    recipe: str = "bf16",
-    by: OperatorModel = "calibrated",
-    tp: int | None = None,
-    pp: int | None = None,
-    batch: int = 1,
-    prompt: int = 2048,
-    output: int = 256,
-    chunk: int = CHUNK,
-    link: Source = "auto",
-    environment: str | None = None,
+    device: str, model: str, *, recipe: str = "bf16", **served: Unpack[ServedOnGpus]
 ) -> Curve:
     """Throughput against latency of a language model, from one request to all that fit.
 
@@ -263,36 +268,18 @@ def llm_curve(
         batch: without tp and pp: the requests for which the fewest GPUs are chosen.
         device, model, recipe, by, tp, pp, prompt, output, chunk, link, environment: as in `llm`.
     """
-    sources, _ = _sources(device, environment, by)
-    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
-    deployment = _deployment(sources, model, recipe, by, link, load, tp, pp)
+    deployment, sources, by = _deployment(device, model, recipe, **served)
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
 
 
-def llm_compare(
-    device: str,
-    model: str,
-    *,
-    by: OperatorModel = "calibrated",
-    tp: int | None = None,
-    pp: int | None = None,
-    batch: int = 1,
-    prompt: int = 2048,
-    output: int = 256,
-    chunk: int = CHUNK,
-    link: Source = "auto",
-    environment: str | None = None,
-) -> RecipeComparison:
+def llm_compare(device: str, model: str, **served: Unpack[ServedOnGpus]) -> RecipeComparison:
     """A language model in bf16, fp8 and int4 side by side, with the recipe that is the fastest.
 
     Args:
         tp, pp: as in `llm`; default: the fewest GPUs that hold it in bf16, for all recipes.
         device, model, by, batch, prompt, output, chunk, link, environment: as in `llm`.
     """
-    sources, _ = _sources(device, environment, by)
-    load = {"batch": batch, "prompt": prompt, "output": output, "chunk": chunk}
-    deployment = _deployment(sources, model, "bf16", by, link, load, tp, pp)
-    return compare_recipes(deployment, sources, by)
+    return compare_recipes(*_deployment(device, model, "bf16", **served))
 
 
 def llm_sweep(
@@ -300,53 +287,63 @@ def llm_sweep(
     model: str,
     *,
     recipe: str = "bf16",
-    by: OperatorModel = "calibrated",
     gpus: int = SWEPT_GPUS,
+    min_rate: float | None = None,
     all: bool = False,
-    prompt: int = 2048,
-    output: int = 256,
-    chunk: int = CHUNK,
-    link: Source = "auto",
-    environment: str | None = None,
+    **served: Unpack[Served],
 ) -> Sweep:
     """Every cut of a language model over tensor- and pipeline-parallel GPUs, and batches on each.
 
     Args:
         gpus: with --sweep: the most GPUs (8).
+        min_rate (TOKENS/S): with --sweep: decide among cuts and batches at which each request gets
+            so many tokens per second in decode; default: among all.
         all: with --sweep: print what is not on the Pareto front, too; frame and JSON have it.
         device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
+
+    Raises:
+        PredictError: as in `llm`, and where no cut and batch is as fast as min_rate.
     """
-    sources, _ = _sources(device, environment, by)
-    load = {"batch": 1, "prompt": prompt, "output": output, "chunk": chunk}
-    deployment = _deployment(sources, model, recipe, by, link, load, tp=1)
-    swept = sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
-    return replace(swept, shows_all=all)
+    deployment, sources, by = _deployment(device, model, recipe, tp=1, **served)
+    most = checked_sizes(most_gpus=gpus)["most_gpus"]
+    return replace(sweep(deployment, sources, by, most, min_rate), shows_all=all)
 
 
 def _deployment(
-    sources: Sources,
+    device: str,
     model: str,
     recipe: str,
-    by: str,
-    link: Source,
-    load: Mapping[str, int],
+    *,
+    by: OperatorModel = "calibrated",
     tp: int | None = None,
     pp: int | None = None,
-) -> Deployment:
-    """A language model on its GPUs; on the fewest that fit where no degrees are given."""
+    batch: int = 1,
+    prompt: int = PROMPT,
+    output: int = OUTPUT,
+    chunk: int = CHUNK,
+    link: Source = "auto",
+    environment: str | None = None,
+) -> tuple[Deployment, Sources, OperatorModel]:
+    """A language model on its GPUs, what the model of time reads, and which model that is.
+
+    It is on the fewest GPUs that hold it where no degrees are given.
+    """
+    sources, _ = _sources(device, environment, by, stacklevel=4)
     if link != "auto" and by != calibrated.MODEL:
         raise PredictError(f"--link {link} is for --by calibrated; {by} has its own")
     degrees = checked_sizes(tp=1 if tp is None else tp, pp=1 if pp is None else pp)
+    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
     deployment = Deployment(
         model=asked_model(paths.MODELS, model),
         recipe=recipe_named(recipe, RECIPES),
         tensor=degrees["tp"],
         pipeline=degrees["pp"],
-        workload=Workload(**checked_sizes(**load)),
+        workload=Workload(**load),
         link=link,
     )
-    is_given = tp is not None or pp is not None
-    return deployment if is_given else with_smallest_cut(deployment, sources, by)
+    if tp is None and pp is None:
+        deployment = with_smallest_cut(deployment, sources, by)
+    return deployment, sources, by
 
 
 def time_products(
@@ -394,14 +391,17 @@ def load(device: str, environment: str | None = None) -> "RunFrames":
     return RunFrames(calibration.device, calibration.environment_id, run)
 
 
-def _sources(text: str, environment: str | None, model: str) -> tuple[Sources, RunFolder | None]:
+def _sources(
+    text: str, environment: str | None, model: str, stacklevel: int = 3
+) -> tuple[Sources, RunFolder | None]:
     """What a model reads of a device; the run of the calibration, None for one that reads none.
 
-    Warns where several devices fit the text, of which one was measured.
+    Warns where several devices fit the text, of which one was measured; stacklevel: of the line
+    that called roofcal.
     """
     device, remark = device_choice(text)
     if remark:
-        warnings.warn(remark, stacklevel=3)  # in the line that called roofcal
+        warnings.warn(remark, stacklevel=stacklevel)
     sources, folder = device_sources(device, environment, model)
     return sources, RunFolder.at(folder) if sources.calibration else None
 

@@ -30,6 +30,10 @@ export PYTHONPATH
 # Records name the commit behind them, also where the checkout came here without its .git.
 ROOFCAL_GIT_COMMIT=${ROOFCAL_GIT_COMMIT:-$(git rev-parse HEAD 2> /dev/null || true)}
 export ROOFCAL_GIT_COMMIT
+if ! [[ $ROOFCAL_GIT_COMMIT =~ ^([0-9a-f]{40})?$ ]]; then
+    echo "ROOFCAL_GIT_COMMIT=$ROOFCAL_GIT_COMMIT is no full hash: give what git rev-parse HEAD prints" >&2
+    exit 2
+fi
 mkdir -p "$WORK"
 
 fresh_checkout() { # <name>: a copy of this checkout below WORK, without anything that was measured

@@ -103,6 +103,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         },
         "judged": judged_text([*gpus.values()]),
         "contest": contest_table(tables_of_devices()),
+        "coverage": coverage_table(tables_of_devices()),
         "peaks": "".join(peaks_table(gpu, of_gpu) for gpu, of_gpu in gpus.items()),
         **sentinel_numbers(gemm),
         **factor_numbers(tables),
@@ -192,6 +193,25 @@ def contest_table(tables: Sequence[Path]) -> str:
     heads = [name for name in names if any(name in row for row in rows)]
     lines = markdown_table(heads, ([row.get(name, "") for name in heads] for row in rows))
     return "\n" + "\n".join(lines) + "\n" if rows else ""
+
+
+def coverage_table(tables: Sequence[Path]) -> str:
+    """A Markdown table of how many study points lie inside the 95 % intervals of predictions.
+
+    A row for each GPU and op, and one for its regime of few tokens.
+    """
+    rows = []
+    for folder in tables:
+        errors = pd.read_csv(folder / "error_by_regime.csv")
+        is_whole = (errors[["recipe", "provider"]] == "all").all(axis=1)
+        is_own = is_whole & (errors["model"] == "calibrated") & errors["coverage"].notna()
+        for _, row in errors[is_own & errors["regime"].isin(("all", "decode"))].iterrows():
+            inside, count = round(row["coverage"] * row["count"]), int(row["count"])
+            what = f"{row['op']}, few tokens" if row["regime"] == "decode" else row["op"]
+            share = f"{row['coverage']:.0%} ({inside} of {count})"
+            rows.append((gpu_name(str(row["device"])), what, share))
+    lines = markdown_table(("GPU", "study points of op", "inside the 95 % interval"), rows)
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -154,8 +154,7 @@ class Recommendation(Advice, Answer):
         is_sure = not decision.toss_up_with and not decision.weak_because
         if answer["pass"] == "forward" and not is_sure:
             yield filled(
-                "to be surer, measure on the card, in a clone: "
-                "`python -m roofcal time {m}x{n}x{k}`",
+                "`python -m roofcal time {m}x{n}x{k}` measures it on the card, in a clone",
                 answer,
             )
         if answer["left_out"]:

@@ -26,7 +26,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from roofcal.ask.answers import WIDTH, Answer, wrapped
 from roofcal.core.csv_files import LARGEST_SIZE, is_size
@@ -203,6 +213,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
         ("price_per_kwh", "price_per_hour"),
         number_reader("price, as 0.12", lambda value: 0 <= value < math.inf),
     ),
+    "min_rate": number_reader("rate above 0, as 30", lambda value: 0 < value < math.inf),
     "min_db": number_reader("number of decibels, as 25", math.isfinite),
     **dict.fromkeys(("timing", "slice"), json_mapping),
     **dict.fromkeys(("recipes", "columns"), names_between_commas),
@@ -299,6 +310,8 @@ def question(
 ) -> Mode:
     """A function of roofcal.api as a mode: it has its arguments and --json, and prints its answer.
 
+    Of keywords that are an unpacked TypedDict, each is an argument.
+
     sizes    MxNxK or NxK, where all of them may be one word
     axes     the names of the sizes, where the function takes any
     flag     the option that chooses the mode, where none of its arguments does
@@ -307,8 +320,16 @@ def question(
     from roofcal import api
 
     api_function = getattr(api, name)
-    of_api = inspect.signature(api_function).parameters.values()
-    named = [parameter for parameter in of_api if parameter.kind is not parameter.VAR_KEYWORD]
+    option, named = inspect.Parameter.KEYWORD_ONLY, list[inspect.Parameter]()
+    for parameter in inspect.signature(api_function).parameters.values():
+        if get_origin(parameter.annotation) is Unpack:  # keywords that several functions have
+            kinds_of_keywords = get_type_hints(get_args(parameter.annotation)[0])
+            named += [
+                inspect.Parameter(keyword, option, default=None, annotation=kind)
+                for keyword, kind in kinds_of_keywords.items()
+            ]
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            named.append(parameter)
     needed = [parameter.name for parameter in named if parameter.default is parameter.empty]
 
     def ask(*words: tuple[int, ...], json: bool = False, **given: Any) -> None:
@@ -320,7 +341,6 @@ def question(
         require(given, name.partition("_")[0], needed)
         show(api_function(**given), as_json=json)
 
-    option = inspect.Parameter.KEYWORD_ONLY
     own = [parameter.replace(kind=option, default=None) for parameter in named]
     kinds = dict.fromkeys(axes, int) | {"json": bool} | ({flag: bool} if flag else {})
     own += [

@@ -1,5 +1,6 @@
 """A comparison as the answer to a question: its JSON values, and text for a person."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,6 +9,7 @@ import pandas as pd
 
 from roofcal.ask.answers import Answer, Column, Part, Table
 from roofcal.compare.point_changes import MOVED
+from roofcal.core.names import short_kernel_name
 from roofcal.core.records import CODE
 from roofcal.core.units import format_seconds
 from roofcal.core.visits.intervals import MEANINGS
@@ -196,6 +198,24 @@ def _constant_line(row: Row) -> str:
     return f"{row['constant']}: {ends[0]} -> {ends[1]}{unit}{change}"
 
 
+def _kernels_line(row: Row) -> str:
+    """What is launched in one run alone, in the order of its launch there."""
+    names: Sequence[Sequence[str]] = (row["kernels_a"], row["kernels_b"])
+    a, b = map(Counter, names)
+    gone, new = _kernels(a - b), _kernels(b - a)
+    same = (a & b).total()
+    if gone == new:
+        what = f"{gone} with other template arguments" if gone else "the same in another order"
+        return f"{_name(row)}: {what} (--json has them)"
+    beside = f" (in both: {same} more)" if same else ""
+    return f"{_name(row)}: {gone or 'none'} -> {new or 'none'}{beside}"
+
+
+def _kernels(launches: Counter[str]) -> str:
+    short = Counter(short_kernel_name(name) for name in launches.elements())
+    return "; ".join(f"{count} x {name}" if count > 1 else name for name, count in short.items())
+
+
 def _breakeven_line(row: Row) -> str:
     a, b = ("never" if row[key] is None else f"{row[key]}" for key in ("m_a", "m_b"))
     linear = f"{row['recipe']} {row['pass']}, casts {row['casts']}, n={row['n']} k={row['k']}"
@@ -204,11 +224,7 @@ def _breakeven_line(row: Row) -> str:
 
 _LISTS: Final[Sequence[tuple[str, str, Callable[[Row], str]]]] = (
     ("status changed", "statuses", lambda r: f"{_name(r)}: {r['status_a']} -> {r['status_b']}"),
-    (
-        "kernels with other names",
-        "kernels",
-        lambda r: f"{_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
-    ),
+    ("kernels with other names", "kernels", _kernels_line),
     ("winner changed", "winners", lambda r: f"{_name(r)}: {r['winner_a']} -> {r['winner_b']}"),
     ("constants that moved", "constants", _constant_line),
     ("break-even points that moved", "breakeven", _breakeven_line),

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final
 
 # Devices, environments and ops name folders and files, and stand in commands: letters, digits and
@@ -17,6 +18,12 @@ LABEL_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.+*@:/ -]{0,299}$"
 
 # Characters that steer a terminal or turn text around: C0 but tab and line feed, C1, DEL, bidi.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+# A function of C++ as tools print it, with template arguments or parameters behind its name.
+_DEMANGLED: Final = re.compile(r"(?:[\w ]+ )?(?:\w+::)*(\w+)[<(].*")
+# CUTLASS launches every kernel through one of these; the kernel is its template argument.
+_WRAPPERS: Final = frozenset({"Kernel", "Kernel2", "device_kernel"})
 
 
 def printable(text: str) -> str:
@@ -51,10 +58,43 @@ def names_with_part(word: str, allowed: Iterable[str]) -> list[str]:
     return [name for name in allowed if word and is_part(word, name)]
 
 
+def is_commit(text: str) -> bool:
+    """Whether a text is a commit's hash or the start of one, which git can check out."""
+    return re.fullmatch("[0-9a-f]{7,40}", text) is not None
+
+
 def is_part(word: str, name: str) -> bool:
     """Whether a name has all words of `word` in their order: int4_g128 in int4_groupwise_g128."""
     words = iter(name.replace("_", "-").split("-"))
     return all(part in words for part in word.lower().replace("_", "-").split("-"))
+
+
+@cache
+def short_kernel_name(name: str) -> str:
+    """The name that people know a kernel of C++ by; other names, as of Triton, stay as they are.
+
+    Namespaces, template arguments and parameters are left out, of mangled names (Itanium C++ ABI,
+    section 5.1) as of demangled ones: _ZN2at6native13reduce_kernelILi512E... is reduce_kernel.
+    """
+    if not name.startswith("_Z"):
+        found = _DEMANGLED.fullmatch(name.replace("(anonymous namespace)::", ""))
+        return found[1] if found else name
+    names, rest = _mangled_names(name.removeprefix("_Z"))
+    if not name.startswith("_ZN"):  # in no namespace: names behind the first are of parameters
+        names = names[:1]
+    elif names and names[-1] in _WRAPPERS and rest.startswith("I"):
+        names = _mangled_names(rest[1:])[0] or names
+    return names[-1] if names else name
+
+
+def _mangled_names(text: str) -> tuple[list[str], str]:
+    """The names that a mangled text begins with, from the outermost in; and what follows them."""
+    names, rest = [], text.removeprefix("N")
+    while found := re.match(r"[1-9]\d*", rest):
+        end = found.end() + int(found[0])
+        names.append(rest[found.end() : end])
+        rest = rest[end:]
+    return names, rest
 
 
 def with_short_names(devices: Iterable[str]) -> list[str]:

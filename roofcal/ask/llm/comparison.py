@@ -1,4 +1,4 @@
-"""A language model in every recipe side by side, on the GPUs that hold it in bf16."""
+"""A language model in every recipe side by side, on the same GPUs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +9,7 @@ from roofcal.ask.decision import longest_of_toss_up, style_of, toss_up_words
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, estimate, notes_of_all
+from roofcal.ask.llm.sweep import with_smallest_cut
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 
@@ -26,11 +27,13 @@ _COLUMNS = (
 class RecipeComparison(Answer):
     """Estimates of one deployment by recipe, bf16 first, and which recipe serves it fastest.
 
-    refused  recipe -> why it has no estimate
+    refused      recipe -> why it has no estimate
+    fewest_gpus  recipe -> the fewest GPUs that hold it
     """
 
     estimates: Mapping[str, Estimate]
     refused: Mapping[str, str]
+    fewest_gpus: Mapping[str, int]
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per recipe. request_s: from first to last token; speed-ups are of that time."""
@@ -69,8 +72,12 @@ class RecipeComparison(Answer):
     @property
     def answer(self) -> dict[str, Any]:
         """The decision, a record per recipe without operators, and why others have none."""
-        refused = dict(self.refused)
-        return {"decision": self.decision, "recipes": self.rows(), "refused": refused}
+        return {
+            "decision": self.decision,
+            "recipes": self.rows(),
+            "refused": dict(self.refused),
+            "fewest_gpus": dict(self.fewest_gpus),
+        }
 
     def parts(self) -> Iterator[Part]:
         """The verdict, a line per recipe, and what the estimates assume."""
@@ -87,10 +94,18 @@ class RecipeComparison(Answer):
         certainty = f" ({'; '.join(aside)})" if aside else ""
         counted = "from first to last token, casts included"
         yield Verdict(f"{what} {counted}{certainty}; this says nothing of accuracy.")
-        yield first.where.replace(" in bf16", "")
+        gpus = first.deployment.gpus
+        why = ", the fewest GPUs that hold it in bf16" if gpus == self.fewest_gpus["bf16"] else ""
+        yield first.where.replace(" in bf16", "") + why
         yield f"batch {first.deployment.workload.batch}, {first.load}"
         yield ""
         yield Table(self.rows(), _COLUMNS, lambda row: style_of(row, decision["recipe"]))
+        for fewest in sorted({count for count in self.fewest_gpus.values() if count < gpus}):
+            names = [name for name, count in self.fewest_gpus.items() if count == fewest]
+            yield (
+                f"{fewest} GPU{'s' * (fewest > 1)} would hold it in {', '.join(names)}: "
+                f"`llm --recipe {names[0]}` without --tp times that"
+            )
         yield from (f"no {recipe}: {why}" for recipe, why in self.refused.items())
         yield ""
         yield from notes_of_all(list(self.estimates.values()))
@@ -108,4 +123,8 @@ def compare_recipes(deployment: Deployment, sources: Sources, by: str) -> Recipe
             estimates[recipe] = estimate(replace(deployment, recipe=recipe), sources, by)
         except PredictError as error:
             refused[recipe] = str(error)
-    return RecipeComparison(estimates=estimates, refused=refused)
+    fewest = {
+        recipe: with_smallest_cut(one.deployment, sources, by).gpus
+        for recipe, one in estimates.items()
+    }
+    return RecipeComparison(estimates=estimates, refused=refused, fewest_gpus=fewest)

@@ -14,7 +14,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, Part, Table, csv_text, filled
+from roofcal.ask.answers import (
+    Answer,
+    Column,
+    Part,
+    Record,
+    Style,
+    Table,
+    Verdict,
+    csv_text,
+    filled,
+)
 from roofcal.ask.llm.architecture import architecture_of, check_parallel, tensor_degrees
 from roofcal.ask.llm.deployment import (
     Deployment,
@@ -37,7 +47,7 @@ from roofcal.ask.llm.estimate import (
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
-from roofcal.core.units import GB
+from roofcal.core.units import GB, format_seconds
 from roofcal.models import calibrated
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
@@ -107,12 +117,16 @@ class Sweep(Answer):
     estimates  by cut, batches from 1 to the largest that fits
     too_large  memory that one request needs, of cuts that do not hold it
     refused    why no kernel of the recipe runs the shards, by tensor-parallel degree
+    most_gpus  the most GPUs of a cut
+    min_rate   tokens per second that each request gets at least in decode; None: any
     shows_all  whether the text has what is not on the Pareto front, too
     """
 
     estimates: dict[Cut, list[Estimate]]
     too_large: dict[Cut, Memory]
     refused: dict[int, str]
+    most_gpus: int
+    min_rate: float | None = None
     shows_all: bool = False
 
     @property
@@ -121,9 +135,33 @@ class Sweep(Answer):
         return [answer for answers in self.estimates.values() for answer in answers]
 
     @property
+    def best(self) -> Estimate:
+        """The most tokens per second and GPU in decode, of those that give min_rate.
+
+        Raises PredictError where none does.
+        """
+        least = self.min_rate or 0.0
+        if enough := [a for a in self.answers if a.request_tokens_per_s.value >= least]:
+            return max(enough, key=lambda answer: answer.tokens_per_s_per_gpu)
+        fastest = frontier(self.answers)[0]
+        raise PredictError(
+            f"no cut of up to {self.most_gpus} GPUs gives a request {least:.4g} tokens/s; the most "
+            f"is {fastest.request_tokens_per_s.value:.4g}, {_cut_words(fastest)}: give a lower "
+            "--min-rate, more --gpus or another --recipe"
+        )
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        """The record of `best`, and what was asked for."""
+        best = self.best
+        asked = {"min_rate": self.min_rate, "most_gpus": self.most_gpus}
+        return asked | best.record | {"tokens_per_s_per_gpu": best.tokens_per_s_per_gpu}
+
+    @property
     def answer(self) -> dict[str, Any]:
-        """JSON values: the answers, and the cuts that do not hold one request or run."""
+        """JSON values: decision, answers, and the cuts that do not hold one request or run."""
         return {
+            "decision": self.decision,
             "sweep": self.rows(),
             "too_large": [
                 {
@@ -149,15 +187,44 @@ class Sweep(Answer):
             for answer in self.answers
         ]
 
+    def _verdict(self) -> Iterator[Part]:
+        """What to run for the most tokens, what a request then gets, and what would be faster."""
+        best, fastest = self.best, frontier(self.answers)[0]
+        rate, gpus = best.decode_tokens_per_s, best.deployment.gpus
+        between = f" (95 %: {rate.low / gpus:.0f} to {rate.high / gpus:.0f})"
+        most = "the most"
+        if self.min_rate:
+            most += f" at {self.min_rate:.4g} tokens/s or more for each request"
+        yield Verdict(
+            f"Use {_cut_words(best)}: {best.tokens_per_s_per_gpu:.0f} tokens/s per GPU in decode"
+            f"{between if best.has_interval else ''}, {most} on up to {self.most_gpus} GPUs; a "
+            f"request gets {best.request_tokens_per_s.value:.4g} tokens/s, its first token after "
+            f"{format_seconds(best.first_token.value_s)}."
+        )
+        if fastest is not best:
+            yield (
+                f"A request is served fastest by {_cut_words(fastest)}: "
+                f"{fastest.request_tokens_per_s.value:.4g} tokens/s, "
+                f"{fastest.tokens_per_s_per_gpu:.0f} per GPU."
+            )
+        yield ""
+
     def parts(self) -> Iterator[Part]:
-        """The Pareto front, the shortest time per token first; then the other cuts and batches."""
+        """A decision; the Pareto front, the shortest time per token first; then all else."""
+        yield from self._verdict()
         first, answer = self.answers[0], self.answer
+        cut_of = ("tensor_parallel", "pipeline_parallel", "batch")
+        best = [answer["decision"][key] for key in cut_of]
+
+        def style(row: Record) -> Style:
+            return "best" if [row[key] for key in cut_of] == best else ""
+
         yield f"{first.what} on {first.device}"
         yield first.load
         yield ""
         front = [row for row in answer["sweep"] if row["frontier"]]
         others = [row for row in answer["sweep"] if not row["frontier"]]
-        yield Table(sorted(front, key=lambda row: row["decode_step_s"]), _SWEEP_COLUMNS)
+        yield Table(sorted(front, key=lambda row: row["decode_step_s"]), _SWEEP_COLUMNS, style)
         yield (
             "no other cut (tp x pp) and batch has both more tokens/s per GPU and less time per "
             "token"
@@ -176,6 +243,13 @@ class Sweep(Answer):
         yield from (f"not timed: {reason}" for reason in self.refused.values())
         yield ""
         yield from notes_of_all(self.answers)
+
+
+def _cut_words(answer: Estimate) -> str:
+    deployment = answer.deployment
+    return (
+        f"--tp {deployment.tensor} --pp {deployment.pipeline} --batch {deployment.workload.batch}"
+    )
 
 
 def cuts_of(model: LanguageModel, degrees: Sequence[int], most_gpus: int) -> list[Cut]:
@@ -221,10 +295,16 @@ def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Depl
     )
 
 
-def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SWEPT_GPUS) -> Sweep:
+def sweep(
+    deployment: Deployment,
+    sources: Sources,
+    by: str,
+    most_gpus: int = SWEPT_GPUS,
+    min_rate: float | None = None,
+) -> Sweep:
     """Every cut over at most so many GPUs with batches from 1 to the largest that fits.
 
-    Raises PredictError as estimate does, and where no cut holds one request.
+    min_rate: as of Sweep. Raises PredictError as estimate does, and where no cut holds one request.
     """
     times = operator_times(sources, deployment.recipe, by)
     spec = datasheet_of(sources)
@@ -253,7 +333,13 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
         for tensor in tensor_degrees(one.model, min(most, ONE_HOST))
     }
     refused = {tensor: reason for tensor, reason in reasons.items() if reason is not None}
-    return Sweep(estimates=estimates, too_large=too_large, refused=refused)
+    return Sweep(
+        estimates=estimates,
+        too_large=too_large,
+        refused=refused,
+        most_gpus=most,
+        min_rate=min_rate,
+    )
 
 
 def frontier(estimates: Sequence[Estimate]) -> list[Estimate]:

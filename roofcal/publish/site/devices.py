@@ -15,7 +15,7 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.export.subject import LAUNCH
 from roofcal.points.roofs import COPY, STREAMS
 from roofcal.publish.site.publications import Publication
-from roofcal.report.data.claims import counts_text, judge
+from roofcal.report.data.claims import SIGNS, counts_text, judge
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.charts import COLOURS
@@ -33,7 +33,6 @@ _LINKS: Final = {
     "reduce_scatter": ("Reduce-scatter", "NCCL"),
     "all_reduce": ("All-reduce", "NCCL"),
 }
-_SIGNS: Final = {"holds": "yes", "does not hold": "no", "cannot be tested": "none"}
 _SETTLED: Final = "rate of the fastest product under load, clocks settled"
 _HOLDS_COLUMN: Final = text(
     "holds", "intervals cover", "how far the intervals of most of its times can be trusted"
@@ -319,7 +318,7 @@ def judged_ledgers(
 ) -> Iterator[dict[str, Any]]:
     """Every ledger with its claims on the newest environments, a column of verdicts for each.
 
-    counts: (device, how many hold, do not hold and cannot be tested) of each.
+    counts: (device, how many have each verdict) of each.
     """
     newest = [publication for publication in publications if not publication.analysis.is_earlier]
     verdicts = {}
@@ -329,7 +328,7 @@ def judged_ledgers(
     columns = [wide("says", "claim"), text("theirs", "theirs")]
     for publication in newest:
         name = publication.device_name
-        columns.append(Column(key=publication.key, label=name, kind="verdict", signs=_SIGNS))
+        columns.append(Column(key=publication.key, label=name, kind="verdict", signs=SIGNS))
         columns.append(wide(f"ours {publication.key}", "ours, or why it cannot be tested"))
     ledgers = {entry.ledger.ledger: entry.ledger for entry in entries}
     for name, ledger in ledgers.items():

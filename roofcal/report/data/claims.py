@@ -1,11 +1,13 @@
 """Do published claims hold? Each claim of the ledger against the records of one run.
 
-A claim does not hold if the whole 95 % interval of our number lies outside of what the claim allows
-(its value and tolerance, see roofcal.claims); otherwise it holds. It cannot be tested if
-records, a datasheet or a calibration are missing, and the reason names what is. Our number comes
-from the rows of a tidy table that the claim selects, or from the calibration.
+A claim holds if the whole 95 % interval of our number lies within what the claim allows (its value
+and tolerance, see roofcal.claims), does not hold if all of it lies outside, and is undecided
+otherwise. It cannot be tested if records, a datasheet or a calibration are missing, and the reason
+names what is. Our number comes from the rows of a tidy table that the claim selects, or from the
+calibration.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from roofcal.ask.answers import Answer, filled
+from roofcal.ask.answers import Answer, Column, Part, Table, filled
 from roofcal.claims import Entry, Expression, Where
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
@@ -37,7 +39,9 @@ _WORK: Final = {
     "fraction_of_bandwidth": "dram_bytes",
 }
 Row = dict[str, Any]
-WORDS: Final = ("holds", "does not hold", "cannot be tested")
+WORDS: Final = ("holds", "undecided", "does not hold", "cannot be tested")
+# word -> class of the style sheet that gives it a sign and a colour
+SIGNS: Final = dict(zip(WORDS, ("yes", "none", "no", "none"), strict=True))
 UNITS: Final = {"time_us": "us", "tflops": "TFLOP/s", "speedup": "x"}
 _SIGNS: Final = {"about": "", ">=": "at least ", "<=": "at most "}
 _MARGINS: Final = {"about": "+-", ">=": "-", "<=": "+"}
@@ -244,15 +248,18 @@ def judge(
 
 def _judged(entry: Entry, evidence: _Evidence) -> Row:
     test, theirs = entry.claim.test, entry.value
-    ours, other, reason, word = None, None, entry.claim.untestable, WORDS[2]
+    ours, other, reason, word = None, None, entry.claim.untestable, WORDS[3]
     if test is not None and theirs is not None:
         base = {**entry.points, **(test.against or {})}
         try:
             ours = _own_number(test, evidence, entry.points, base)
-            # it holds if any part of our interval lies within what the claim allows
-            enough = test.relation == "<=" or ours.high >= theirs * (1 - test.tolerance)
-            not_too_much = test.relation == ">=" or ours.low <= theirs * (1 + test.tolerance)
-            word = WORDS[0] if enough and not_too_much else WORDS[1]
+            least = -math.inf if test.relation == "<=" else theirs * (1 - test.tolerance)
+            most = math.inf if test.relation == ">=" else theirs * (1 + test.tolerance)
+            word = WORDS[1]  # our interval contains values that the claim allows, and others
+            if least <= ours.low and ours.high <= most:
+                word = WORDS[0]
+            elif ours.high < least or most < ours.low:
+                word = WORDS[2]
             if source := test.as_source:
                 # the points of `against` change only as `as_source.against` says
                 own = {**entry.points, **source.points}
@@ -296,18 +303,34 @@ def _judged(entry: Entry, evidence: _Evidence) -> Row:
 
 
 def counts(verdicts: Iterable[Row]) -> dict[str, int]:
-    """How many claims hold, do not hold, and cannot be tested."""
+    """How many claims have each of WORDS."""
     words = [row["verdict"] for row in verdicts]
     return {word: words.count(word) for word in WORDS}
 
 
 def counts_text(verdicts: Iterable[Row]) -> str:
-    """'3 hold, 1 does not hold, 2 cannot be tested here'."""
-    holds, fails, untested = counts(verdicts).values()
+    """'3 hold, 1 does not hold, 2 are undecided, 2 cannot be tested here'."""
+    holds, undecided, fails, untested = counts(verdicts).values()
     return (
         f"{holds} {'holds' if holds == 1 else 'hold'}, "
-        f"{fails} {'does' if fails == 1 else 'do'} not hold, {untested} cannot be tested here"
+        f"{fails} {'does' if fails == 1 else 'do'} not hold, "
+        f"{undecided} {'is' if undecided == 1 else 'are'} undecided, "
+        f"{untested} cannot be tested here"
     )
+
+
+def _claim_text(row: Mapping[str, Any]) -> str:
+    """What it says; why it cannot be tested, or our number timed as the source timed its own."""
+    aside = row["reason"] or filled("ours {as_source_how}: {as_source_shown}", row)
+    return f"{row['says']} ({aside})" if aside else str(row["says"])
+
+
+_COLUMNS: Final = (
+    Column("verdict", "{verdict}", left=True),
+    Column("theirs", "{theirs_shown}", names=True),
+    Column("ours", "{ours_shown}"),
+    Column("claim", _claim_text, left=True, note=True),
+)
 
 
 @dataclass(frozen=True)
@@ -330,21 +353,13 @@ class JudgedClaims(Answer):
             for (device, environment), rows in self.verdicts.items()
         ]
 
-    def parts(self) -> Iterator[list[str]]:
-        """Two lines per claim: what it says, and our number or why there is none."""
+    def parts(self) -> Iterator[Part]:
+        """Device by device, a table for each source."""
         gap: list[str] = []
         for (device, environment), rows in self.verdicts.items():
             yield [*gap, f"{device}, {environment}", f"  {counts_text(rows)}"]
             for ledger, group in groupby(rows, key=lambda row: row["entry"].ledger):
                 yield ["", f"{ledger.title} ({ledger.date})"]
-                yield [f"  {ledger.url or 'no public address'}; made on {ledger.hardware}"]
-                of_source = list(group)
-                width = max(len(row["theirs_shown"]) for row in of_source)
-                for row in of_source:
-                    text = row["reason"] or f"ours {row['ours_shown']}"
-                    text += filled("; {as_source_how}: {as_source_shown}", row)
-                    yield [
-                        f"  {row['verdict']:<16}  {row['theirs_shown']:>{width}}  {row['says']}",
-                        f"  {'':<16}  {'':>{width}}    {text}",
-                    ]
+                yield [f"  {ledger.url or 'no public address'}", f"  made on {ledger.hardware}"]
+                yield Table([*group], _COLUMNS)
             gap = [""]

@@ -11,6 +11,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.names import short_kernel_name
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME, FOLDERS
 from roofcal.points.columns import COLUMNS, IDENTITY, RARE, Column
@@ -111,8 +112,12 @@ def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of measured points for a chart: hover texts, shape in words, colour and marker."""
     names = dict.fromkeys([*_POINT_COLUMNS, *(column.name for column in _HOVERED)])
     shown = rows[[name for name in names if name in rows]].assign(shape=shape_texts(rows))
-    shortened = rows["kernel_names"].str.slice(0, _KERNEL_LETTERS)
-    return with_marks(shown).assign(kernel_names=shortened)
+    kernels = rows["kernel_names"].map(_short_kernel_names, na_action="ignore")
+    return with_marks(shown).assign(kernel_names=kernels.str.slice(0, _KERNEL_LETTERS))
+
+
+def _short_kernel_names(names: str) -> str:
+    return "; ".join(map(short_kernel_name, names.split("; ")))
 
 
 def with_marks(rows: pd.DataFrame) -> pd.DataFrame:

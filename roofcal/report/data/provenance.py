@@ -8,6 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.core.environments import origin_environment
+from roofcal.core.names import is_commit
 from roofcal.core.records import Environment
 from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
@@ -87,7 +88,8 @@ def commands(analysis: Analysis) -> list[str]:
     run = analysis.run
     place, derived = run_path(run), derived_path(run)
     commits = {s.git_commit for s in analysis.all_sessions if s.git_commit}
-    lines = [f"git checkout {commit}" for commit in sorted(commits)] if len(commits) == 1 else []
+    is_one = len(commits) == 1 and all(map(is_commit, commits))
+    lines = [f"git checkout {commit}" for commit in commits] if is_one else []
     if run.origin == "measured":
         lines.append("make study  # measures what is missing, then the rest of this list")
     if run.origin == "published" and derived == place:  # its files are not to be written over

@@ -141,6 +141,16 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     assert "   on GPU-2, GPU-3" in lines
     assert lines[lines.index("kernels with other names: 1") + 1].endswith("512x512x512: kernel ->")
     assert f"    {'x' * 200}" in lines
+    mangled = [f"_ZN2at6native13reduce_kernelILi{size}EEEvT1_" for size in (512, 256)]
+    (kernel,) = comparison["kernels"]
+    kernel |= {"kernels_a": ["memset", *mangled[:1] * 2], "kernels_b": ["memset", *mangled[1:] * 2]}
+    said = Comparison(comparison).text(1000)
+    assert ": 2 x reduce_kernel with other template arguments (--json has them)" in said
+    kernel["kernels_b"] = [mangled[0], "new", "memset", "new"]
+    said = Comparison(comparison).text(1000)
+    assert ": reduce_kernel -> 2 x new (in both: 2 more)\n" in said
+    kernel["kernels_b"] = kernel["kernels_a"][::-1]
+    assert ": the same in another order (" in Comparison(comparison).text(1000)
     assert comparison["counts"]["SLOWER"] == 1
     assert "constants that moved: none, and 1 not certain (intervals overlap)" in lines
     heading = lines.index("break-even points that moved: 1, and 1 not certain (intervals overlap)")

@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.claims import FIELDS, Row, counts_text
+from roofcal.report.data.claims import FIELDS, SIGNS, Row, counts_text
 from roofcal.report.kit.blocks import Column, Prose, Table
 from roofcal.report.kit.columns import named, ratio, wide, written_number
 from roofcal.report.kit.numbers import count_of
@@ -19,7 +19,7 @@ COLUMNS: Final = (
         key="verdict",
         label="verdict",
         kind="verdict",
-        signs={"holds": "yes", "does not hold": "no", "cannot be tested": "none"},
+        signs=SIGNS,
     ),
     wide("says", "claim"),
     written_number("theirs_shown", "theirs", "theirs"),
@@ -27,8 +27,8 @@ COLUMNS: Final = (
         "ours_shown",
         "ours",
         "ours",
-        "and its 95 % interval; a claim does not hold if all of it is outside of what the "
-        "claim allows",
+        "and its 95 % interval; a claim holds if all of it lies within what the claim allows, and "
+        "does not hold if all of it lies outside",
     ),
     *named("interval_holds"),
     ratio("ours_over_theirs", "ours / theirs"),

@@ -6,6 +6,7 @@ from typing import Final
 
 import pandas as pd
 
+from roofcal.core.names import is_commit
 from roofcal.core.records import Session
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
@@ -20,7 +21,7 @@ SESSION: Final[dict[Column, Callable[[Session], str | None]]] = {
     text("started_utc", "started, UTC"): lambda s: _readable_time(s.started_utc),
     text("finished_utc", "finished, UTC"): lambda s: _readable_time(s.finished_utc),
     text("host", "host"): lambda s: s.host,
-    code("commit", "commit"): lambda s: s.git_commit[:12] if s.git_commit else None,
+    code("commit", "commit", "the first digits of its hash"): lambda s: _commit(s.git_commit),
     text("dirty", "uncommitted"): lambda s: _DIRTY[s.git_dirty],
     code("code", "code", "first digits of the measuring code's hash"): lambda s: s.code_hash[:12],
     code("session_id", "session"): lambda s: s.session_id,
@@ -29,6 +30,13 @@ SESSION: Final[dict[Column, Callable[[Session], str | None]]] = {
     code("timing", "timing"): lambda s: json.dumps(dict(s.timing), sort_keys=True),
 }
 SOURCES: Final = (text("figure", "figure"), wide("source", "source"))
+
+
+def _commit(recorded: str | None) -> str | None:
+    """What git can check out, or the recorded name and that it is none."""
+    if recorded is None or is_commit(recorded):
+        return recorded and recorded[:12]
+    return f"{recorded} (a name, no commit)"
 
 
 def _readable_time(utc: str | None) -> str | None:

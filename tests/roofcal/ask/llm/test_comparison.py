@@ -34,7 +34,21 @@ def test_what_cannot_be_told_apart_is_a_toss_up_and_what_cannot_be_timed_is_name
     doubled = replace(found, estimates={"bf16": found.estimates["bf16"],
                                         "copy": found.estimates["bf16"]})  # fmt: skip
     assert doubled.decision["toss_up_with"] == ["bf16"]
-    alone = RecipeComparison(estimates={"bf16": found.estimates["bf16"]}, refused={})
+    alone = RecipeComparison(
+        estimates={"bf16": found.estimates["bf16"]}, refused={}, fewest_gpus={"bf16": 1}
+    )
     assert str(alone).startswith(
         "Keep bf16: no recipe ranked here is faster from first to last token, "
     )
+
+
+def test_it_says_for_which_recipe_the_gpus_were_chosen_and_which_need_fewer() -> None:
+    on_two = compare_recipes(deployment("llama3-70b", tp=2), Sources(spec=LINKED), "datasheet")
+    assert on_two.fewest_gpus["bf16"] == 2
+    said = on_two.text(1000)
+    assert "on 2 x made-up (tp 2, pp 1), the fewest GPUs that hold it in bf16\n" in said
+    assert "1 GPU would hold it in fp8_tensorwise, fp8_axiswise, int4: `llm --recipe fp8_t" in said
+    assert set(on_two.answer["fewest_gpus"]) == set(RECIPES)
+    on_four = compare_recipes(deployment("llama3-70b", tp=4), Sources(spec=LINKED), "datasheet")
+    assert "the fewest GPUs that hold" not in str(on_four)
+    assert "2 GPUs would hold it in bf16: " in str(on_four)

@@ -106,10 +106,28 @@ def test_the_front_stands_first_and_the_rest_where_it_is_asked_for(swept: Sweep)
     assert f"not shown: {whole - count} others; --all shows them" in front
     assert shown(front) == count
     assert shown(every) == whole
-    per_token = [line.split()[7:9] for line in front[4 : 4 + count]]
+    head = next(place for place, line in enumerate(front) if line.startswith("tp  pp"))
+    per_token = [line.split()[7:9] for line in front[head + 1 : head + 1 + count]]
     scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
     times = [float(number) * scale[unit] for number, unit in per_token]
     assert times == sorted(times)
+
+
+def test_the_decision_is_the_most_tokens_at_the_rate_that_a_request_needs(swept: Sweep) -> None:
+    most = max(swept.answers, key=lambda answer: answer.tokens_per_s_per_gpu)
+    assert swept.best is most
+    cut = most.deployment
+    words = f"--tp {cut.tensor} --pp {cut.pipeline} --batch {cut.workload.batch}"
+    first = swept.text(1000).splitlines()[0]
+    assert first.startswith(f"Use {words}: {most.tokens_per_s_per_gpu:.0f} tokens/s per GPU")
+    fastest = frontier(swept.answers)[0]
+    asked = replace(swept, min_rate=fastest.request_tokens_per_s.value)
+    assert asked.best is fastest
+    assert "A request is served fastest by" in str(swept)
+    assert "A request is served fastest by" not in str(asked)
+    assert asked.answer["decision"]["decode_step_s"] == fastest.decode.total.value_s
+    with pytest.raises(PredictError, match=f"the most is {asked.min_rate:.4g}, --tp"):
+        _ = replace(swept, min_rate=2 * fastest.request_tokens_per_s.value).best
 
 
 def test_a_datasheet_sweeps_faster(swept: Sweep) -> None:

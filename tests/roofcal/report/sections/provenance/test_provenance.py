@@ -15,6 +15,7 @@ from roofcal.report.data.provenance import (
     table_command,
 )
 from roofcal.report.kit.blocks import Commands
+from roofcal.report.sections.provenance import SESSION
 from tests.roofcal.report.chapters import blocks_of, shown_of
 from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product
@@ -59,6 +60,19 @@ def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
     assert table_command(analysis.run, "cast") == (
         f"python -m roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"
     )
+
+
+def test_a_name_in_the_place_of_a_commit_is_called_one(analysis: Analysis) -> None:
+    (column,) = (one for one in SESSION if one.key == "commit")
+    session = analysis.all_sessions[0]
+
+    def shown(commit: str | None) -> str | None:
+        return SESSION[column](replace(session, git_commit=commit))
+
+    assert shown("69959c78bb02e158b44063e33450161facafa6df") == "69959c78bb02"
+    assert shown("69959c78") == "69959c78"
+    assert shown("any-card") == "any-card (a name, no commit)"
+    assert shown(None) is None
 
 
 def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: Analysis) -> None:
