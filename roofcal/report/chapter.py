@@ -16,6 +16,7 @@ from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import read_caption
 from roofcal.report.page import QUESTIONS, PageError, sections_by_question
 from roofcal.report.section import Answer, CsvTable, Item, Section, tidy_file
+from roofcal.report.shape_box import ShapeBox
 from roofcal.report.summary import (
     headline_numbers,
     regime_tables,
@@ -63,6 +64,7 @@ class Chapter:
         self.environment, self.is_earlier = analysis.environment_name, analysis.is_earlier
         self.origin, self.facts = analysis.run.origin, environment_facts(environment)
         self.disturbances = disturbances(analysis)
+        self.shape_box = ShapeBox(analysis)
         self._shown = {
             question: [(section, list(section.show(analysis))) for section in sections]
             for question, sections in sections_by_question().items()

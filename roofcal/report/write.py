@@ -26,7 +26,6 @@ from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
 from roofcal.report.kit.vega import chart_svgs, page_charts
-from roofcal.report.shape_box import shape_box_data
 from roofcal.report.summary import device_line, device_table, headlines
 
 DETAILS: Final = "details.html"
@@ -68,7 +67,7 @@ def write_report(
     loaded = in_page_order(load_run(*pair) for pair in runs)
     chapters = [_chapter(run, loaded, specs.get(run.environment.device), claims) for run in loaded]
     newest = [chapter for chapter in chapters if not chapter.is_earlier]
-    boxes = [shape_box_data(chapter.analysis, chapter.id) for chapter in newest]
+    boxes = [chapter.shape_box.data(chapter.id) for chapter in newest]
     lines = [device_line(chapter.analysis) for chapter in chapters]
     files = _joined(table for chapter in chapters for table in chapter.labelled_tables())
     details = _second_page(chapters, device_table(lines), files)

@@ -3,6 +3,7 @@ requested from anywhere, and what a person presses does what it says.
 """
 
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from roofcal.report.write import write_report
 from tests.browser import Browser
+from tests.paths import ROOT
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, add_constants, product
 
 pytestmark = pytest.mark.slow
+PUBLISHED = next((ROOT / "reports/published/nvidia-h100-sxm").glob("*/environment.jsonl")).parent
 TAGS = '["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]'
 ALL = f"{{runOnly: {TAGS}}}"
 ALL_BUT_COLOURS = f'{{runOnly: {TAGS}, rules: {{"color-contrast": {{enabled: false}}}}}}'
@@ -61,6 +64,38 @@ def test_a_page_has_nothing_serious_fetches_nothing_and_fits_its_window(
         chromium.resize(width)
         assert chromium.run("document.documentElement.scrollWidth - innerWidth") <= 0, width
     assert (chromium.errors, chromium.requests) == ([], [])
+
+
+@pytest.fixture(scope="module")
+def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The products and casts of the published H100, as a run that somebody measured."""
+    folder = tmp_path_factory.mktemp("products") / PUBLISHED.name
+    folder.mkdir()
+    for name in ("environment.jsonl", "calibration.jsonl"):
+        shutil.copy(PUBLISHED / name, folder)
+    for part in ("plan", "measurements", "predictions"):
+        (folder / part).mkdir()
+        for file in (PUBLISHED / part).glob("*"):
+            if file.name.partition(".")[0] in ("gemm", "cast"):
+                shutil.copy(file, folder / part)
+    return folder
+
+
+def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
+    chromium: Browser, products: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    write_report([(products, None)], page, DEVICES)
+    chromium.resize(1280)
+    chromium.open(page)
+    decision = "document.querySelector('.strip .decision')"
+    said = chromium.run(f"{decision}.textContent")
+    chromium.wait_for("document.querySelector('#shape-box .said b')")
+    first = chromium.run("document.querySelector('#shape-box .said b').textContent")
+    recipe, _, _ = first.partition(" by ")
+    assert said.startswith((f"Use {recipe}: ", f"Keep {recipe}: "))
+    assert "casts included" in said
+    assert chromium.run(f"{decision}.getBoundingClientRect().bottom") < 300, "first of the screen"
 
 
 def test_tabs_are_chosen_with_arrow_keys(chromium: Browser, report: Path) -> None:

@@ -36,7 +36,7 @@ COLUMNS: Final = (
     ),
     count("breakeven_m", "best estimate"),
     count("breakeven_m_high", "surely from m", "from here on the low end is above 1"),
-    ratio("best", "best speed-up"),
+    ratio("best", "best speed-up", "casts included where `casts by` names a provider"),
 )
 _ROW_PX: Final = 17
 # Speed-ups whose colours the legend names

@@ -11,7 +11,7 @@ from roofcal.ops.spec import OpSpec
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_by_regime, best_text, products_alone_text
-from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.op_pages import casts_note, headline_op
 from roofcal.report.data.tidy import row_of_largest, shape_texts, standard_rows, weights_by_size
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Column, Table, absence
@@ -49,7 +49,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
         baseline = str(BY_NAME[op].baseline_recipe)
         yield from draw_speedups(table, analysis.frames[op])
         if len(table):
-            name = f"Speed-up of {op} against {baseline}"
+            name = f"Speed-up of {op} against {baseline}{casts_note(op)}"
             yield Table(f"speedups-{op}", name, table, columns_of(BY_NAME[op]), FILE)
         elif BY_NAME[op].role == "study":
             yield absence(f"No shape of {op} has a time in both {baseline} and another recipe.")
@@ -195,7 +195,7 @@ def _picture(key: str, table: pd.DataFrame, grid: _Grid) -> Picture:
         panels=panels,
         tips=_TIPS,
         alt=f"Heat map of the speed-up against {baseline}.",
-        facts=f"{count_of(len(table), 'ratio')} to {baseline}; median "
+        facts=f"{count_of(len(table), 'ratio')} to {baseline}{casts_note(op)}; median "
         f"{times(float(table['speedup'].median()))}, highest {times(float(best['speedup']))} "
         f"({best['recipe']} at {axis_text(best)}); {slower} slower than {baseline} beyond their "
         f"interval.{note}",
