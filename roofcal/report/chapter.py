@@ -9,6 +9,7 @@ import pandas as pd
 
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.cards import own_card_sentence
 from roofcal.report.data.op_pages import caption_words
 from roofcal.report.data.provenance import environment_facts, table_command
 from roofcal.report.kit.blocks import Block, Table
@@ -116,6 +117,14 @@ class Chapter:
         """All figures of the chapter, in order."""
         return [block for block in self.blocks if isinstance(block, Picture)]
 
+    def _comparison(self) -> str:
+        """Whether a card of this machine is as fast as its model is published; "" where unknown."""
+        healthy = next(one for one in self.questions if one.id == f"{self.id}-healthy")
+        if self.origin != "measured" or healthy.is_open:
+            return ""
+        own = {card for session in self.analysis.all_sessions for card in session.cards}
+        return f"{healthy.answer} {own_card_sentence(self.analysis.cards, own)}".rstrip()
+
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What stands above the questions: sentences, numbers, checks and tables, by their name."""
@@ -128,6 +137,7 @@ class Chapter:
             "numbers": headline_numbers(self.analysis),
             "sentences": list(summary_sentences(self.analysis)),
             "checks": all_checks(self.analysis),
+            "comparison": self._comparison(),
             "tables": placed(summary_tables(self.analysis)),
             "regime_tables": placed(regime_tables(self.analysis)),
         }

@@ -2,6 +2,7 @@
 requested from anywhere, and what a person presses does what it says.
 """
 
+import gzip
 import re
 import shutil
 from dataclasses import replace
@@ -68,7 +69,7 @@ def test_a_page_has_nothing_serious_fetches_nothing_and_fits_its_window(
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The products and casts of the published H100, as a run that somebody measured."""
+    """The products and casts of the published H100."""
     folder = tmp_path_factory.mktemp("products") / PUBLISHED.name
     folder.mkdir()
     for name in ("environment.jsonl", "calibration.jsonl"):
@@ -96,6 +97,31 @@ def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
     assert said.startswith((f"Use {recipe}: ", f"Keep {recipe}: "))
     assert "casts included" in said
     assert chromium.run(f"{decision}.getBoundingClientRect().bottom") < 300, "first of the screen"
+
+
+def test_the_card_of_this_machine_opens_the_page(
+    chromium: Browser, products: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own" / products.name
+    shutil.copytree(products, own)
+    for file in own.glob("*/*.gz"):  # as nothing is published
+        file.with_suffix("").write_bytes(gzip.decompress(file.read_bytes()))
+        file.unlink()
+    write_report([(products, None), (own, None)], tmp_path / "report.html", DEVICES)
+    chromium.open(tmp_path / "report.html")
+    strips = chromium.run(
+        "[...document.querySelectorAll('.strip')].map((one) => [one.id, one.checkVisibility()])"
+    )
+    assert [is_seen for _, is_seen in strips] == [True, False]
+    mine, theirs = (name.removesuffix("-strip") for name, _ in strips)
+    assert (mine.endswith("-measured"), theirs.endswith("-published")) == (True, True)
+    compared = chromium.run("document.querySelector('.strip').textContent")
+    assert "How mine compares. Healthy: over " in compared
+    chromium.wait_for("document.querySelector('#shape-box tbody tr')")
+    assert chromium.run("document.querySelector('#shape-box [name=device]').value") == mine
+    answers = "[...document.querySelectorAll('.answer')].filter((one) => one.checkVisibility())"
+    ids = chromium.run(f"{answers}.map((one) => one.closest('.chapter').id)")
+    assert set(ids) == {mine}
 
 
 def test_tabs_are_chosen_with_arrow_keys(chromium: Browser, report: Path) -> None:

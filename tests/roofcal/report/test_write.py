@@ -194,6 +194,19 @@ def measured_in(year: str, **environment: Any) -> MadeUpRun:
     return made_up
 
 
+def test_what_was_measured_here_comes_before_what_others_published(tmp_path: Path) -> None:
+    newer = measured_in("2027", torch="2.12.0").write(tmp_path / "published", ".jsonl.gz")
+    folders = [newer, measured_in("2026").write(tmp_path), cpu_run().write(tmp_path)]
+    runs = in_page_order(map(load_run, folders))
+    devices = [(run.environment.device, run.origin) for run in runs]
+    assert devices == [
+        ("nvidia-h200", "measured"),
+        (CPU.device, "measured"),
+        ("nvidia-h200", "published"),
+    ]
+    assert not any(analyse(run, None, peers=runs).is_earlier for run in runs)
+
+
 def test_gpus_come_first_and_of_each_the_newest_environment(tmp_path: Path) -> None:
     years = {"2.9.1": "2027", "2.12.0": "2025", "2.11.0": "2026"}  # older versions again, later
     made = [measured_in(year, torch=torch) for torch, year in years.items()]
