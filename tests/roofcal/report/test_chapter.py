@@ -12,7 +12,7 @@ from roofcal.report.page import QUESTIONS, SECTIONS, PageError, sections_by_ques
 
 FIGURES = {
     *("roofline", "measured_against_predicted", "error_by_regime", "streams", "cast_bandwidth"),
-    *("speedup_cubes", "speedup_by_tokens", "speedup_by_layer", "speedup_by_shape"),
+    *("speedup_cubes", "speedup_by_tokens", "speedup_by_shape"),
     *("method_panel", "session", "burst_against_settled"),
 }
 

@@ -98,6 +98,14 @@ def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
     assert "casts included" in said
     assert chromium.run(f"{decision}.getBoundingClientRect().bottom") < 300, "first of the screen"
 
+    chromium.resize(390)
+    chromium.run("document.querySelector('.question .chart').scrollIntoView()")
+    chromium.wait_for("document.querySelector('.panel svg')")
+    for wide in ("#shape-box .box", ".panel"):
+        parts = f"[...document.querySelectorAll('{wide}')]"
+        cut = f"{parts}.map((one) => one.scrollWidth - one.clientWidth)"
+        assert max(chromium.run(cut)) <= 0, f"{wide} is cut"
+
 
 def test_the_card_of_this_machine_opens_the_page(
     chromium: Browser, products: Path, tmp_path: Path

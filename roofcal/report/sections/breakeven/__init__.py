@@ -1,6 +1,5 @@
 """From how many tokens on a linear in fp8, casts included, is faster than in bf16."""
 
-import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -8,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from roofcal.ops.linear.model import FASTEST
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.provenance import derived_table
 from roofcal.report.data.tidy import row_of_largest
@@ -17,7 +16,7 @@ from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
 from roofcal.report.kit.charts import PAPER, Picture
 from roofcal.report.kit.columns import count, named, ratio, text
-from roofcal.report.kit.numbers import TIMES, count_of, percent, times
+from roofcal.report.kit.numbers import count_of, percent, times
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "breakeven.csv"
@@ -39,8 +38,6 @@ COLUMNS: Final = (
     ratio("best", "best speed-up", "casts included where `casts by` names a provider"),
 )
 _ROW_PX: Final = 17
-# Speed-ups whose colours the legend names
-_SCALE: Final = {f"{ratio:g}{TIMES}": math.log2(ratio) for ratio in (0.5, 0.7, 1.0, 1.4, 2.0)}
 _PASSES: Final = ("forward", "forward_backward")
 
 
@@ -71,7 +68,7 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
     """
     casts = next((str(name) for name in table["casts"] if name != "none"), "none")
     rows = table[table["casts"] == casts]
-    recipes = in_recipe_order(rows["recipe"], headline_op())
+    recipes = drawing.in_recipe_order(rows["recipe"], headline_op())
     cells = charts.in_order(rows, **{"recipe": recipes, "pass": _PASSES})
     cells = cells.assign(
         panel=cells["recipe"] + ", " + cells["pass"].str.replace("_", " + "),
@@ -79,7 +76,6 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
     )
     uncertain = cells[cells["class"] == "uncertain"]
     blank = rows[["m", "n"]].drop_duplicates().assign(colour=PAPER)
-    scale = charts.cell_colours(_SCALE.values(), charts.SLOWER_FASTER)["colour"]
     shares = [
         f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
         for name in ("faster", "uncertain", "slower")
@@ -107,7 +103,7 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
             charts.Tip("speedup", "speed-up", "ratio", low="low", high="high"),
             charts.Tip("class", "than bf16"),
         ),
-        legend=charts.swatches("", dict(zip(_SCALE, scale, strict=True)), "s"),
+        legend=drawing.speedup_legend(),
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "

@@ -93,8 +93,8 @@ def test_the_card_here_stands_beside_the_published_ones(tmp_path: Path, publishe
     cards = shown.files["cards.csv"]
     said = own_card_sentence(cards, [UUID.format(3)]).replace("\u00a0", " ")
     assert said == (
-        "Median over kinds of work: \N{MINUS SIGN}0.5 % against the published time here, +2.0 % on 1 further "
-        "card of this model."
+        "Median over kinds of work: \N{MINUS SIGN}0.5 % against the published time here, "
+        "+2.0 % on 1 further card of this model."
     )
     assert own_card_sentence(cards, [UUID.format(9)]) == ""
 
