@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
@@ -26,6 +26,8 @@ from roofcal.report.summary import (
     verdict,
 )
 
+_FEWEST_POINTS: Final = 10  # of a figure that is no sparse one
+
 
 class ChapterSection(NamedTuple):
     """A section as the page shows it."""
@@ -39,14 +41,14 @@ class ChapterQuestion(NamedTuple):
     """A question, its answer in a sentence, and the sections that show why.
 
     is_open: see roofcal.report.section.Answer
-    figures: those of the first page, one of each op and section
+    figures: those of the first page by section, one of each op
     """
 
     id: str
     title: str
     answer: str
     is_open: bool
-    figures: Sequence[Picture]
+    figures: Sequence[Sequence[Picture]]
     sections: Sequence[ChapterSection]
 
 
@@ -90,11 +92,12 @@ class Chapter:
         answers = [item for _, items in shown for item in items if isinstance(item, Answer)]
         if len(answers) != 1:
             raise PageError(f"question '{key}' has {len(answers)} answers: one section gives one")
-        figures: list[Picture] = []
+        figures: list[list[Picture]] = []
         sections: list[ChapterSection] = []
         for section, items in shown:
             blocks = list(placed_blocks(section, items, self.analysis, self.id))
-            figures += _lead_figures(blocks, section.lead)
+            if leading := _lead_figures(blocks, section.lead):
+                figures.append(leading)
             if blocks:
                 sections.append(ChapterSection(f"{self.id}-{section.key}", section.title, blocks))
         answer = answers[0]
@@ -169,9 +172,18 @@ def placed_blocks(
             yield item
 
 
-def _lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[Picture]:
-    """The figures for the first page: of each op the first one that `lead` names, in order."""
+def _lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> list[Picture]:
+    """The figures for the first page: of each op the first one that `lead` names, in order.
+
+    A figure of a few points stands there only where its section has no other.
+    """
     figures = [block for block in blocks if isinstance(block, Picture) and block.key in lead]
-    for op in dict.fromkeys(figure.op for figure in figures):
-        own = [figure for figure in figures if figure.op == op]
-        yield min(own, key=lambda figure: lead.index(figure.key))
+    leading = [
+        min(
+            (figure for figure in figures if figure.op == op),
+            key=lambda figure: lead.index(figure.key),
+        )
+        for op in dict.fromkeys(figure.op for figure in figures)
+    ]
+    full = [one for one in leading if len(one.tables["points"]) >= _FEWEST_POINTS]
+    return full or leading[:1]

@@ -177,7 +177,13 @@ def in_page_order(runs: Iterable[Run]) -> list[Run]:
 
 def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, Any]]) -> str:
     """The page of answers. shape_boxes: of roofcal.report.shape_box, by device."""
-    figures = [f for chapter in chapters for q in chapter.questions for f in q.figures]
+    figures = [
+        figure
+        for chapter in chapters
+        for question in chapter.questions
+        for of_section in question.figures
+        for figure in of_section
+    ]
     return render(
         "report.html.j2",
         chapters=chapters,

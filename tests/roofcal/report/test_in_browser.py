@@ -133,13 +133,14 @@ def test_the_card_of_this_machine_opens_the_page(
 
 
 def test_tabs_are_chosen_with_arrow_keys(chromium: Browser, report: Path) -> None:
-    chromium.open(report)
-    shown = "[...document.querySelectorAll('#nvidia-h200-trust figure')].map((f) => !f.hidden)"
+    chromium.open(report.with_name("details.html"), "nvidia-h200-prediction-errors")
+    tabs = "document.querySelector('#nvidia-h200-prediction-errors .tabs')"
+    shown = f"[...{tabs}.querySelectorAll('figure')].map((f) => !f.hidden)"
     assert chromium.run(shown) == [True, False]
-    chromium.run("document.querySelector('#nvidia-h200-trust [role=tab]').focus()")
+    chromium.run(f"{tabs}.querySelector('[role=tab]').focus()")
     chromium.press("ArrowRight")
     assert chromium.run(shown) == [False, True]
-    chromium.wait_for("document.querySelector('#nvidia-h200-trust figure:not([hidden]) svg')")
+    chromium.wait_for(f"{tabs}.querySelector('figure:not([hidden]) svg')")
     assert chromium.run("document.activeElement.textContent") == "cast"
 
 

@@ -11,12 +11,12 @@ from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.provenance import derived_table
-from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.data.tidy import row_of_largest, shape_texts, weights_by_size
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
 from roofcal.report.kit.charts import PAPER, Picture
 from roofcal.report.kit.columns import count, named, ratio, text
-from roofcal.report.kit.numbers import count_of, percent, times
+from roofcal.report.kit.numbers import TIMES, count_of, percent, shape_text, times
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "breakeven.csv"
@@ -61,21 +61,26 @@ def smallest_m(table: pd.DataFrame) -> pd.DataFrame:
     return rows[[*keys, *_ENDS]].head(1).sort_values(keys, ignore_index=True).assign(best=best)
 
 
-def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
-    """One panel per recipe and pass of the map: k = n down, m across.
+def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:
+    """One panel per recipe and pass of the map: weights down, m across.
 
-    With casts, or without if the map has none; `command` prints the map.
+    With casts, or without if the map has none; `command` prints the map. Recipes with slow
+    accumulation are in the table alone. None for a map of nothing else.
     """
     casts = next((str(name) for name in table["casts"] if name != "none"), "none")
-    rows = table[table["casts"] == casts]
+    rows = table[(table["casts"] == casts) & ~table["recipe"].str.endswith("_slow_accum")]
+    if rows.empty:
+        return None
+    weights = [shape_text(sizes) for sizes in weights_by_size(rows)]
+    rows = rows.assign(weight=shape_texts(rows, ("n", "k")))
     recipes = drawing.in_recipe_order(rows["recipe"], headline_op())
     cells = charts.in_order(rows, **{"recipe": recipes, "pass": _PASSES})
     cells = cells.assign(
-        panel=cells["recipe"] + ", " + cells["pass"].str.replace("_", " + "),
+        passes=cells["pass"].str.replace("_", " + "),
         **charts.cell_colours(np.log2(cells["speedup"]), charts.SLOWER_FASTER),
     )
     uncertain = cells[cells["class"] == "uncertain"]
-    blank = rows[["m", "n"]].drop_duplicates().assign(colour=PAPER)
+    blank = rows[["m", "weight"]].drop_duplicates().assign(colour=PAPER)
     shares = [
         f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
         for name in ("faster", "uncertain", "slower")
@@ -89,17 +94,28 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
         source=FILE,
         command=command,
         x=charts.Axis("m", "m", "names"),
-        y=charts.Axis("n", "n = k", "names"),
+        y=charts.Axis("weight", f"n {TIMES} k", "names", order=weights),
         layers=[
             charts.Layer("cells", table="blank"),  # a column for an m that a recipe does not take
             charts.Layer("cells"),
             charts.Layer("hatched", table="uncertain"),
         ],
         tables={"points": cells, "blank": blank, "uncertain": uncertain},
-        panels=charts.facets(cells, "panel", 0, names="n", name_px=_ROW_PX),
+        panels=[
+            charts.Panel(
+                title=str(recipe),
+                choice=str(passes),
+                where={"passes": passes, "recipe": recipe},
+                height=_ROW_PX * (len(weights) + 2),
+            )
+            for passes, recipe in sorted(
+                dict.fromkeys(zip(cells["passes"], cells["recipe"], strict=True)),
+                key=lambda pair: str(pair[0]),
+            )
+        ],
         tips=(
             charts.Tip("m", "m", "count"),
-            charts.Tip("n", "n = k", "count"),
+            *charts.text_tips(weight=f"n {TIMES} k"),
             charts.Tip("speedup", "speed-up", "ratio", low="low", high="high"),
             charts.Tip("class", "than bf16"),
         ),
@@ -107,8 +123,8 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
-        f"m = {best['m']:,}, n = k = {best['n']:,}).",
+        f"m = {best['m']:,}, n {TIMES} k = {best['weight']}).",
     )
 
 
-SECTION = Section("Break-even of linears in fp8", "recipe", show)
+SECTION = Section("Break-even of linears in fp8", "recipe", show, lead=("breakeven",))
