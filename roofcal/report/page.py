@@ -27,6 +27,7 @@ QUESTIONS: Final = {
 ORDER: Final = (
     "breakeven",
     "speedup",
+    "latency",
     "linear_accuracy",
     "gathered",
     "energy",

@@ -12,7 +12,7 @@ from roofcal.report.page import QUESTIONS, SECTIONS, PageError, sections_by_ques
 
 FIGURES = {
     *("roofline", "measured_against_predicted", "error_by_regime", "streams", "cast_bandwidth"),
-    *("speedup_cubes", "speedup_by_tokens", "speedup_by_shape"),
+    *("speedup_cubes", "speedup_by_tokens", "speedup_by_shape", "latency"),
     *("method_panel", "session", "burst_against_settled"),
 }
 
@@ -50,8 +50,8 @@ def test_the_first_page_has_one_figure_of_each_op_by_question(chapter: Chapter) 
         q.id.removeprefix("x-"): [(f.key, f.op) for figures in q.figures for f in figures]
         for q in chapter.questions
     }
-    assert figures["recipe"] == [("speedup_by_tokens", "gemm")]
-    assert ("streams", "probe_copy") in figures["roofs"]
+    assert figures["recipe"] == [("speedup_by_tokens", "gemm"), ("latency", "gemm")]
+    assert figures["roofs"] == [("roofline", "gemm")]
     assert {op for _, op in figures["trust"]} == {"gemm"}, "casts are a few points"
     assert figures["ledger"] == []
 
