@@ -72,7 +72,7 @@ def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The products and casts of the published H100."""
     folder = tmp_path_factory.mktemp("products") / PUBLISHED.name
     folder.mkdir()
-    for name in ("environment.jsonl", "calibration.jsonl"):
+    for name in ("environment.jsonl", "calibration.jsonl", "breakeven.csv"):
         shutil.copy(PUBLISHED / name, folder)
     for part in ("plan", "measurements", "predictions"):
         (folder / part).mkdir()
@@ -105,6 +105,30 @@ def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
         parts = f"[...document.querySelectorAll('{wide}')]"
         cut = f"{parts}.map((one) => one.scrollWidth - one.clientWidth)"
         assert max(chromium.run(cut)) <= 0, f"{wide} is cut"
+
+
+def test_the_shape_of_the_box_is_marked_on_the_break_even_map(
+    chromium: Browser, products: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    write_report([(products, None)], page, DEVICES)
+    chromium.resize(1280)
+    chromium.open(page, "m=4096&n=8000&k=8192")
+    chromium.run("document.querySelector('[data-chart*=breakeven]').scrollIntoView()")
+    chromium.wait_for("document.querySelector('[data-chart*=breakeven][data-drawn]')")
+    crosses = (
+        "[...document.querySelectorAll('.chart-cross')].filter((one) => one.checkVisibility())"
+        ".map((one) => [parseFloat(one.style.left), parseFloat(one.style.top)])"
+    )
+    panels = chromium.run("document.querySelectorAll('[data-chart*=breakeven] .panel').length")
+    (left, top), *others = chromium.run(crosses)
+    assert len(others) == panels - 1, "one in each panel of the map, and nowhere else"
+    chromium.run("location.hash = '#m=16384&n=4096&k=4096'")
+    chromium.wait_for(f"{crosses}[0]?.[0] !== {left}")
+    (right, higher), *_ = chromium.run(crosses)
+    assert (right > left, higher < top) == (True, True)
+    chromium.run("location.hash = '#m=16384&n=64&k=64'")
+    chromium.wait_for(f"{crosses}.length === 0")
 
 
 def test_the_card_of_this_machine_opens_the_page(
