@@ -180,6 +180,7 @@ def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, 
     figures = [
         figure
         for chapter in chapters
+        if chapter.origin == chapters[0].origin
         for question in chapter.questions
         for of_section in question.figures
         for figure in of_section

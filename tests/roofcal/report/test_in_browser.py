@@ -154,6 +154,8 @@ def test_the_card_of_this_machine_opens_the_page(
     answers = "[...document.querySelectorAll('.answer')].filter((one) => one.checkVisibility())"
     ids = chromium.run(f"{answers}.map((one) => one.closest('.chapter').id)")
     assert set(ids) == {mine}
+    figures = "[...document.querySelectorAll('figure')].map((one) => one.closest('.chapter').id)"
+    assert set(chromium.run(figures)) == {mine}
 
 
 def test_tabs_are_chosen_with_arrow_keys(chromium: Browser, report: Path) -> None:
