@@ -1,5 +1,5 @@
-// The calibrated equations of products, as roofcal/ops/gemm/model.py and roofcal/ops/mixed_gemm/model.py
-// have them: same names, same order. tests/roofcal/report/test_shape_box.py holds them to Python.
+// The calibrated equations of products and of casts along rows, as roofcal/ops/gemm/model.py,
+// roofcal/ops/mixed_gemm/model.py and roofcal/ops/cast/model.py have them: same names, same order. tests/roofcal/report/test_shape_box.py holds them to Python.
 // Data: roofcal/report/shape_box.py.
 "use strict";
 const productModel = (() => {
@@ -11,6 +11,9 @@ const productModel = (() => {
     piece_bytes_per_s: NO_LIMIT, misaligned: 1, sustained_flops_per_s: NO_LIMIT,
     side_s: 0, direct_flops_per_s: 1 / NO_LIMIT, pack_bytes_per_s: NO_LIMIT, pack_a_bytes_per_s: NO_LIMIT,
     pack_b_bytes_per_s: NO_LIMIT, update_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, far: 0 };
+  const CAST_NEUTRAL = {
+    fill_s: 0, further_s: 0, misaligned: 1, uneven: 1, cached_bytes_per_s: NO_LIMIT, fork_s: 0,
+    serial_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, row_s: 0 };
   const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
 
   function operandBytes({ bits, scale_bits, rows: perRows, cols: perCols, per_scale }, rows, cols) {
@@ -20,7 +23,8 @@ const productModel = (() => {
     return elements + per_scale * Math.ceil(scale_bits * count / 8);
   }
 
-  function leastWork(option, { m, n, k }) {
+  function leastWork(option, { m, n, k, rows, cols }) {
+    if (option.op === "cast") return { bytes: 2 * option.reads * rows * cols + operandBytes(option.out, rows, cols) };
     const bytes = operandBytes(option.a, m, k) + operandBytes(option.b, n, k) + Math.ceil(option.out_bits * m * n / 8);
     return { flops: 2 * m * n * k, bytes };
   }
@@ -216,6 +220,52 @@ const productModel = (() => {
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 
+  // roofcal.ops.cast.launches, of casts along rows.
+  function inductorLaunches(recipe, rows, cols, units) {
+    if (recipe === "fp8_tensorwise") return rows * cols > 8192 ? 2 : 0;
+    if (recipe === "fp8_rowwise_dim0") return cols > 8192 && rows < 2 * units ? 2 : cols > 1024 ? 0.5 : 0;
+    return recipe === "fp8_blockwise_1x128" && cols % 128 ? 1 : 0;
+  }
+
+  // `slower` of roofcal.ops.cast.model, of casts along rows.
+  function castSlower({ family, recipe }, { rows, cols }, { misaligned, uneven }) {
+    if (family.loads === "rows") {
+      const padded = cols <= 2048 ? 2 ** Math.ceil(Math.log2(cols)) : 2048 * Math.ceil(cols / 2048);
+      return cols % 8 ? misaligned : padded / cols;
+    }
+    const divisor = gcd(cols, 8);
+    const isRagged = family.loads === "multiples_of_4" ? cols % 4 : rows % 16 || cols % 16;
+    let slower = isRagged ? misaligned : 1;
+    if (family.loads === "by_divisor") slower = divisor < 8 ? Math.sqrt(1 + (misaligned ** 2 - 1) / divisor ** 2) : 1;
+    if (family.rule === "ours" && recipe === "fp8_rowwise_dim0" && cols > 16384 && rows > 128) slower = Math.max(slower, 1.2);
+    return slower * (cols % family.line ? uneven : 1);
+  }
+
+  function castTime(option, shape, units) {
+    const { family, recipe } = option, { rows, cols } = shape, elements = rows * cols;
+    const constants = { ...CAST_NEUTRAL, ...option.constants }, { bytes } = leastWork(option, shape);
+    let launch = constants.fixed_s, dram;
+    if (family.grain) {
+      const threads = Math.min(units, Math.ceil(elements / family.grain)), cached = Math.min(1, constants.near_bytes / bytes);
+      const perByte = cached / constants.cached_bytes_per_s + (1 - cached) / constants.bytes_per_s;
+      const shared = bytes * perByte + (cols % 64 ? rows * constants.row_s : 0);
+      dram = shared / threads + bytes / constants.serial_bytes_per_s;
+      launch += threads > 1 ? constants.fork_s : 0;
+    } else {
+      const isReadTwice = family.rule === "ours" && recipe === "fp8_tensorwise";
+      const cached = isReadTwice ? Math.min(2 * elements, constants.near_bytes) : 0;
+      dram = castSlower(option, shape, constants)
+        * ((bytes - cached) / constants.bytes_per_s + cached / constants.cached_bytes_per_s);
+      const further = family.rule === "inductor" ? inductorLaunches(recipe, rows, cols, units) : 0;
+      launch += constants.fill_s * elements / (elements + 20000) + constants.further_s * further;
+    }
+    return { total: launch + dram, boundBy: dram >= launch ? "dram" : "launch" };
+  }
+
+  // roofcal.ops.cast.model.groups_of
+  const castGroup = ({ rows, cols }) => cols % 8 ? "unaligned"
+    : Math.min(rows, cols) <= 128 ? "few_rows" : rows * cols < 2 ** 24 ? "small" : "large";
+
   // roofcal.ops.predictions: doublings to the span of the probes; 0 within, null where there were none.
   function doublingsOutside(option, shape, noticeable) {
     if (!option.span) return null;
@@ -255,21 +305,25 @@ const productModel = (() => {
       + listed(([axis, size]) => `${axis}=${neighbours(shape[axis], size)}`);
   }
 
+  const TIMES = { gemm: gemmTime, mixed_gemm: narrowTime, cast: castTime };
+  const GROUPS = {
+    gemm: gemmGroup, mixed_gemm: (_, { m }) => m <= 64 ? "decode" : "many_tokens", cast: (_, shape) => castGroup(shape) };
+
   function predict(option, shape, device) {
-    const time = option.op === "gemm" ? gemmTime : narrowTime;
-    const { total, boundBy } = time(option, shape, device.compute_units);
+    const { total, boundBy } = TIMES[option.op](option, shape, device.compute_units);
     const doublings = doublingsOutside(option, shape, device.noticeable_doublings);
-    const group = option.op === "gemm" ? gemmGroup(option, shape) : shape.m <= 64 ? "decode" : "many_tokens";
+    const group = GROUPS[option.op](option, shape);
     const [low, high] = ends(option, total, option.half_widths[group], doublings, leastWork(option, shape), device);
     return { option, total, boundBy, doublings, low, high, unprobed: option.unprobed[group] ?? null };
   }
 
-  // roofcal.ask.shape_limits.memory_refusal; null for a product that fits.
-  function memoryRefusal({ op, recipe, ...option }, { m, n, k }, { dram_bytes: memory, datasheet }) {
-    const { bytes } = leastWork(option, { m, n, k });
+  // roofcal.ask.shape_limits.memory_refusal; null for what fits.
+  function memoryRefusal({ op, recipe, ...option }, shape, { dram_bytes: memory, datasheet }) {
+    const { rows, cols } = shape;
+    const bytes = op === "cast" ? 2 * rows * cols + operandBytes(option.out, rows, cols) : leastWork(option, shape).bytes;
     if (!memory || bytes <= memory) return null;
-    return `${op} ${recipe} of m=${m}, n=${n}, k=${k} does not fit ${datasheet}: its tensors take `
-      + `${Math.round(bytes / 1e9).toLocaleString("en")} GB, and the memory has ${Math.round(memory / 1e9)}`;
+    return `${op} ${recipe} of ${Object.entries(shape).map((pair) => pair.join("=")).join(", ")} does not fit ${datasheet}: its `
+      + `tensors take ${Math.round(bytes / 1e9).toLocaleString("en")} GB, and the memory has ${Math.round(memory / 1e9)}`;
   }
 
   // As roofcal.ask.advise: what was measured at this very shape counts, and the prediction stands beside it.
@@ -280,35 +334,53 @@ const productModel = (() => {
     return { ...answer, total, low, high, predicted, isMeasured: true, doublings: 0, unprobed: null };
   }
 
-  // Every option that runs the shape, the fastest first, and why the others do not. An option for
+  // A product with the casts of x beside it: times and ends of intervals add up, as in roofcal.ask.advise.
+  function summed([product, ...casts], shape, device) {
+    const { m: rows, k: cols } = shape, outside = Math.max(...[product, ...casts].map(({ doublings }) => doublings ?? 0));
+    const parts = [counted(product, shape, device), ...casts.map((cast) => counted(cast, { rows, cols }, device))];
+    const sum = (name) => parts.reduce((whole, part) => whole + part[name], 0);
+    return {
+      option: product.option, casts: casts.map(({ option }) => option), parts, outside, boundBy: product.boundBy,
+      total: sum("total"), low: sum("low"), high: sum("high"), predicted: sum("predicted"),
+      isMeasured: parts.every(({ isMeasured }) => isMeasured), doublings: Math.max(...parts.map(({ doublings }) => doublings ?? 0)),
+      unprobed: parts.map(({ unprobed }) => unprobed).find(Boolean) ?? null };
+  }
+
+  // Every option that runs the shape, the fastest first, and why the others do not. hasCasts: x is cast in
+  // each of the ways that are known for an option, else products stand alone. An option for
   // larger shapes is no choice here: it is named only where no option runs, as by roofcal.ask.points.
-  function rank(device, shape, options = device.options) {
+  function rank(device, shape, hasCasts, options = device.options) {
     const answers = [], refused = [], forLarger = [];
+    const cast = { rows: shape.m, cols: shape.k };
     for (const option of options) {
-      const answer = predict(option, shape, device);
-      const reason = refusal(option, shape) ?? memoryRefusal(option, shape, device) ?? (Number.isFinite(answer.total) ? null
-        : `the calibration of ${option.recipe} by ${option.provider} lacks a constant of its equation`);
-      if (!reason) answers.push(answer);
-      else (tooSmall(option, shape) ? forLarger : refused).push({ option, reason });
+      const ways = (hasCasts ? option.ways : [[]]).map((way) => way.map((place) => device.casts[place]));
+      const why = refusal(option, shape) ?? memoryRefusal(option, shape, device) ?? (ways.length ? null : device.without_casts);
+      const lacking = ({ recipe, provider }) => `the calibration of ${recipe} by ${provider} lacks a constant of its equation`;
+      for (const way of ways.length ? ways : [[]]) {
+        const parts = [predict(option, shape, device), ...way.map((one) => predict(one, cast, device))];
+        const unknown = parts.find(({ total }) => !Number.isFinite(total));
+        const reason = why ?? way.map((one) => memoryRefusal(one, cast, device)).find(Boolean) ?? (unknown && lacking(unknown.option));
+        if (!reason) answers.push(summed(parts, shape, device));
+        else (tooSmall(option, shape) ? forLarger : refused).push({ option, reason });
+      }
     }
     if (!answers.length) refused.push(...forLarger);
-    const outside = answers.map(({ doublings }) => doublings ?? 0);
-    const farthest = Math.min(...outside) + device.farthest_doublings;
-    const all = answers.map((answer) => counted(answer, shape, device));
-    const isRanked = (answer, place) => answer.isMeasured || outside[place] <= farthest;
-    const ranked = all.filter(isRanked).sort((a, b) => a.total - b.total);
-    all.filter((answer, place) => !isRanked(answer, place)).forEach(({ option, doublings }) =>
-      refused.push({ option, reason: `${option.recipe} by ${option.provider} lies ${doublings.toFixed(1)} doublings outside the probed range` }));
+    const farthest = Math.min(...answers.map(({ outside }) => outside)) + device.farthest_doublings;
+    const isRanked = ({ isMeasured, outside }) => isMeasured || outside <= farthest;
+    const ranked = answers.filter(isRanked).sort((a, b) => a.total - b.total);
+    answers.filter((answer) => !isRanked(answer)).forEach(({ option, outside }) =>
+      refused.push({ option, reason: `${option.recipe} by ${option.provider} lies ${outside.toFixed(1)} doublings outside the probed range` }));
     return { ranked, refused };
   }
 
   // roofcal.ask.measured.nearest: the nearest settled points of an option, nearest first.
-  function nearest({ measured, options }, option, shape, count) {
-    const place = options.indexOf(option), found = [];
+  function nearest(device, option, shape, count) {
+    const [options, measured] = option.op === "cast" ? [device.casts, device.measured_casts] : [device.options, device.measured];
+    const place = options.indexOf(option), axes = Object.keys(shape), found = [];
     measured.option.forEach((own, row) => {
       if (own !== place) return;
-      const point = { m: measured.m[row], n: measured.n[row], k: measured.k[row] };
-      const distance = Math.hypot(...["m", "n", "k"].map((axis) => Math.log2(point[axis] / shape[axis])));
+      const point = Object.fromEntries(axes.map((axis) => [axis, measured[axis][row]]));
+      const distance = Math.hypot(...axes.map((axis) => Math.log2(point[axis] / shape[axis])));
       found.push({ point, distance, seconds: measured.s[row], low: measured.low_s[row],
         high: measured.high_s[row], predicted: measured.predicted_s[row] });
     });

@@ -33,27 +33,41 @@ if (shapeBox) (async () => {
     return shape;
   }
 
-  const HEADS = ["", "recipe", "provider", "time", "95 %", "predicted", "rate", "over bf16", "bound by", "nearest measured"];
-  const NUMBERS = new Set([3, 4, 5, 6, 7]);
+  // [what a cell is, whether it is a number]; a narrow page writes it before the cell
+  const HEADS = [["rank", false], ["recipe", false], ["products by", false], ["casts by", false], ["time", true],
+    ["95 %", true], ["over bf16", true], ["rate", true], ["nearest measured", false]];
 
   function row(answer, place, device, shape, baseline) {
-    const { option, total, low, high, predicted, isMeasured, boundBy, doublings, unprobed } = answer;
+    const { option, casts, parts, total, low, high, predicted, isMeasured, boundBy, doublings, unprobed } = answer;
     const rate = productModel.leastWork(option, shape).flops / total / 1e12;
-    const texts = [`${place + 1}`, option.recipe, option.provider, time(total), `${time(low)} to ${time(high)}`,
-      time(predicted), `${digits(rate)}\u00a0TFLOP/s`, baseline ? `${(baseline.total / total).toFixed(2)}\u00d7` : "\u2013", boundBy];
-    const [near] = productModel.nearest(device, option, shape, 1);
-    const cells = texts.map((text, number) => element("td", { textContent: text, className: NUMBERS.has(number) ? "n" : "" }));
-    if (isMeasured) cells[3].append(element("small", { textContent: "measured" }));
+    const texts = [`${place + 1}`, option.recipe, option.provider, casts.map(({ provider }) => provider).join(", ") || "none", time(total),
+      `${time(low)} to ${time(high)}`, baseline ? `${(baseline.total / total).toFixed(2)}\u00d7` : "\u2013", `${digits(rate)}\u00a0TFLOP/s`, ""];
+    const cells = texts.map((text, number) => {
+      const [label, isNumber] = HEADS[number];
+      const cell = element("td", { textContent: text, className: isNumber ? "n" : "" });
+      cell.dataset.label = label;
+      cell.setAttribute("role", "cell");
+      return cell;
+    });
+    const note = (cell, textContent) => cell.append(element("small", { textContent }));
+    if (casts.length) note(cells[4], parts.map((part) => time(part.total)).join(" + "));
+    if (isMeasured) note(cells[4], `measured, predicted ${time(predicted)}`);
+    else if (parts.some((part) => part.isMeasured)) note(cells[4], `${parts[0].isMeasured ? "product" : "cast"} measured`);
     if (doublings) {
       const far = doublings > device.far_doublings ? ": treat as a guess" : "";
-      cells[4].append(element("small", { textContent: `extrapolated by ${doublings.toFixed(1)} doublings${far}` }));
+      note(cells[5], `extrapolated by ${doublings.toFixed(1)} doublings${far}`);
     }
-    if (unprobed) cells[4].append(element("small", { textContent: `no probe has ${unprobed}` }));
+    if (unprobed) note(cells[5], `no probe has ${unprobed}`);
+    note(cells[7], `bound by ${boundBy}`);
+    const [near] = productModel.nearest(device, option, shape, 1);
     const off = !near ? "" : near.predicted === null ? " (a probe of the fit)"
       : ` (predicted ${signed(near.predicted / near.seconds - 1)})`;
-    const beside = !near ? "none" : isMeasured ? `this shape${off}`
-      : `${time(near.seconds)} at ${sizes(near.point)}, ${near.distance.toFixed(1)} doublings away${off}`;
-    return element("tr", {}, ...cells, element("td", { className: "w", textContent: beside }));
+    cells[8].className = "w";
+    cells[8].textContent = !near ? "none" : parts[0].isMeasured ? `this product${off}`
+      : `product ${sizes(near.point)} in ${time(near.seconds)}, ${near.distance.toFixed(1)} doublings away${off}`;
+    const line = element("tr", {}, ...cells);
+    line.setAttribute("role", "row");
+    return line;
   }
   const signed = (fraction) => `${fraction < 0 ? "\u2212" : "+"}${Math.abs(100 * fraction).toFixed(1)}\u00a0%`;
 
@@ -61,25 +75,36 @@ if (shapeBox) (async () => {
     const device = byName.get(fields.device.value) ?? devices[0];
     const shape = typedShape(device.largest_size);
     box.replaceChildren();
+    shapeBox.dataset.shape = JSON.stringify({ anchor: device.anchor, ...shape });
+    document.dispatchEvent(new Event("shape"));  // charts.js marks it on the break-even map
     if (typeof shape === "string") { said.textContent = shape; return; }
-    const op = fields.op.value;
-    const query = new URLSearchParams({ ...shape, ...(op && { op }), ...(devices.length > 1 && { device: device.anchor }) });
+    const op = fields.op.value, hasCasts = fields.casts.checked;
+    const query = new URLSearchParams({
+      ...shape, ...(op && { op }), ...(!hasCasts && { casts: "0" }), ...(devices.length > 1 && { device: device.anchor }) });
     form.querySelector(".link").href = `#${query}`;
     // Options of other ops must not decide how far beyond its probes an option of this op may lie.
     const options = device.options.filter((option) => !op || option.op === op);
-    const { ranked: own, refused } = productModel.rank(device, shape, options);
-    const baseline = productModel.rank(device, shape).ranked.find(({ option }) => option.recipe === device.baseline);
+    const { ranked: own, refused } = productModel.rank(device, shape, hasCasts, options);
+    const baseline = productModel.rank(device, shape, hasCasts).ranked.find(({ option }) => option.recipe === device.baseline);
     const recipes = new Set();
     const shown = own.filter(({ option }) => fields.all.checked || !recipes.has(option.recipe) && recipes.add(option.recipe));
-    const reasons = [...new Set(refused.map(({ reason }) => reason))];
-    said.replaceChildren(remark, ...(own.length ? sentence(own, shape, baseline) : ["No provider runs this shape."]));
+    const reasons = [...new Set(refused.map(({ option, reason }) =>
+      reason === device.without_casts ? `${option.recipe}: ${reason}` : reason))];
+    said.replaceChildren(remark, ...(own.length ? sentence(own, baseline, hasCasts) : ["No provider runs this shape."]));
     if (own.length) {
-      const heads = HEADS.map((text, place) => element("th", { scope: "col", textContent: text, className: NUMBERS.has(place) ? "n" : "" }));
+      const heads = HEADS.map(([text, isNumber]) => element("th", { scope: "col", textContent: text, className: isNumber ? "n" : "" }));
+      heads.forEach((head) => head.setAttribute("role", "columnheader"));
       heads[0].setAttribute("aria-label", "rank");
-      box.append(element("table", {},
-        element("caption", { textContent: `${sizes(shape)} on ${device.name}` }),
+      heads[0].textContent = "";
+      const counted = hasCasts ? "times and speed-ups with the cast of x" : "products alone, casts not counted";
+      const table = element("table", {},
+        element("caption", { textContent: `${sizes(shape)} on ${device.name}: ${counted}` }),
         element("thead", {}, element("tr", {}, ...heads)),
-        element("tbody", {}, ...shown.map((answer, place) => row(answer, place, device, shape, baseline)))));
+        element("tbody", {}, ...shown.map((answer, place) => row(answer, place, device, shape, baseline))));
+      table.setAttribute("role", "table");
+      table.querySelectorAll("thead, tbody").forEach((part) => part.setAttribute("role", "rowgroup"));
+      table.tHead.rows[0].setAttribute("role", "row");
+      box.append(table);
     }
     if (reasons.length) {
       const title = `Not ranked: ${reasons.length} reason${reasons.length > 1 ? "s" : ""}`;
@@ -88,21 +113,25 @@ if (shapeBox) (async () => {
     }
   }
 
-  function sentence([first, ...others], shape, baseline) {
-    const { option, total, low, high, isMeasured, doublings, unprobed } = first;
+  const longer = (ratio) => ratio < 2 ? `takes ${(100 * (ratio - 1)).toFixed(0)}\u00a0% longer` : `takes ${ratio.toFixed(1)} times as long`;
+
+  function sentence([first, ...others], baseline, hasCasts) {
+    const { option, casts, total, low, high, isMeasured, doublings, unprobed } = first;
     const rivals = others.filter((other) => other.option.recipe !== option.recipe);
     const [second] = rivals, overlapping = rivals.find((other) => other.low <= high);
+    const counted = hasCasts ? "casts included" : "casts not counted";
     const over = baseline && option.recipe !== baseline.option.recipe
-      ? `, ${(baseline.total / total).toFixed(2)}\u00d7 ${baseline.option.recipe}` : "";
+      ? `${(baseline.total / total).toFixed(2)}\u00d7 ${baseline.option.recipe}, ${counted}` : counted;
     const rest = !second ? "." : !overlapping ? "; no interval of another recipe overlaps it."
-      : `; ${second.option.recipe} is ${(100 * (second.total / total - 1)).toFixed(0)}\u00a0% slower, and `
+      : `; ${second.option.recipe} ${longer(second.total / total)}, and `
         + (overlapping === second ? "the intervals overlap." : `the interval of ${overlapping.option.recipe} overlaps it.`);
-    return [element("b", { textContent: `${option.recipe} by ${option.provider}` }),
-      `: ${time(total)}${isMeasured ? ", measured" : ""} (95 %: ${time(low)} to ${time(high)})${over}${doublings ? ", extrapolated" : ""}`
+    const by = [option.provider, ...casts.map(({ provider }) => `casts by ${provider}`)].join(", ");
+    return [element("b", { textContent: `${option.recipe} by ${by}` }),
+      `: ${time(total)}${isMeasured ? ", measured" : ""} (95 %: ${time(low)} to ${time(high)}), ${over}${doublings ? ", extrapolated" : ""}`
       + `${unprobed ? `, of a kind that no probe has (${unprobed})` : ""}${rest}`];
   }
 
-  ["m", "n", "k"].forEach((axis) => { fields[axis].value = devices[0].first_side; });
+  ["m", "n", "k"].forEach((axis) => { fields[axis].value = devices[0].first_shape[axis]; });
   let remark = "";  // what a link asked for and the page has not
 
   // "#m=4096&n=4096&k=4096" fills the box; other fragments are none of its business.
@@ -110,6 +139,7 @@ if (shapeBox) (async () => {
     const asked = new URLSearchParams(location.hash.slice(1));
     if (!["m", "n", "k"].every((axis) => asked.has(axis))) return false;
     ["m", "n", "k", "op", "device"].forEach((name) => { if (asked.has(name)) fields[name].value = asked.get(name); });
+    fields.casts.checked = asked.get("casts") !== "0";
     const unknown = (name) => asked.has(name) && fields[name].selectedIndex < 0 ? `no ${name} \u201c${asked.get(name)}\u201d here` : "";
     const missing = [unknown("device"), unknown("op")].filter(Boolean);
     if (fields.op.selectedIndex < 0) fields.op.value = "";

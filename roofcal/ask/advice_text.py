@@ -1,7 +1,7 @@
 """What is recommended for a linear: advice with what was measured nearby; and a CSV of many."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +21,9 @@ from roofcal.ask.answers import (
     span,
 )
 from roofcal.ask.beyond_probes import FAR, unprobed_words
-from roofcal.ask.choices import ChoiceRecord, choice_record
-from roofcal.ask.decision import Decision, decide, style_of
+from roofcal.ask.choices import ChoiceRecord
+from roofcal.ask.decision import Decision, decided_advice, judged_on, style_of
 from roofcal.ask.energy import Prices, TokenCost, token_cost
-from roofcal.ask.linear_options import BASELINE
 from roofcal.core.csv_files import read_shapes
 from roofcal.core.units import format_seconds
 from roofcal.models.errors import PredictError
@@ -166,7 +165,7 @@ class Recommendation(Advice, Answer):
             yield f"others are not ranked for {more} more reason{'s' * (more > 1)}: --json has them"
         choices = answer["recipe_choices"]
         if choices and not (record := ChoiceRecord(**choices)).is_poor:
-            yield record.words(_judged_on(answer["pass"]))
+            yield record.words(judged_on(answer["pass"]))
         yield origin_words(answer)
         if self.costs:
             yield ""
@@ -192,23 +191,9 @@ def _evidence(point: Record) -> str:
     )
 
 
-def _judged_on(passes: str) -> str:
-    """What the record of choices is of: linears are measured forward and backward alone."""
-    return "products" if passes == "forward" else "linears"
-
-
 def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> Recommendation:
     """The advice on one linear beside what was measured nearby; prices: costs are asked for."""
-    (advice,) = adviser.advise([shape])
-    options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
-    is_forward = adviser.passes == "forward"
-    choices = choice_record(adviser.products if is_forward else adviser.linears, among="recipes")
-    decision = decide(
-        list(replace(advice, options=options).best_by_recipe.values()),
-        adviser.output_db(BASELINE, shape),
-        choices,
-        _judged_on(adviser.passes),
-    )
+    advice, decision, choices = decided_advice(adviser, shape)
     sources, model = adviser.sources, adviser.model.MODEL
     costs = dict[str, TokenCost]()
     if prices:
@@ -227,7 +212,7 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         "recipes": adviser.recipes,
         "min_db": adviser.min_db,
         "decision": record_of(decision, {}),
-        "options": [_record(option) for option in options],
+        "options": [_record(option) for option in advice.options],
         "equal_recipes": advice.equals,
         "refused": dict(advice.refused),
         "left_out": dict(advice.left_out),
@@ -239,7 +224,7 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         device=sources.device,
         model=model,
         environment=sources.environment,
-        options=options,
+        options=advice.options,
         refused=advice.refused,
         left_out=advice.left_out,
         decision=decision,

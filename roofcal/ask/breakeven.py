@@ -14,8 +14,8 @@ steps per doubling, to 131072. From 1024 on two steps are at most 1.6 % apart; n
 is evaluated. Times beyond the largest probes never move a break-even that lies within the probes,
 and are never called the best.
 
-The map of a run (breakeven.csv) has these speed-ups by M and by square weights K = N, one row per
-recipe, pass, casts, M and weight: with the casts of the fastest provider, and without any. Weights
+The map of a run (breakeven.csv) has these speed-ups by M and by WEIGHTS, one row per recipe, pass,
+casts, M and weight: with the casts of the fastest provider, and without any. Weights
 are cast beforehand in `forward` and in every step in `forward_backward`. An M that no provider runs
 has no row. The row ends with the break-even M of its weight on all of GRID, empty for never, and
 with the doublings outside of the probes: 0 within, empty for a calibration that states no probes.
@@ -77,7 +77,12 @@ COLUMNS: Final = (
     *("recipe", "pass", "casts", "m", "n", "k", "speedup", "low", "high", "class"),
     *("breakeven_m", "breakeven_m_low", "breakeven_m_high", "extrapolated_doublings"),
 )
-SIDES: Final = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+# (n, k) of the weights of the map: squares, and those of Llama 3 of 8B parameters on one GPU and of
+# 70B on two: both projections of the feed-forward network, and what makes query, key and value.
+WEIGHTS: Final = (
+    *((side, side) for side in (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)),
+    *((6144, 4096), (28672, 4096), (4096, 14336), (5120, 8192), (28672, 8192), (8192, 14336)),
+)
 # Powers of two and the middles between them that are multiples of 16.
 TOKENS: Final = tuple(
     m
@@ -427,9 +432,9 @@ def run_map(run: Path, calibration: Path) -> str:
 def map_csv(model: Model, sources: Sources) -> str:
     """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
     times = LinearTimes(model, sources)  # linears share most of their products and casts
-    linears = product(_mapped_linears(model, sources), SIDES)
+    linears = product(_mapped_linears(model, sources), WEIGHTS)
     return csv_text(
-        COLUMNS, (row for linear, side in linears for row in _rows(times, linear, side))
+        COLUMNS, (row for linear, (n, k) in linears for row in _rows(times, linear, n, k))
     )
 
 
@@ -451,12 +456,12 @@ def _mapped_linears(model: Model, sources: Sources) -> list[Linear]:
     return linears
 
 
-def _rows(times: LinearTimes, linear: Linear, side: int) -> Iterator[dict[str, Any]]:
+def _rows(times: LinearTimes, linear: Linear, n: int, k: int) -> Iterator[dict[str, Any]]:
     """The row of a weight at each of TOKENS that runs."""
-    speedups = linear_speedups(times, linear, side, side)
+    speedups = linear_speedups(times, linear, n, k)
     m, m_low, m_high = speedups.breakeven
     of_weight = {
-        "recipe": linear.recipe, "pass": linear.passes, "casts": linear.casts, "n": side, "k": side,
+        "recipe": linear.recipe, "pass": linear.passes, "casts": linear.casts, "n": n, "k": k,
         "breakeven_m": m, "breakeven_m_low": m_low, "breakeven_m_high": m_high,
     }  # fmt: skip
     ratios = {"speedup": speedups.value, "low": speedups.low, "high": speedups.high}

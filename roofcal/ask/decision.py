@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
-from roofcal.ask.advise import RecipeTime
+from roofcal.ask.advise import Advice, Adviser, RecipeTime
 from roofcal.ask.answers import Record, Style
 from roofcal.ask.beyond_probes import FAR
-from roofcal.ask.choices import ChoiceRecord
+from roofcal.ask.choices import ChoiceRecord, choice_record
 from roofcal.ask.linear_options import BASELINE
+from roofcal.ops.linear.model import Passes
+from roofcal.ops.spec import Shape
 
 _CLEARLY_SLOWER: Final = (
     0.05  # a recipe that is less likely than this to be the fastest is no toss-up
@@ -76,6 +78,35 @@ class Decision:
         yield f"{what}{certainty}; {accuracy}."
         if self.weak_because:
             yield f"Weak evidence: {'; '.join(self.weak_because)}."
+
+
+class DecidedAdvice(NamedTuple):
+    """The advice on a linear, its options with what was measured nearby, and what it comes to."""
+
+    advice: Advice
+    decision: Decision
+    choices: ChoiceRecord | None
+
+
+def decided_advice(adviser: Adviser, shape: Shape) -> DecidedAdvice:
+    """The decision on one linear by its m, n and k; PredictError where nothing can be ranked."""
+    (advice,) = adviser.advise([shape])
+    options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
+    advice = replace(advice, options=options)
+    is_forward = adviser.passes == "forward"
+    choices = choice_record(adviser.products if is_forward else adviser.linears, among="recipes")
+    decision = decide(
+        list(advice.best_by_recipe.values()),
+        adviser.output_db(BASELINE, shape),
+        choices,
+        judged_on(adviser.passes),
+    )
+    return DecidedAdvice(advice, decision, choices)
+
+
+def judged_on(passes: Passes) -> str:
+    """What the record of choices is of: linears are measured forward and backward alone."""
+    return "products" if passes == "forward" else "linears"
 
 
 def longest_of_toss_up(seconds: float, high_s: float | None) -> float:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.cards import own_card_sentence
 from roofcal.report.data.op_pages import caption_words
 from roofcal.report.data.provenance import environment_facts, table_command
 from roofcal.report.kit.blocks import Block, Table
@@ -16,6 +17,7 @@ from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import read_caption
 from roofcal.report.page import QUESTIONS, PageError, sections_by_question
 from roofcal.report.section import Answer, CsvTable, Item, Section, tidy_file
+from roofcal.report.shape_box import ShapeBox
 from roofcal.report.summary import (
     headline_numbers,
     regime_tables,
@@ -23,6 +25,8 @@ from roofcal.report.summary import (
     summary_tables,
     verdict,
 )
+
+_FEWEST_POINTS: Final = 10  # of a figure that is no sparse one
 
 
 class ChapterSection(NamedTuple):
@@ -37,14 +41,14 @@ class ChapterQuestion(NamedTuple):
     """A question, its answer in a sentence, and the sections that show why.
 
     is_open: see roofcal.report.section.Answer
-    figures: those of the first page, one of each op and section
+    figures: those of the first page by section, one of each op
     """
 
     id: str
     title: str
     answer: str
     is_open: bool
-    figures: Sequence[Picture]
+    figures: Sequence[Sequence[Picture]]
     sections: Sequence[ChapterSection]
 
 
@@ -63,6 +67,7 @@ class Chapter:
         self.environment, self.is_earlier = analysis.environment_name, analysis.is_earlier
         self.origin, self.facts = analysis.run.origin, environment_facts(environment)
         self.disturbances = disturbances(analysis)
+        self.shape_box = ShapeBox(analysis)
         self._shown = {
             question: [(section, list(section.show(analysis))) for section in sections]
             for question, sections in sections_by_question().items()
@@ -87,11 +92,12 @@ class Chapter:
         answers = [item for _, items in shown for item in items if isinstance(item, Answer)]
         if len(answers) != 1:
             raise PageError(f"question '{key}' has {len(answers)} answers: one section gives one")
-        figures: list[Picture] = []
+        figures: list[list[Picture]] = []
         sections: list[ChapterSection] = []
         for section, items in shown:
             blocks = list(placed_blocks(section, items, self.analysis, self.id))
-            figures += _lead_figures(blocks, section.lead)
+            if leading := _lead_figures(blocks, section.lead):
+                figures.append(leading)
             if blocks:
                 sections.append(ChapterSection(f"{self.id}-{section.key}", section.title, blocks))
         answer = answers[0]
@@ -114,6 +120,14 @@ class Chapter:
         """All figures of the chapter, in order."""
         return [block for block in self.blocks if isinstance(block, Picture)]
 
+    def _comparison(self) -> str:
+        """Whether a card of this machine is as fast as its model is published; "" where unknown."""
+        healthy = next(one for one in self.questions if one.id == f"{self.id}-healthy")
+        if self.origin != "measured" or healthy.is_open:
+            return ""
+        own = {card for session in self.analysis.all_sessions for card in session.cards}
+        return f"{healthy.answer} {own_card_sentence(self.analysis.cards, own)}".rstrip()
+
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What stands above the questions: sentences, numbers, checks and tables, by their name."""
@@ -126,6 +140,7 @@ class Chapter:
             "numbers": headline_numbers(self.analysis),
             "sentences": list(summary_sentences(self.analysis)),
             "checks": all_checks(self.analysis),
+            "comparison": self._comparison(),
             "tables": placed(summary_tables(self.analysis)),
             "regime_tables": placed(regime_tables(self.analysis)),
         }
@@ -157,9 +172,18 @@ def placed_blocks(
             yield item
 
 
-def _lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[Picture]:
-    """The figures for the first page: of each op the first one that `lead` names, in order."""
+def _lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> list[Picture]:
+    """The figures for the first page: of each op the first one that `lead` names, in order.
+
+    A figure of a few points stands there only where its section has no other.
+    """
     figures = [block for block in blocks if isinstance(block, Picture) and block.key in lead]
-    for op in dict.fromkeys(figure.op for figure in figures):
-        own = [figure for figure in figures if figure.op == op]
-        yield min(own, key=lambda figure: lead.index(figure.key))
+    leading = [
+        min(
+            (figure for figure in figures if figure.op == op),
+            key=lambda figure: lead.index(figure.key),
+        )
+        for op in dict.fromkeys(figure.op for figure in figures)
+    ]
+    full = [one for one in leading if len(one.tables["points"]) >= _FEWEST_POINTS]
+    return full or leading[:1]

@@ -25,8 +25,9 @@ QUESTIONS: Final = {
 
 # Folders of sections in the order of the page; sections of one question stand together.
 ORDER: Final = (
-    "speedup",
     "breakeven",
+    "speedup",
+    "latency",
     "linear_accuracy",
     "gathered",
     "energy",

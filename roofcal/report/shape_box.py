@@ -1,26 +1,29 @@
-"""What a page needs to rank recipes and providers at any shape: constants, limits, measured points.
+"""The shape box: what a page needs to rank recipes at any shape, and its first answer.
 
-A browser evaluates the equations of roofcal.ops.gemm.model and roofcal.ops.mixed_gemm.model with it
-(reports/templates/product_model.js); a test holds it to Python at random shapes.
+A browser evaluates the equations of roofcal.ops.gemm.model, roofcal.ops.mixed_gemm.model and
+roofcal.ops.cast.model with it (reports/templates/product_model.js); tests hold it to Python at
+random shapes. The decision on the shape that the box shows first is that of `roofcal advise`.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
 from typing import Any, Final
 
+from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import FAR
-from roofcal.ask.linear_options import FARTHEST
+from roofcal.ask.decision import Decision, decided_advice
+from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Part
 from roofcal.ask.measured import MeasuredPoint, by_key, measured_point
 from roofcal.core.csv_files import LARGEST_SIZE
-from roofcal.core.recipes import BITS, RECIPES, Operand
+from roofcal.core.recipes import BITS, CAST_RECIPES, RECIPES, Operand
 from roofcal.core.records import Calibration
+from roofcal.models import calibrated
+from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.constants import (
-    calibrated_pairs,
-    calibrated_providers,
-    decode_family,
-    values_of_pair,
-)
+from roofcal.ops.cast import model as cast
+from roofcal.ops.cast.spec import read_bytes
+from roofcal.ops.constants import calibrated_pairs, decode_family, values_of_pair
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.tiles import RULES
 from roofcal.ops.kernel_rules import int4
@@ -31,102 +34,168 @@ from roofcal.ops.predictions import (
     MOST_FACTOR,
     NOTICEABLE,
     calibrated_roofs,
-    doublings_outside,
     half_width,
     has_probes,
 )
+from roofcal.ops.spec import Shape
+from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import ok_rows, standard_protocol
 
-_MODELS: Final[Mapping[str, Any]] = {"gemm": gemm, "mixed_gemm": mixed_gemm}
+_PRODUCTS: Final[Mapping[str, Any]] = {"gemm": gemm, "mixed_gemm": mixed_gemm}
+_MODELS: Final[Mapping[str, Any]] = {**_PRODUCTS, "cast": cast}
 _DIGITS: Final = 6  # of a measured time
-_FIRST_SIDES: Final = (4096, 2048, 1024, 512, 256, 128, 64)
+# A prefill through a layer of 70B parameters, as README.md asks about, then cubes.
+_FIRST_SHAPES: Final[tuple[Shape, ...]] = (
+    {"m": 4096, "n": 28672, "k": 8192},
+    *(dict.fromkeys("mnk", side) for side in (4096, 2048, 1024, 512, 256, 128, 64)),
+)
 
 
-def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
-    """Everything that is known of products on a device, as JSON; None without a calibration.
+class ShapeBox:
+    """What the calibrated model says of linears on the device of a run, forward.
 
-    options   every calibrated pair of provider and recipe: its equation and constants, the formats
-              of its operands, half-widths of its interval by group of shapes, the groups that no
-              probe is of, roofs, its limits of shapes, and the span of its probes
-    measured  settled points, one per option and shape, by column; `option` is a place in `options`
+    The weights are cast beforehand, as `roofcal advise` has it unless it is told otherwise.
     """
-    calibration = analysis.run.calibration
-    if calibration is None:
-        return None
-    options = [
-        _option(calibration, op, provider, recipe)
-        for op in _MODELS
-        for provider, recipe in calibrated_pairs(calibration.constants, op)
-        if f"{op}.{provider}.{recipe}" in calibration.probe_errors
-    ]
-    if not options:
-        return None
-    places = {(o["op"], o["provider"], o["recipe"]): place for place, o in enumerate(options)}
-    names = ("option", "m", "n", "k", "s", "low_s", "high_s", "predicted_s")
-    measured: dict[str, list[Any]] = {name: [] for name in names}
-    for point in by_key(measured_points(analysis)).values():
-        # narrow weights are measured beside plain products, whose constants are those of gemm
-        keys = ((op, point.provider, point.recipe) for op in (point.op, *_MODELS))
-        place = next((places[key] for key in keys if key in places), None)
-        if place is not None:
-            times = (point.median_s, point.low_s, point.high_s, point.predicted_s)
-            rounded = (None if s is None else float(f"{s:.{_DIGITS}g}") for s in times)
-            cells = (place, *point.shape.values(), *rounded)
-            for name, cell in zip(names, cells, strict=True):
-                measured[name].append(cell)
-    return {
-        "device": analysis.device,
-        "anchor": anchor,
-        "name": f"{analysis.run.environment.device_name}, {analysis.environment_name}",
-        "compute_units": int(calibration.constants["compute_units"].value),
-        "baseline": BY_NAME["gemm"].baseline_recipe,
-        "largest_size": LARGEST_SIZE,
-        "first_side": _first_side(calibration),
-        "farthest_doublings": FARTHEST,
-        "noticeable_doublings": NOTICEABLE,
-        "growth_outside": GROWTH,
-        "most_doublings": MOST_DOUBLINGS,
-        "most_factor": MOST_FACTOR,
-        "far_doublings": FAR,
-        "dram_bytes": analysis.spec.dram_bytes if analysis.spec else None,
-        "datasheet": analysis.device,
-        "options": options,
-        "measured": measured,
-    }
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self._calibration = analysis.run.calibration
+        sources = Sources(calibration=self._calibration, spec=analysis.spec)
+        measured = by_key(measured_points(analysis))
+        self._adviser = Adviser(calibrated, sources, "forward", "cached", measured)
+        self._measured = measured.values()
+
+    @cached_property
+    def first_shape(self) -> Shape:
+        """The shape that is shown first, the largest within the probes of bf16 and the best recipe.
+
+        A processor has probes of smaller products than a GPU.
+        """
+        advices = self._adviser.advices(_FIRST_SHAPES)
+        for shape, advice in zip(_FIRST_SHAPES, advices, strict=True):
+            if isinstance(advice, PredictError):
+                continue
+            shown = [advice.best, advice.best_by_recipe.get(BASELINE)]
+            if all(one and not (one.extrapolated_doublings or one.unprobed) for one in shown):
+                return shape
+        return _FIRST_SHAPES[0]
+
+    @cached_property
+    def decision(self) -> Decision | None:
+        """The recipe for the first shape; None where nothing can be ranked."""
+        try:
+            return decided_advice(self._adviser, self.first_shape).decision
+        except PredictError:
+            return None
+
+    def data(self, anchor: str) -> dict[str, Any] | None:
+        """Everything that is known of products on the device, as JSON; None without a calibration.
+
+        options   every calibrated pair of provider and recipe: its equation and constants, the
+                  formats of its operands, half-widths of its interval by group of shapes, the
+                  groups that no probe is of, roofs, its limits of shapes, the span of its probes,
+                  and `ways` to cast x for it: places in `casts`. None where no cast is known
+        casts     the same of casts of x
+        measured, measured_casts  settled points, one per option and shape, by column; `option` is a
+                  place in `options` or `casts`
+        """
+        calibration, analysis = self._calibration, self._analysis
+        pairs = [
+            (op, provider, recipe)
+            for op in _PRODUCTS
+            for provider, recipe in (
+                calibrated_pairs(calibration.constants, op) if calibration else ()
+            )
+        ]
+        if calibration is None or not (pairs := _with_errors(calibration, pairs)):
+            return None
+        ways: dict[tuple[str, str, str], list[list[tuple[str, str, str]]]] = {}
+        for option in self._adviser.options:
+            product, *of_x = map(
+                _pair, option.parts
+            )  # forward has no other product and no cast of w
+            ways.setdefault(product, []).append(of_x)
+        casts = [part for of_product in ways.values() for way in of_product for part in way]
+        casts = _with_errors(calibration, dict.fromkeys(casts))
+        options = [
+            _option(calibration, *pair)
+            | {
+                "ways": [
+                    [casts.index(one) for one in way]
+                    for way in ways.get(pair, [])
+                    if set(way) <= set(casts)
+                ]
+            }
+            for pair in pairs
+        ]
+        return {
+            "device": analysis.device,
+            "anchor": anchor,
+            "name": f"{analysis.run.environment.device_name}, {analysis.environment_name}",
+            "compute_units": int(calibration.constants["compute_units"].value),
+            "baseline": BASELINE,
+            "largest_size": LARGEST_SIZE,
+            "first_shape": dict(self.first_shape),
+            "farthest_doublings": FARTHEST,
+            "noticeable_doublings": NOTICEABLE,
+            "growth_outside": GROWTH,
+            "most_doublings": MOST_DOUBLINGS,
+            "most_factor": MOST_FACTOR,
+            "far_doublings": FAR,
+            "dram_bytes": analysis.spec.dram_bytes if analysis.spec else None,
+            "datasheet": analysis.device,
+            "without_casts": NO_CASTS,
+            "options": options,
+            "casts": [_option(calibration, *pair) for pair in casts],
+            "measured": self._columns(pairs, ("m", "n", "k")),
+            "measured_casts": self._columns(casts, ("rows", "cols")),
+        }
+
+    def _columns(
+        self, pairs: Sequence[tuple[str, str, str]], axes: Sequence[str]
+    ) -> dict[str, list[Any]]:
+        """The measured points of pairs of op, provider and recipe, by column."""
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("option", *axes, "s", "low_s", "high_s", "predicted_s")
+        }
+        for point in self._measured:
+            # narrow weights are measured beside plain products, whose constants are those of gemm
+            ops = (BY_NAME[point.op].folder, *_MODELS)
+            keys = [(op, point.provider, point.recipe) for op in ops]
+            place = next((pairs.index(key) for key in keys if key in pairs), None)
+            if place is not None and tuple(point.shape) == tuple(axes):
+                times = (point.median_s, point.low_s, point.high_s, point.predicted_s)
+                rounded = (None if s is None else float(f"{s:.{_DIGITS}g}") for s in times)
+                cells = (place, *point.shape.values(), *rounded)
+                for name, cell in zip(columns, cells, strict=True):
+                    columns[name].append(cell)
+        return columns
 
 
-def _first_side(calibration: Calibration) -> int:
-    """The side of the cube that the page shows first: the largest whose bf16 product is probed.
+def _pair(part: Part) -> tuple[str, str, str]:
+    return part.op, part.provider, part.recipe
 
-    A processor has probes of smaller products than a GPU.
-    """
-    op = BY_NAME["gemm"]
-    baseline = str(op.baseline_recipe)
-    providers = calibrated_providers(calibration.constants, "gemm", baseline)
-    for side in _FIRST_SIDES:
-        sizes = dict.fromkeys(op.axes, float(side))
-        for provider in providers:
-            outside = doublings_outside(calibration, op, provider, baseline, sizes)
-            if outside is not None and not outside.any():
-                return side
-    return _FIRST_SIDES[0]
+
+def _with_errors(
+    calibration: Calibration, pairs: Iterable[tuple[str, str, str]]
+) -> list[tuple[str, str, str]]:
+    """Those whose probes were predicted without them, which an interval is made of."""
+    return [pair for pair in pairs if ".".join(pair) in calibration.probe_errors]
 
 
 def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> dict[str, Any]:
     model, name = _MODELS[op], f"{op}.{provider}.{recipe}"
     values = values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
     family = model.FAMILIES[decode_family(model.FAMILIES, values.pop(model.FAMILY))]
-    spec, span = RECIPES[recipe], calibration.probe_spans.get(name)
+    span = calibration.probe_spans.get(name)
     return {
         "op": op,
         "provider": provider,
         "recipe": recipe,
         **family_record(family),
         "constants": values,
-        "a": _operand(spec.a),
-        "b": _operand(spec.b),
-        "out_bits": BITS[spec.out],
+        **(cast_formats(recipe) if op == "cast" else _product_formats(recipe)),
         "half_widths": {group: half_width(calibration, name, group) for group in model.GROUPS},
         "unprobed": {
             group: words
@@ -137,6 +206,20 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
         "multiples": dict(BY_NAME[op].size_multiples(provider, recipe)),
         "least_sizes": dict(BY_NAME[op].least_sizes(provider, recipe)),
         "span": span and dict(span),
+    }
+
+
+def _product_formats(recipe: str) -> dict[str, Any]:
+    spec = RECIPES[recipe]
+    return {"a": _operand(spec.a), "b": _operand(spec.b), "out_bits": BITS[spec.out]}
+
+
+def cast_formats(recipe: str) -> dict[str, Any]:
+    """How often a cast along rows reads its matrix at least, and the result that it writes."""
+    (scale,) = CAST_RECIPES[recipe]
+    return {
+        "reads": read_bytes(recipe, 1, 1) // read_bytes("fp8_rowwise_dim0", 1, 1),
+        "out": _operand(Operand(dtype="fp8_e4m3", scale=scale)),
     }
 
 
@@ -178,11 +261,11 @@ def _operand(operand: Operand) -> dict[str, Any]:
 
 
 def measured_points(analysis: Analysis) -> Iterator[MeasuredPoint]:
-    """Settled points of the ops of _MODELS and of their probes."""
+    """Settled points of products and casts and of their probes."""
     for op in OPS:
         frame = analysis.frames.get(op.name)
         if op.folder not in _MODELS or frame is None:
             continue
         rows = ok_rows(frame[standard_protocol(frame.assign(repeat=0))])  # sentinels, too
         for row in rows[rows["world_size"] == 1].to_dict("records"):
-            yield replace(measured_point(op.name, row), op=op.folder)
+            yield measured_point(op.name, row)

@@ -35,7 +35,7 @@ _DEVICE_COLUMNS: Final = (
         "gain",
         "best gain, large",
         "gain_ratio",
-        "highest median speed-up over large products, and its recipe",
+        "highest median speed-up over large products without casts, and its recipe",
     ),
     col.fraction(
         "mape", "MAPE", about="mean error over products by the library that no fit has seen"
@@ -46,7 +46,9 @@ _DEVICE_COLUMNS: Final = (
 _RECIPE_COLUMNS: Final = (
     *col.named("op", "format", "regime", "recipe", "provider"),
     col.ratio(
-        "speedup", "speed", "time of the baseline over that of the recipe, median over shapes"
+        "speedup",
+        "speed",
+        "time of the baseline over that of the recipe, casts not counted, median over shapes",
     ),
     *col.named("baseline", "shapes"),
     col.count("first", "fastest of all", "shapes at which no other recipe or provider is faster"),
@@ -156,7 +158,11 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
         if line[key] is not None
     ]
     gain, error = line["gain"], line["mape"]
-    best = f"{gain}, median over large products" if gain else "no recipe was compared"
+    best = (
+        f"{gain}, median over large products, casts not counted"
+        if gain
+        else "no recipe was compared"
+    )
     predicted = f"{percent(error)} off on {line['judged']}" if error else "none"
     return [
         f"{line['device']}. {_measured(analysis)}",

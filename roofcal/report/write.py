@@ -26,7 +26,6 @@ from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
 from roofcal.report.kit.vega import chart_svgs, page_charts
-from roofcal.report.shape_box import shape_box_data
 from roofcal.report.summary import device_line, device_table, headlines
 
 DETAILS: Final = "details.html"
@@ -44,8 +43,8 @@ def write_report(
 
     Equal records give equal bytes.
 
-    GPUs come first, and of each device the newest environment. Returns the headlines of the first
-    run that was measured here, or else of the first run; a line before them says what disturbed it.
+    Runs that were measured here come first, then GPUs, and of each device the newest environment.
+    Returns the headlines of the first run; a line before them says what disturbed it.
     The first lines name what was left out because the constants of a run belong to another equation
     than this roofcal has, and the commands that make it again.
 
@@ -68,14 +67,14 @@ def write_report(
     loaded = in_page_order(load_run(*pair) for pair in runs)
     chapters = [_chapter(run, loaded, specs.get(run.environment.device), claims) for run in loaded]
     newest = [chapter for chapter in chapters if not chapter.is_earlier]
-    boxes = [shape_box_data(chapter.analysis, chapter.id) for chapter in newest]
+    boxes = [chapter.shape_box.data(chapter.id) for chapter in newest]
     lines = [device_line(chapter.analysis) for chapter in chapters]
     files = _joined(table for chapter in chapters for table in chapter.labelled_tables())
     details = _second_page(chapters, device_table(lines), files)
     page = _first_page(chapters, list(filter(None, boxes)))
     for name, text in files.items():
         write_bytes(out.parent / "tables" / name, text.encode())
-    here = [chapter for chapter in chapters if chapter.origin == "measured"] or chapters
+    here = [chapter for chapter in chapters if chapter.origin == chapters[0].origin]
     if figures is not None:
         # Drawing those of two published GPUs as well took 18 s of a report of 58 s.
         for name, svg in figure_files(here).items():
@@ -156,21 +155,36 @@ def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
 
 
 def in_page_order(runs: Iterable[Run]) -> list[Run]:
-    """The order of the chapters: GPUs before CPUs, then by device, then the newest versions first.
+    """The order of the chapters: runs of this machine first, so that its card opens the page.
 
-    A run stands before its publication. Of equal versions, the run measured last comes first.
+    Then GPUs before CPUs, then by device, then the newest versions. Of equal versions, the run
+    measured last comes first.
     """
     newest_first = sorted(
         runs,
-        key=lambda r: (r.age_key, r.origin == "measured", r.environment.environment_id),
+        key=lambda r: (r.age_key, r.environment.environment_id),
         reverse=True,
     )
-    return sorted(newest_first, key=lambda r: (r.environment.vendor == "cpu", r.environment.device))
+    return sorted(
+        newest_first,
+        key=lambda r: (
+            r.origin != "measured",
+            r.environment.vendor == "cpu",
+            r.environment.device,
+        ),
+    )
 
 
 def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, Any]]) -> str:
     """The page of answers. shape_boxes: of roofcal.report.shape_box, by device."""
-    figures = [f for chapter in chapters for q in chapter.questions for f in q.figures]
+    figures = [
+        figure
+        for chapter in chapters
+        if chapter.origin == chapters[0].origin
+        for question in chapter.questions
+        for of_section in question.figures
+        for figure in of_section
+    ]
     return render(
         "report.html.j2",
         chapters=chapters,

@@ -77,9 +77,14 @@ class Analysis:
 
     @property
     def is_earlier(self) -> bool:
-        """Whether the report has a newer environment of the device: see age_key of a run."""
+        """Whether the report has a newer environment of the device: see age_key of a run.
+
+        What was measured here is not earlier than what others published.
+        """
+        origins = [self.run.origin] if self.run.origin == "measured" else ["measured", "published"]
         return any(
-            peer.age_key > self.run.age_key
+            peer.origin in origins
+            and peer.age_key > self.run.age_key
             and peer.environment.environment_id != self.environment_id
             for peer in self._same_device
         )

@@ -161,6 +161,25 @@ def cards_sentence(cards: pd.DataFrame) -> str:
     )
 
 
+def own_card_sentence(cards: pd.DataFrame, own: Iterable[str]) -> str:
+    """How far the cards of a run are from the published one, and how far others of the model are.
+
+    own: their uuids. Empty where they timed too little of what was published.
+    """
+    rows = counted_kinds(cards[cards["code"] == SAME])
+    is_own = rows["card"].isin([card[:CARD_NAME] for card in own])
+    mine, others = rows[is_own], rows[~is_own]
+    if mine.empty:
+        return ""
+    median = percent(float(mine["ratio"].median()) - 1, signed=True)
+    text = f"Median over kinds of work: {median} against the published time here"
+    if len(others):
+        of_others = others.groupby("card")["ratio"].median()
+        further = count_of(others["card"].nunique(), "further card")
+        text += f", {_range_text(of_others)} on {further} of this model"
+    return f"{text}."
+
+
 def _range_text(ratios: "pd.Series[float]") -> str:
     low, high = (percent(float(end) - 1, signed=True) for end in (ratios.min(), ratios.max()))
     return low if low == high else f"{low} to {high}"

@@ -4,6 +4,7 @@ Colours and markers are those of the pages of the ops. A recipe has one colour t
 report, whichever op it is drawn for.
 """
 
+import math
 from collections.abc import Iterable
 from functools import cache
 from typing import Final
@@ -28,8 +29,10 @@ from roofcal.report.kit.charts import (
     swatches,
     thinned,
 )
-from roofcal.report.kit.numbers import scaled
+from roofcal.report.kit.numbers import TIMES, scaled
 
+# Speed-ups whose colours the bar beside a map names
+_BAR: Final = {f"{ratio:g}{TIMES}": math.log2(ratio) for ratio in (0.5, 0.7, 1.0, 1.4, 2.0)}
 _OP_COLOURS: Final = ("blue", "vermillion", "green", "orange", "purple", "sky", "grey")
 
 
@@ -52,6 +55,12 @@ def provider_marker(provider: str) -> str:
 def op_colour(op: str) -> str:
     """The colour of an op, by its place in the study."""
     return charts.COLOURS[_OP_COLOURS[list(BY_NAME).index(op) % len(_OP_COLOURS)]]
+
+
+def speedup_legend() -> list[LegendEntry]:
+    """The colour bar of a map of speed-ups, whose cells are coloured by their binary logarithm."""
+    colours = charts.cell_colours(_BAR.values(), charts.SLOWER_FASTER)["colour"]
+    return swatches("", dict(zip(_BAR, colours, strict=True)), "s")
 
 
 def in_recipe_order(recipes: Iterable[str], op: str) -> list[str]:

@@ -35,7 +35,17 @@ def title_of(op: str) -> str:
 
 def caption_words(op: str) -> dict[str, str]:
     """Name in the captions of figures -> what stands there for an op."""
-    return {"title": title_of(op), "time_includes": page_of(op).time_includes}
+    return {
+        "title": title_of(op),
+        "time_includes": page_of(op).time_includes,
+        "casts": casts_note(op),
+    }
+
+
+def casts_note(op: str) -> str:
+    """Whether times of an op include casts, behind a heading: ", with casts"; "" where none are."""
+    note = page_of(op).time_note
+    return f", {note}" if note else ""
 
 
 def headline_op() -> str:

@@ -7,7 +7,7 @@ import pandas as pd
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import MODEL
 from roofcal.report.data.drawing import in_recipe_order
-from roofcal.report.data.op_pages import page_of
+from roofcal.report.data.op_pages import casts_note
 from roofcal.report.data.prediction_errors import ALL, regime_rank
 from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.columns import count, fraction, ratio, text
@@ -28,9 +28,7 @@ def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
         keys, key=lambda names: names.map(order.index) if names.name == "recipe" else names
     )
     columns = (text("recipe", "recipe"), count("shapes", "shapes"), count("slower", "slower"))
-    note = page_of(op).time_note
-    casts = f", {note}" if note else ""
-    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians{casts}"
+    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians{casts_note(op)}"
     return _by_regime(rows, columns, ratio, id=id, caption=caption)
 
 

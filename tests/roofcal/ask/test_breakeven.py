@@ -16,8 +16,8 @@ from roofcal.ask.breakeven import (
     COLUMNS,
     GRID,
     LARGEST_M,
-    SIDES,
     TOKENS,
+    WEIGHTS,
     Breakeven,
     Speedups,
     breakeven,
@@ -321,8 +321,7 @@ def test_every_linear_has_every_point_without_casts_and_with_the_fastest() -> No
     assert kinds == {
         ("fp8_tensorwise", passes, casts) for passes in PASSES for casts in ("none", "fastest")
     }
-    assert len(table) == 4 * len(SIDES) * len(TOKENS)
-    assert all(row["n"] == row["k"] for row in table)
+    assert len(table) == 4 * len(WEIGHTS) * len(TOKENS)
     assert (TOKENS[:5], TOKENS[-1]) == ((16, 32, 48, 64, 96), LARGEST_M)
     assert (table[0]["low"], table[0]["high"], table[0]["class"]) == ("", "", "slower")
     alone = {row["class"] for row in table if (row["pass"], row["casts"]) == ("forward", "none")}
@@ -344,7 +343,7 @@ def test_rows_end_with_the_break_even_of_their_weight() -> None:
     rows_of_4096 = [
         row
         for row in rows(map_csv(calibrated, SOURCES))
-        if (row["pass"], row["casts"], row["n"]) == ("forward", "none", "4096")
+        if (row["pass"], row["casts"], row["n"], row["k"]) == ("forward", "none", "4096", "4096")
     ]
     ends = {(r["breakeven_m"], r["breakeven_m_low"], r["breakeven_m_high"]) for r in rows_of_4096}
     assert answer.m_high is None  # as far as the interval of the made-up calibration tells
@@ -364,7 +363,8 @@ def test_never_is_an_empty_cell_and_each_product_is_computed_once() -> None:
     products: dict[str, Seconds] = {"bf16": bf16, "fp8_axiswise": lambda s: 4 * s[0]}
     table = rows(map_csv(StandIn(products=products), NO_TIME))
     assert table[0]["breakeven_m"] == ""
-    assert len(calls) == 2 * len(SIDES)  # forward; grad_weight (grad_input has the same sizes)
+    # forward, grad_input and grad_weight; of squares grad_input has the sizes of forward
+    assert len(calls) == sum(2 if n == k else 3 for n, k in WEIGHTS)
     own = {row["pass"] for row in table if row["recipe"] == BF16_GRAD_WEIGHT}
     assert own == {"forward_backward"}, "forward it is fp8_axiswise"
 

@@ -2,7 +2,9 @@
 requested from anywhere, and what a person presses does what it says.
 """
 
+import gzip
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ import pytest
 
 from roofcal.report.write import write_report
 from tests.browser import Browser
+from tests.paths import ROOT
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, add_constants, product
 
 pytestmark = pytest.mark.slow
+PUBLISHED = next((ROOT / "reports/published/nvidia-h100-sxm").glob("*/environment.jsonl")).parent
 TAGS = '["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]'
 ALL = f"{{runOnly: {TAGS}}}"
 ALL_BUT_COLOURS = f'{{runOnly: {TAGS}, rules: {{"color-contrast": {{enabled: false}}}}}}'
@@ -63,14 +67,106 @@ def test_a_page_has_nothing_serious_fetches_nothing_and_fits_its_window(
     assert (chromium.errors, chromium.requests) == ([], [])
 
 
+@pytest.fixture(scope="module")
+def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The products and casts of the published H100."""
+    folder = tmp_path_factory.mktemp("products") / PUBLISHED.name
+    folder.mkdir()
+    for name in ("environment.jsonl", "calibration.jsonl", "breakeven.csv"):
+        shutil.copy(PUBLISHED / name, folder)
+    for part in ("plan", "measurements", "predictions"):
+        (folder / part).mkdir()
+        for file in (PUBLISHED / part).glob("*"):
+            if file.name.partition(".")[0] in ("gemm", "cast"):
+                shutil.copy(file, folder / part)
+    return folder
+
+
+def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
+    chromium: Browser, products: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    write_report([(products, None)], page, DEVICES)
+    chromium.resize(1280)
+    chromium.open(page)
+    decision = "document.querySelector('.strip .decision')"
+    said = chromium.run(f"{decision}.textContent")
+    chromium.wait_for("document.querySelector('#shape-box .said b')")
+    first = chromium.run("document.querySelector('#shape-box .said b').textContent")
+    recipe, _, _ = first.partition(" by ")
+    assert said.startswith((f"Use {recipe}: ", f"Keep {recipe}: "))
+    assert "casts included" in said
+    assert chromium.run(f"{decision}.getBoundingClientRect().bottom") < 300, "first of the screen"
+
+    chromium.resize(390)
+    chromium.run("document.querySelector('.question .chart').scrollIntoView()")
+    chromium.wait_for("document.querySelector('.panel svg')")
+    for wide in ("#shape-box .box", ".panel"):
+        parts = f"[...document.querySelectorAll('{wide}')]"
+        cut = f"{parts}.map((one) => one.scrollWidth - one.clientWidth)"
+        assert max(chromium.run(cut)) <= 0, f"{wide} is cut"
+
+
+def test_the_shape_of_the_box_is_marked_on_the_break_even_map(
+    chromium: Browser, products: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    write_report([(products, None)], page, DEVICES)
+    chromium.resize(1280)
+    chromium.open(page, "m=4096&n=8000&k=8192")
+    chromium.run("document.querySelector('[data-chart*=breakeven]').scrollIntoView()")
+    chromium.wait_for("document.querySelector('[data-chart*=breakeven][data-drawn]')")
+    crosses = (
+        "[...document.querySelectorAll('.chart-cross')].filter((one) => one.checkVisibility())"
+        ".map((one) => [parseFloat(one.style.left), parseFloat(one.style.top)])"
+    )
+    panels = chromium.run("document.querySelectorAll('[data-chart*=breakeven] .panel').length")
+    (left, top), *others = chromium.run(crosses)
+    assert len(others) == panels - 1, "one in each panel of the map, and nowhere else"
+    chromium.run("location.hash = '#m=16384&n=4096&k=4096'")
+    chromium.wait_for(f"{crosses}[0]?.[0] !== {left}")
+    (right, higher), *_ = chromium.run(crosses)
+    assert (right > left, higher < top) == (True, True)
+    chromium.run("location.hash = '#m=16384&n=64&k=64'")
+    chromium.wait_for(f"{crosses}.length === 0")
+
+
+def test_the_card_of_this_machine_opens_the_page(
+    chromium: Browser, products: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own" / products.name
+    shutil.copytree(products, own)
+    for file in own.glob("*/*.gz"):  # as nothing is published
+        file.with_suffix("").write_bytes(gzip.decompress(file.read_bytes()))
+        file.unlink()
+    write_report([(products, None), (own, None)], tmp_path / "report.html", DEVICES)
+    chromium.open(tmp_path / "report.html")
+    strips = chromium.run(
+        "[...document.querySelectorAll('.strip')].map((one) => [one.id, one.checkVisibility()])"
+    )
+    assert [is_seen for _, is_seen in strips] == [True, False]
+    mine, theirs = (name.removesuffix("-strip") for name, _ in strips)
+    assert (mine.endswith("-measured"), theirs.endswith("-published")) == (True, True)
+    compared = chromium.run("document.querySelector('.strip').textContent")
+    assert "How mine compares. Healthy: over " in compared
+    chromium.wait_for("document.querySelector('#shape-box tbody tr')")
+    assert chromium.run("document.querySelector('#shape-box [name=device]').value") == mine
+    answers = "[...document.querySelectorAll('.answer')].filter((one) => one.checkVisibility())"
+    ids = chromium.run(f"{answers}.map((one) => one.closest('.chapter').id)")
+    assert set(ids) == {mine}
+    figures = "[...document.querySelectorAll('figure')].map((one) => one.closest('.chapter').id)"
+    assert set(chromium.run(figures)) == {mine}
+
+
 def test_tabs_are_chosen_with_arrow_keys(chromium: Browser, report: Path) -> None:
-    chromium.open(report)
-    shown = "[...document.querySelectorAll('#nvidia-h200-trust figure')].map((f) => !f.hidden)"
+    chromium.open(report.with_name("details.html"), "nvidia-h200-prediction-errors")
+    tabs = "document.querySelector('#nvidia-h200-prediction-errors .tabs')"
+    shown = f"[...{tabs}.querySelectorAll('figure')].map((f) => !f.hidden)"
     assert chromium.run(shown) == [True, False]
-    chromium.run("document.querySelector('#nvidia-h200-trust [role=tab]').focus()")
+    chromium.run(f"{tabs}.querySelector('[role=tab]').focus()")
     chromium.press("ArrowRight")
     assert chromium.run(shown) == [False, True]
-    chromium.wait_for("document.querySelector('#nvidia-h200-trust figure:not([hidden]) svg')")
+    chromium.wait_for(f"{tabs}.querySelector('figure:not([hidden]) svg')")
     assert chromium.run("document.activeElement.textContent") == "cast"
 
 

@@ -21,7 +21,7 @@ def test_a_section_without_a_question_or_a_key_of_its_own_is_an_error() -> None:
     lost = replace(SECTIONS[0], key="lost", question="nobody asks this")
     with pytest.raises(PageError, match="section 'lost' stands under no question: 'nobody asks"):
         sections_by_question([*SECTIONS, lost])
-    with pytest.raises(PageError, match="two sections have the key 'speedup'"):
+    with pytest.raises(PageError, match="two sections have the key 'breakeven'"):
         sections_by_question([*SECTIONS, SECTIONS[0]])
 
 

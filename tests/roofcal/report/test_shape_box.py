@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofcal.api import advise
 from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import beyond_probes
 from roofcal.ask.measured import by_key
@@ -21,8 +22,10 @@ from roofcal.core.devices import DeviceSpec, load_device
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
+from roofcal.models.errors import PredictError
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.cast import model as cast
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.model import parts_of_family
 from roofcal.ops.gemm.tiles import FAMILIES
@@ -31,7 +34,7 @@ from roofcal.ops.time_models import Sources
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.templates import FOLDER, packed_json, render
-from roofcal.report.shape_box import family_record, measured_points, shape_box_data
+from roofcal.report.shape_box import ShapeBox, cast_formats, family_record, measured_points
 from tests.browser import Browser
 from tests.paths import ROOT
 
@@ -46,17 +49,17 @@ def h200() -> DeviceSpec:
 
 @pytest.fixture(scope="module")
 def products() -> Analysis:
-    """The products of the published H200, those of its probes too."""
+    """The products and casts of the published H200, those of its probes too."""
     run = load_run(PUBLISHED)
-    frames = {op.name: run.points(op.name).table for op in OPS if op.computes == "product"}
+    frames = {op.name: run.points(op.name).table for op in OPS if op.computes}
     return Analysis(run=run, spec=h200(), frames=frames, sessions={})
 
 
 @pytest.fixture(scope="module")
 def published(products: Analysis) -> dict[str, Any]:
     """What the page has of it, of measured points those of its study alone."""
-    frames = {op: products.frames[op] for op in ("gemm", "mixed_gemm")}
-    data = shape_box_data(replace(products, frames=frames), "h200")
+    frames = {op: products.frames[op] for op in ("gemm", "mixed_gemm", "cast", "probe_cast")}
+    data = ShapeBox(replace(products, frames=frames)).data("h200")
     assert data is not None
     return data
 
@@ -124,14 +127,17 @@ def python_answers(
     return answers
 
 
+@pytest.mark.parametrize("kind", ["options", "casts"])
 def test_the_browser_predicts_what_python_predicts(
-    ask: Callable[[str], Any], published: dict[str, Any]
+    ask: Callable[[str], Any], published: dict[str, Any], kind: str
 ) -> None:
     shapes = random_shapes(240)
+    if kind == "casts":
+        shapes = [{"rows": one["m"], "cols": one["n"]} for one in shapes]
     in_browser = ask(
         f"""(() => {{
           const device = {json.dumps(published)}, shapes = {json.dumps(shapes)};
-          return shapes.map((shape) => device.options.map((option) => {{
+          return shapes.map((shape) => device.{kind}.map((option) => {{
             const reason = productModel.refusal(option, shape);
             if (reason) return {{ reason }};
             const {{ {", ".join(ANSWER)} }} = productModel.predict(option, shape, device);
@@ -140,12 +146,12 @@ def test_the_browser_predicts_what_python_predicts(
           }}));
         }})()"""
     )
-    answers = python_answers(published["options"], shapes)
-    assert len(answers) > 2000
+    answers = python_answers(published[kind], shapes)
+    assert len(answers) >= 240 * len(published["casts"])
     kinds: set[bool] = set()
     for row, of_shape in enumerate(in_browser):
         for place, said in enumerate(of_shape):
-            option = published["options"][place]
+            option = published[kind][place]
             key = option["op"], option["provider"], option["recipe"]
             if (row, place) in answers:
                 bound_by, unprobed, *seconds = said["answer"]
@@ -159,7 +165,7 @@ def test_the_browser_predicts_what_python_predicts(
                 assert said["memory"] == memory_refusal(point, h200())
             else:
                 assert said["reason"] == refusal(BY_NAME[key[0]], *key[1:], shapes[row])
-    assert kinds == {True, False}
+    assert kinds == ({True, False} if kind == "options" else {False})
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -198,7 +204,7 @@ def test_a_provider_for_larger_shapes_is_named_only_where_no_option_runs(
         device = json.dumps(published | {"options": options})
         answer: list[list[str]] = ask(
             f"""(() => {{ const {{ ranked, refused }} = productModel.rank({device},
-              {{ m: {m}, n: {n}, k: 4096 }});
+              {{ m: {m}, n: {n}, k: 4096 }}, false);
               return [ranked, refused].map((all) => all.map((one) => one.option.provider)); }})()"""
         )
         return answer
@@ -216,10 +222,26 @@ def test_a_provider_for_larger_shapes_is_named_only_where_no_option_runs(
     assert [sorted(side) for side in names([own, other], 33)] == [["triton", larger], []]
     assert names([other], 32) == [[], [larger]]
     far = ask(
-        f"productModel.rank({json.dumps(published)}, {{ m: 16384, n: 4096, k: 4096 }})"
+        f"productModel.rank({json.dumps(published)}, {{ m: 16384, n: 4096, k: 4096 }}, true)"
         ".refused.map((one) => one.reason)"
     )
     assert any("doublings outside the probed range" in reason for reason in far)
+
+
+@pytest.mark.parametrize("family", [one for one in cast.FAMILIES if one != "ours_columns"])
+@pytest.mark.parametrize("recipe", ["fp8_tensorwise", "fp8_rowwise_dim0", "fp8_blockwise_1x128"])
+def test_the_browser_knows_every_cast_along_rows(
+    predict: Callable[..., list[float]], published: dict[str, Any], family: str, recipe: str
+) -> None:
+    shapes = [{"rows": one["m"], "cols": one["n"]} for one in random_shapes(240)]
+    constants = {"fixed_s": 2e-6, "fill_s": 5e-7, "further_s": 4e-7, "bytes_per_s": 3e12}
+    constants |= {"misaligned": 1.7, "uneven": 1.2, "cached_bytes_per_s": 9e12, "fork_s": 1e-6}
+    constants |= {"serial_bytes_per_s": 1e13, "near_bytes": 3e7, "row_s": 1e-9}
+    declared = family_record(cast.FAMILIES[family]) | {"constants": constants}
+    option = published["casts"][0] | {"recipe": recipe} | cast_formats(recipe) | declared
+    rows, cols = (np.array([float(shape[axis]) for shape in shapes]) for axis in ("rows", "cols"))
+    parts = cast.evaluate(constants, recipe, (rows, cols), family, 132)
+    assert predict(option, shapes) == pytest.approx(parts.total.tolist(), rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize("family", mixed_gemm.FAMILIES)
@@ -250,17 +272,19 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
 def test_the_first_shape_is_the_largest_that_the_probes_of_the_device_span(
     published: dict[str, Any], bare_analysis: Analysis
 ) -> None:
-    assert shape_box_data(bare_analysis, "cpu") is None, "it is not calibrated"
-    assert published["first_side"] == 4096
+    bare = ShapeBox(bare_analysis)
+    assert (bare.data("cpu"), bare.decision) == (None, None), "it is not calibrated"
+    layer = {"m": 4096, "n": 28672, "k": 8192}
+    assert published["first_shape"] == layer
     run = load_run(PUBLISHED)
     assert run.calibration is not None
-    for most, side in ((700.0, 512), (10.0, 4096)):  # as of a processor; of nothing
+    cube = dict.fromkeys("mnk", 512)
+    for most, shape in ((700.0, cube), (10.0, layer)):  # as of a processor; of nothing
         span = dict.fromkeys("mnk", (1.0, most))
-        small = replace(run.calibration, probe_spans={"gemm.cublaslt.bf16": span})
+        spans = {f"gemm.{provider}.bf16": span for provider in ("cublaslt", "triton")}
+        small = replace(run.calibration, probe_spans=spans)
         own = Analysis(run=replace(run, calibration=small), spec=None, frames={}, sessions={})
-        data = shape_box_data(own, "small")
-        assert data is not None
-        assert data["first_side"] == side
+        assert ShapeBox(own).first_shape == shape
 
 
 def test_a_calibration_that_lacks_a_constant_ranks_nothing_by_it(
@@ -269,7 +293,7 @@ def test_a_calibration_that_lacks_a_constant_ranks_nothing_by_it(
     option = dict(published["options"][0], constants={"launch_s": 1e-6})
     device = published | {"options": [option]}
     shape = "{ m: 4096, n: 4096, k: 4096 }"
-    answer = ask(f"productModel.rank({json.dumps(device)}, {shape})")
+    answer = ask(f"productModel.rank({json.dumps(device)}, {shape}, false)")
     assert answer["ranked"] == []
     assert "lacks a constant of its equation" in answer["refused"][0]["reason"]
 
@@ -324,7 +348,7 @@ def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
     chromium.run("document.querySelector('#shape-box [name=m]').focus()")
     for key in "8192":
         chromium.press(key)
-    assert chromium.run("location.hash") == "#m=8192&n=4096&k=4096"
+    assert chromium.run("location.hash") == "#m=8192&n=28672&k=8192"
     chromium.press("Tab")
     assert chromium.run("document.activeElement.name") == "n"
     typed = rows_of(chromium)
@@ -332,10 +356,10 @@ def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
     assert len(set(recipes)) == len(recipes) > 4
     assert any(recipe.startswith("fp8") for recipe in recipes[:1])
     (bf16,) = [row for row in box("m=4096&n=4096&k=4096&op=gemm") if row[1] == "bf16"]
-    assert bf16[-1].startswith("this shape (predicted "), "the nearest measured point"
+    assert bf16[-1].startswith("this product (predicted "), "the nearest measured point"
 
-    rows = box("m=8192&n=4096&k=4096&op=gemm")
-    assert [row[1:9] for row in rows[:3]] == [row[1:9] for row in typed[:3]]
+    rows = box("m=8192&n=28672&k=8192&op=gemm")
+    assert [row[1:8] for row in rows[:3]] == [row[1:8] for row in typed[:3]]
     assert chromium.run("document.querySelector('#shape-box [name=op]').value") == "gemm"
     assert chromium.errors == []
 
@@ -345,7 +369,7 @@ def test_measured_points_are_those_that_predict_and_advise_count_in(products: An
         {
             key: (point.median_s, point.low_s, point.high_s, point.predicted_s)
             for key, point in points.items()
-            if key[0] == "product"
+            if key[0] in ("product", "cast")
         }
         for points in (by_key(measured_points(products)), points_of_run(RunFolder.at(PUBLISHED)))
     )
@@ -354,33 +378,83 @@ def test_measured_points_are_those_that_predict_and_advise_count_in(products: An
     assert f"{1e6 * median_s:.1f}" == "828.3", "of the row, which holds its sentinels"
 
 
-def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
+def test_the_box_ranks_with_casts_as_advise_does(
+    ask: Callable[[str], Any], products: Analysis
+) -> None:
+    device = ShapeBox(products).data("h200")
+    measured = points_of_run(RunFolder.at(PUBLISHED))
+    sources = Sources(calibration=products.run.calibration, spec=h200())
+    adviser = Adviser(calibrated, sources, "forward", "cached", measured)
+    cubes = [dict.fromkeys("mnk", side) for side in (512, 4096, 8192)]
+    layers = [{"m": m, "n": 3584, "k": 8192} for m in (1, 16, 512)]
+    shapes = [*cubes, *layers, *random_shapes(60)]
+    in_browser = ask(
+        f"""{json.dumps(shapes)}.map((shape) =>
+          productModel.rank({json.dumps(device)}, shape, true).ranked.map((one) => [
+            one.option.recipe, one.option.provider, one.casts[0]?.provider ?? "none",
+            one.isMeasured,
+            one.total, one.low, one.high, one.predicted, one.doublings]))"""
+    )
+    sources_of_times = set()
+    for answers, advice in zip(in_browser, adviser.advices(shapes), strict=True):
+        options = [] if isinstance(advice, PredictError) else advice.options
+        said = {tuple(one[:4]): pytest.approx(one[4:], rel=1e-5, abs=0) for one in answers}
+        assert said == {
+            (one.recipe, one.products_by, one.casts_by, one.source == "measured"): [
+                one.seconds,
+                one.low_s,
+                one.high_s,
+                one.predicted_s,
+                one.extrapolated_doublings,
+            ]
+            for one in options
+        }
+        assert [one[4] for one in answers] == sorted(one[4] for one in answers)
+        sources_of_times |= {one.source for one in options}
+    assert {"measured", "predicted", "cast of x measured"} <= sources_of_times
+
+
+def test_the_first_sentence_of_the_page_is_that_of_advise(products: Analysis) -> None:
+    box = ShapeBox(products)
+    assert box.decision is not None
+    m, n, k = box.first_shape.values()
+    advised = advise("nvidia-h200", m=m, n=n, k=k).decision
+    assert list(box.decision.sentences()) == list(advised.sentences())
+
+
+def test_casts_are_counted_until_they_are_switched_off(chromium: Browser, box: Opened) -> None:
+    with_casts = {row[1]: row for row in box("")}
+    assert ", casts included; " in chromium.run(SAID)
+    assert with_casts["fp8_tensorwise"][3] == "triton"
+    assert with_casts["bf16"][3] == "none"
+    chromium.run("document.querySelector('#shape-box [name=casts]').click()")
+    assert ", casts not counted; " in chromium.run(SAID)
+    assert chromium.run("location.hash") == "#m=4096&n=28672&k=8192&casts=0"
+    alone = {row[1]: row for row in box("m=4096&n=28672&k=8192&casts=0")}
+    assert not chromium.run("document.querySelector('#shape-box [name=casts]').checked")
+    assert alone["fp8_tensorwise"][3] == "none"
+    ratios = [float(rows["fp8_tensorwise"][6][:-1]) for rows in (with_casts, alone)]
+    assert 1 < ratios[0] < ratios[1]
+
+
+def test_a_time_that_was_measured_at_the_shape_stands_beside_its_prediction(
     chromium: Browser, box: Opened
 ) -> None:
     rows = box("m=16&n=3584&k=8192&op=mixed_gemm")
-    assert rows[0][1:3] == ["int4_groupwise_g128", "triton_chained"]
-    times = [cell.replace("\u00a0", " ") for cell in rows[0][3:6]]
-    assert times == ["8.45 \u00b5smeasured", "8.39 \u00b5s to 8.50 \u00b5s", "8.42 \u00b5s"]
+    assert rows[0][1:4] == ["int4_groupwise_g128", "triton_chained", "none"]
+    times = [cell.replace("\u00a0", " ") for cell in rows[0][4:6]]
+    assert times == ["8.45 \u00b5smeasured, predicted 8.42 \u00b5s", "8.39 \u00b5s to 8.50 \u00b5s"]
     assert "triton_chained: 8.45\u00a0\u00b5s, measured (95 %: " in chromium.run(SAID)
-
-    folder = RunFolder.at(PUBLISHED)
-    measured = points_of_run(folder)
-    sources = Sources(calibration=load_run(PUBLISHED).calibration)
-    adviser = Adviser(calibrated, sources, "forward", "cached", measured)
-    (advice,) = adviser.advise([{"m": 16, "n": 3584, "k": 8192}])
-    best = advice.best_by_recipe
-    advised = [recipe for recipe, one in best.items() if one.casts_by == "none"]
-    assert [row[1] for row in rows if "int4" in row[1]] == [r for r in advised if "int4" in r]
 
 
 def test_a_shape_beyond_the_probes_is_called_extrapolated(chromium: Browser, box: Opened) -> None:
-    assert "doublings: treat as a guess" in box("m=131072&n=131072&k=131072")[0][4]
+    assert "doublings: treat as a guess" in box("m=131072&n=131072&k=131072")[0][5]
     assert ", extrapolated" in chromium.run(SAID)
     # an op that lies farther outside than another is ranked when it is chosen
     first, *_ = box("m=4096&n=28672&k=8192&op=mixed_gemm")
     assert first[1].startswith(("int4", "fp8"))
-    assert "extrapolated by" in first[4]
-    assert first[7].endswith("\u00d7"), "the time over bf16 is there"
+    assert "extrapolated by" in first[5]
+    assert first[6].endswith("\u00d7"), "the time over bf16 is there"
     assert ", extrapolated" in chromium.run(SAID)
 
 
@@ -393,7 +467,7 @@ def simple(chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Any:
         own = [
             base
             | {"recipe": recipe, "constants": {"launch_s": seconds, "dram_bytes_per_s": 1e30}}
-            | {"span": None, "multiples": {}, "unprobed": {}}
+            | {"span": None, "multiples": {}, "unprobed": {}, "ways": [[]]}
             | {"half_widths": dict.fromkeys(gemm.GROUPS, math.log(factor))}
             for recipe, seconds, factor in options
         ]
@@ -420,7 +494,7 @@ def test_a_time_has_three_digits_and_no_exponent(simple: Any) -> None:
         (8.4e-16, "0.000000840 ns"),
         (3.21e-5, "32.1 \u00b5s"),
     ):
-        assert simple(("bf16", seconds, 1.0))[0][3].replace("\u00a0", " ") == text
+        assert simple(("bf16", seconds, 1.0))[0][4].replace("\u00a0", " ") == text
 
 
 def test_a_link_for_a_device_that_is_not_there_says_so(chromium: Browser, box: Opened) -> None:

@@ -111,4 +111,4 @@ def _picture(
     )
 
 
-SECTION = Section("Bandwidth", "roofs", show, lead=("streams", "cast_bandwidth"))
+SECTION = Section("Bandwidth", "roofs", show)

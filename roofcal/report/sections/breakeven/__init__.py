@@ -1,6 +1,5 @@
 """From how many tokens on a linear in fp8, casts included, is faster than in bf16."""
 
-import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -8,16 +7,16 @@ import numpy as np
 import pandas as pd
 
 from roofcal.ops.linear.model import FASTEST
+from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.provenance import derived_table
-from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.data.tidy import row_of_largest, shape_texts, weights_by_size
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
 from roofcal.report.kit.charts import PAPER, Picture
 from roofcal.report.kit.columns import count, named, ratio, text
-from roofcal.report.kit.numbers import TIMES, count_of, percent, times
+from roofcal.report.kit.numbers import TIMES, count_of, percent, shape_text, times
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "breakeven.csv"
@@ -36,11 +35,9 @@ COLUMNS: Final = (
     ),
     count("breakeven_m", "best estimate"),
     count("breakeven_m_high", "surely from m", "from here on the low end is above 1"),
-    ratio("best", "best speed-up"),
+    ratio("best", "best speed-up", "casts included where `casts by` names a provider"),
 )
 _ROW_PX: Final = 17
-# Speed-ups whose colours the legend names
-_SCALE: Final = {f"{ratio:g}{TIMES}": math.log2(ratio) for ratio in (0.5, 0.7, 1.0, 1.4, 2.0)}
 _PASSES: Final = ("forward", "forward_backward")
 
 
@@ -64,22 +61,26 @@ def smallest_m(table: pd.DataFrame) -> pd.DataFrame:
     return rows[[*keys, *_ENDS]].head(1).sort_values(keys, ignore_index=True).assign(best=best)
 
 
-def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
-    """One panel per recipe and pass of the map: k = n down, m across.
+def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:
+    """One panel per recipe and pass of the map: weights down, m across.
 
-    With casts, or without if the map has none; `command` prints the map.
+    With casts, or without if the map has none; `command` prints the map. Recipes with slow
+    accumulation are in the table alone. None for a map of nothing else.
     """
     casts = next((str(name) for name in table["casts"] if name != "none"), "none")
-    rows = table[table["casts"] == casts]
-    recipes = in_recipe_order(rows["recipe"], headline_op())
+    rows = table[(table["casts"] == casts) & ~table["recipe"].str.endswith("_slow_accum")]
+    if rows.empty:
+        return None
+    weights = [shape_text(sizes) for sizes in weights_by_size(rows)]
+    rows = rows.assign(weight=shape_texts(rows, ("n", "k")))
+    recipes = drawing.in_recipe_order(rows["recipe"], headline_op())
     cells = charts.in_order(rows, **{"recipe": recipes, "pass": _PASSES})
     cells = cells.assign(
-        panel=cells["recipe"] + ", " + cells["pass"].str.replace("_", " + "),
+        passes=cells["pass"].str.replace("_", " + "),
         **charts.cell_colours(np.log2(cells["speedup"]), charts.SLOWER_FASTER),
     )
     uncertain = cells[cells["class"] == "uncertain"]
-    blank = rows[["m", "n"]].drop_duplicates().assign(colour=PAPER)
-    scale = charts.cell_colours(_SCALE.values(), charts.SLOWER_FASTER)["colour"]
+    blank = rows[["m", "weight"]].drop_duplicates().assign(colour=PAPER)
     shares = [
         f"{percent(float((rows['class'] == name).mean()), 0)} {name}"
         for name in ("faster", "uncertain", "slower")
@@ -93,26 +94,37 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture:
         source=FILE,
         command=command,
         x=charts.Axis("m", "m", "names"),
-        y=charts.Axis("n", "n = k", "names"),
+        y=charts.Axis("weight", f"n {TIMES} k", "names", order=weights),
         layers=[
             charts.Layer("cells", table="blank"),  # a column for an m that a recipe does not take
             charts.Layer("cells"),
             charts.Layer("hatched", table="uncertain"),
         ],
         tables={"points": cells, "blank": blank, "uncertain": uncertain},
-        panels=charts.facets(cells, "panel", 0, names="n", name_px=_ROW_PX),
+        panels=[
+            charts.Panel(
+                title=str(recipe),
+                choice=str(passes),
+                where={"passes": passes, "recipe": recipe},
+                height=_ROW_PX * (len(weights) + 2),
+            )
+            for passes, recipe in sorted(
+                dict.fromkeys(zip(cells["passes"], cells["recipe"], strict=True)),
+                key=lambda pair: str(pair[0]),
+            )
+        ],
         tips=(
             charts.Tip("m", "m", "count"),
-            charts.Tip("n", "n = k", "count"),
+            *charts.text_tips(weight=f"n {TIMES} k"),
             charts.Tip("speedup", "speed-up", "ratio", low="low", high="high"),
             charts.Tip("class", "than bf16"),
         ),
-        legend=charts.swatches("", dict(zip(_SCALE, scale, strict=True)), "s"),
+        legend=drawing.speedup_legend(),
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
-        f"m = {best['m']:,}, n = k = {best['n']:,}).",
+        f"m = {best['m']:,}, n {TIMES} k = {best['weight']}).",
     )
 
 
-SECTION = Section("Break-even of linears in fp8", "recipe", show)
+SECTION = Section("Break-even of linears in fp8", "recipe", show, lead=("breakeven",))

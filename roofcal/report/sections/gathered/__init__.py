@@ -21,6 +21,7 @@ from roofcal.points.columns import RANK_SPREAD
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import SPEEDUP, TIME_COLUMNS, with_ratios
+from roofcal.report.data.op_pages import casts_note
 from roofcal.report.data.tidy import ok_rows, row_of_largest, shape_texts
 from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
@@ -123,7 +124,7 @@ def _items_of_gathers(rows: pd.DataFrame, constants: pd.DataFrame | None) -> Ite
     yield from paragraphs(answer_sentences(summary))
     if constants is not None:
         yield from map(absence, unpredicted_sentences(rows, constants))
-    name = "Speed-up over NCCL and product, captured and eager"
+    name = f"Speed-up over NCCL and product, captured and eager{casts_note(OP)}"
     yield Table("gathered-summary", name, summary, SUMMARY, FILE)
     yield draw_speedup(table)
     yield draw_hidden(table)

@@ -524,4 +524,4 @@ def _own_sentence(ours: Sequence[Row], fp8: Row | None, bounds: Mapping[str, str
     return f"Our kernels.int4_gemm took {gains['triton']} by a plain launch {chaining}{bound}."
 
 
-SECTION = Section("Mixed precision: int4 weights", "weights", show, lead=("mixed_bandwidth",))
+SECTION = Section("Mixed precision: int4 weights", "weights", show, lead=("mixed_crossover",))

@@ -226,4 +226,4 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     )
 
 
-SECTION = Section("Quality of the measurement", "how", show, lead=("burst_against_settled",))
+SECTION = Section("Quality of the measurement", "how", show)

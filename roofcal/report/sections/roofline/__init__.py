@@ -26,7 +26,8 @@ _CLEARLY_FASTER: Final = 1.02
 _DATASHEET: Final = "datasheet"
 _CLOCK: Final = ".sustained_sm_clock_hz"
 _CLEARLY_HIGHER: Final = 1.05  # clocks
-_ROOF_COLUMNS: Final = ["math_dtype", "recipe", "colour", "dashed"]
+_PANEL_PX: Final = 240
+_ROOF_COLUMNS: Final = ["recipe", "roof", "colour", "dashed"]
 _CORNER: Final = ["intensity", "achieved_flops_per_s"]
 
 
@@ -88,7 +89,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
 def draw_roofline(
     frame: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> Picture | None:
-    """One panel per math dtype; None for an op that computes nothing, or without any time."""
+    """One panel per recipe; None for an op that computes nothing, or without any time."""
     rows = standard_rows(frame)
     rows = rows[rows["flops"] > 0]
     if rows.empty:
@@ -113,27 +114,29 @@ def draw_roofline(
     factor = rows["achieved_flops_per_s"] / roof
     factor = factor.where(factor > 1)
     above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
-    columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
+    columns = rows[["intensity"]].assign(above=above.astype(object))
     roofs = pd.DataFrame(_roofs(rows, rates, slope, spec), columns=[*_ROOF_COLUMNS, *_CORNER])
     peaks = spec.peak_flops_per_s if spec else {}
-    titles = {
-        dtype: f"{dtype}: datasheet {scaled(peaks[dtype], 'flop/s')}" if dtype in peaks else dtype
-        for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
-    }
+    titles = {}
+    for recipe in drawing.in_recipe_order(rows["recipe"], op):
+        peak = peaks.get(dtypes[recipe] or "")
+        parts = [scaled(rate, "flop/s") for rate in (rates.get(recipe), peak) if rate]
+        titles[recipe] = f"{recipe}: {' of '.join(parts)}" if parts else recipe
     legend = drawing.point_legend(rows)
-    if (roofs["recipe"] == _DATASHEET).any():
-        legend.append(charts.LegendEntry("recipe", _DATASHEET, MUTED, dash=charts.DASH))
+    if (roofs["roof"] == _DATASHEET).any():
+        legend.append(charts.LegendEntry("roof", _DATASHEET, MUTED, dash=charts.DASH))
     return Picture(
         key="roofline",
         op=op,
         x=charts.Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
         y=charts.Axis("achieved_flops_per_s", "FLOP/s"),
-        layers=[charts.Layer("line", table="roofs", detail="recipe"), charts.Layer("dots")],
+        layers=[charts.Layer("line", table="roofs", detail="roof"), charts.Layer("dots")],
         tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
         panels=[
-            charts.Panel(title=title, where={"math_dtype": dtype})
-            for dtype, title in titles.items()
+            charts.Panel(title=title, where={"recipe": recipe}, height=_PANEL_PX)
+            for recipe, title in titles.items()
         ],
+        columns=3,
         tips=drawing.point_tips(
             drawing.TIME_TIP,
             drawing.FLOPS_TIP,
@@ -142,7 +145,7 @@ def draw_roofline(
         ),
         legend=legend,
         is_shared=True,
-        alt=f"Roofline plot of {op}, one panel per number format.",
+        alt=f"Roofline plot of {op}, one panel per recipe.",
         facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
         f"({shape}).{_above_roof_text(factor.dropna(), rows, calibration)}"
         f"{charts.thinning_note(len(rows))}",
@@ -152,19 +155,19 @@ def draw_roofline(
 def _roofs(
     rows: pd.DataFrame, rates: Mapping[str, float], bytes_per_s: float, spec: DeviceSpec | None
 ) -> Iterator[tuple[Any, ...]]:
-    """Corners of the roof of each number format and of each recipe.
+    """Corners of the roofs of each recipe: that of its number format, and its own.
 
     rates: recipe -> calibrated FLOP/s; bytes_per_s: calibrated, not a number without a calibration.
     """
     roofs: list[tuple[str, str, str, int, float, float]] = []
-    for dtype, recipes in rows.groupby("math_dtype", sort=False)["recipe"]:
+    dtypes = rows.drop_duplicates("recipe").set_index("recipe")["math_dtype"]
+    for name, dtype in dtypes.items():
         if spec is not None and dtype in spec.peak_flops_per_s:
             peak = spec.peak_flops_per_s[str(dtype)]
-            roofs.append((str(dtype), _DATASHEET, MUTED, 1, peak, spec.dram_bytes_per_s))
-        for name in dict.fromkeys(map(str, recipes)):
-            if name in rates and not isnan(bytes_per_s):
-                colour = drawing.recipe_colour(name)
-                roofs.append((str(dtype), name, colour, 0, rates[name], bytes_per_s))
+            roofs.append((str(name), _DATASHEET, MUTED, 1, peak, spec.dram_bytes_per_s))
+        if name in rates and not isnan(bytes_per_s):
+            colour = drawing.recipe_colour(str(name))
+            roofs.append((str(name), "calibrated", colour, 0, rates[str(name)], bytes_per_s))
     low, high = rows["intensity"].min() / 2, rows["intensity"].max() * 2
     floor = rows["achieved_flops_per_s"].min() / 1.6  # where the axis begins
     for *of_roof, peak, slope in roofs:

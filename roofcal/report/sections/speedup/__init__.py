@@ -11,7 +11,7 @@ from roofcal.ops.spec import OpSpec
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_by_regime, best_text, products_alone_text
-from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.op_pages import casts_note, headline_op
 from roofcal.report.data.tidy import row_of_largest, shape_texts, standard_rows, weights_by_size
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Column, Table, absence
@@ -23,13 +23,12 @@ from roofcal.report.section import Answer, CsvTable, Item, Section
 _SIZES: Final = ["m", "n", "k"]
 _KEYS: Final = ["provider", "recipe", *_SIZES]
 _MOST_ROWS: Final = 72
-_MOST_COLUMNS: Final = 16
+_MOST_COLUMNS: Final = 8  # a page 390 pixels wide shows them whole
 _GRID_FROM: Final = 3  # so many sizes of m, or weights of one m, make a grid
-_FEW_SIZES: Final = 3
 _ROW_PX: Final = 20
-_CELL_PX: Final = 36  # width of a cell
+_CELL_PX: Final = 28  # least width of a cell
 _RECIPE_PX: Final = 115  # width of a cell above the name of a recipe
-_LABELS_PX: Final = 150
+_LABELS_PX: Final = 110
 _TIPS: Final = drawing.point_tips(
     charts.Tip("ratio", "speed-up", "ratio", low="speedup_low", high="speedup_high"),
     drawing.TIME_TIP,
@@ -49,7 +48,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
         baseline = str(BY_NAME[op].baseline_recipe)
         yield from draw_speedups(table, analysis.frames[op])
         if len(table):
-            name = f"Speed-up of {op} against {baseline}"
+            name = f"Speed-up of {op} against {baseline}{casts_note(op)}"
             yield Table(f"speedups-{op}", name, table, columns_of(BY_NAME[op]), FILE)
         elif BY_NAME[op].role == "study":
             yield absence(f"No shape of {op} has a time in both {baseline} and another recipe.")
@@ -84,10 +83,10 @@ def columns_of(op: OpSpec) -> list[Column]:
 
 
 def draw_speedups(table: pd.DataFrame, frame: pd.DataFrame) -> list[Picture]:
-    """Maps of `comparisons.speedups` of products, up to four.
+    """Maps of `comparisons.speedups` of products, up to three.
 
-    Cubes; weights measured at many m; layers, measured at few m; and single shapes that fit no
-    grid. No map for ops on several devices: a cell has no room for a ratio per world size.
+    Cubes; weights by tokens m; and single shapes that fit no grid. No map for ops on several
+    devices: a cell has no room for a ratio per world size.
 
     frame: tidy frame of the op, whose points the cells lead to.
     """
@@ -101,8 +100,7 @@ def draw_speedups(table: pd.DataFrame, frame: pd.DataFrame) -> list[Picture]:
     in_layers = weights.transform("nunique") >= _GRID_FROM
     maps = (
         (_grid_of_cubes, "speedup_cubes", table[is_cube]),
-        (_grid_of_weights, "speedup_by_tokens", rest[has_many_m]),
-        (_grid_of_weights, "speedup_by_layer", few_m[in_layers]),
+        (_grid_of_weights, "speedup_by_tokens", rest.drop(few_m.index[~in_layers])),
         (_grid_of_shapes, "speedup_by_shape", few_m[~in_layers]),
     )
     return [
@@ -123,32 +121,26 @@ def _grid_of_cubes(table: pd.DataFrame, cells: pd.DataFrame) -> _Grid:
 
 
 def _grid_of_weights(table: pd.DataFrame, cells: pd.DataFrame) -> _Grid:
-    """A map per recipe, weights (n x k) down, m across; with few m one per m, recipes across."""
+    """A map per recipe, weights (n x k) down, m across."""
     counts = table["m"].value_counts(sort=False).sort_index()
     tokens = sorted(counts.sort_values(ascending=False, kind="stable").index[:_MOST_COLUMNS])
     kept = _thinned(weights_by_size(table[table["m"].isin(tokens)]))
     cells = cells.assign(weight=shape_texts(cells, ("n", "k")))
     cells = cells[cells["m"].isin(tokens) & cells["weight"].isin(kept)]
-    sizes, recipes = sorted(set(cells["m"])), _recipe_axis(table)
-    if len(sizes) <= _FEW_SIZES:
-        x, cell_px = recipes, _RECIPE_PX
-        tabs = {f"m = {size:,}": ("m", size) for size in sizes}
-    else:
-        x, cell_px = charts.Axis("m", "m", "names"), _CELL_PX
-        tabs = {recipe: ("recipe", recipe) for recipe in recipes.order or ()}
     panels = [
         charts.Panel(
-            choice=choice,
-            where={column: value},
-            height=_ROW_PX * (cells.loc[cells[column] == value, "weight"].nunique() + 2),
-            width=_LABELS_PX + cell_px * cells[x.key].nunique(),
+            choice=recipe,
+            where={"recipe": recipe},
+            height=_ROW_PX * (cells.loc[cells["recipe"] == recipe, "weight"].nunique() + 2),
+            width=_LABELS_PX + _CELL_PX * cells["m"].nunique(),
         )
-        for choice, (column, value) in tabs.items()
+        for recipe in _recipe_axis(table).order or ()
     ]
     weights, all_tokens = len(weights_by_size(table)), len(counts)
     is_whole = (len(kept), len(tokens)) == (weights, all_tokens)
     left_out = f" {len(kept)} of {weights} weights and {len(tokens)} of {all_tokens} sizes m"
     y = charts.Axis("weight", f"n {TIMES} k", "names", order=kept)
+    x = charts.Axis("m", "tokens m", "names")
     return x, y, cells, panels, "" if is_whole else f"{left_out} are drawn."
 
 
@@ -194,8 +186,9 @@ def _picture(key: str, table: pd.DataFrame, grid: _Grid) -> Picture:
         tables={"points": cells},
         panels=panels,
         tips=_TIPS,
+        legend=drawing.speedup_legend(),
         alt=f"Heat map of the speed-up against {baseline}.",
-        facts=f"{count_of(len(table), 'ratio')} to {baseline}; median "
+        facts=f"{count_of(len(table), 'ratio')} to {baseline}{casts_note(op)}; median "
         f"{times(float(table['speedup'].median()))}, highest {times(float(best['speedup']))} "
         f"({best['recipe']} at {axis_text(best)}); {slower} slower than {baseline} beyond their "
         f"interval.{note}",
@@ -216,5 +209,5 @@ SECTION = Section(
     "Speed-up against the baseline",
     "recipe",
     show,
-    lead=("speedup_by_tokens", "speedup_cubes", "speedup_by_layer", "speedup_by_shape"),
+    lead=("speedup_by_tokens", "speedup_cubes", "speedup_by_shape"),
 )

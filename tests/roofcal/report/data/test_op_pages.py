@@ -36,7 +36,11 @@ def test_constants_of_ops_links_and_the_device_are_told_apart() -> None:
     assert device["dram_copy_bytes_per_s"].datasheet == "dram_bytes_per_s"
     # a name of no op has the default page
     assert op_pages.constant_texts("transpose") == {}
-    assert op_pages.caption_words("transpose") == {"title": "transpose", "time_includes": ""}
+    assert op_pages.caption_words("transpose") == {
+        "title": "transpose",
+        "time_includes": "",
+        "casts": "",
+    }
 
 
 def test_an_op_without_a_page_is_reported_all_the_same(

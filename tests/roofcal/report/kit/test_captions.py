@@ -47,7 +47,7 @@ def test_a_caption_says_of_an_op_what_its_page_says(tmp_path: Path) -> None:
     assert plain == "Times."
 
 
-@pytest.mark.parametrize("key", ["speedup_cubes", "speedup_by_layer", "speedup_by_tokens"])
+@pytest.mark.parametrize("key", ["speedup_cubes", "speedup_by_shape", "speedup_by_tokens"])
 @pytest.mark.parametrize("op", ["linear", "norm_linear_sigmoid"])
 def test_captions_of_linears_do_not_exclude_the_cast(key: str, op: str) -> None:
     """The captions said "Times exclude the cast" for every op, also for those that include it."""

@@ -73,14 +73,18 @@ def test_facts_count_the_classes_with_casts_or_without(shown: Shown) -> None:
     assert "24 linears with casts by torch_compile" in facts
     assert "highest 1.60" in facts
     table = made_up_map()
-    assert "without casts" in draw_breakeven(table[table["casts"] == "none"], "").facts
+    alone = draw_breakeven(table[table["casts"] == "none"], "")
+    assert alone is not None
+    assert "without casts" in alone.facts
+    assert draw_breakeven(table.assign(recipe="fp8_axiswise_slow_accum"), "") is None
 
 
 def test_each_recipe_and_pass_has_a_panel_of_speedups_and_doubt_is_hatched(shown: Shown) -> None:
     chart = shown.figures["breakeven"]
-    passes = ("forward", "forward + backward")
-    recipes = ("fp8_tensorwise", "fp8_axiswise")
-    assert [p.title for p in chart.panels] == [f"{r}, {p}" for r in recipes for p in passes]
+    panels = [(panel.choice, panel.title) for panel in chart.panels]
+    passes, recipes = ("forward", "forward + backward"), ("fp8_tensorwise", "fp8_axiswise")
+    assert panels == [(one, recipe) for one in passes for recipe in recipes]
+    assert [plain(name) for name in chart.y.order or ()] == ["512 x 512", "1,024 x 1,024"]
     cells = chart.rows_of("points", chart.panels[0])
     assert list(cells["speedup"]) == [0.5, 1.1, 1.6] * 2
     assert [layer.table for layer in chart.layers if layer.mark == "hatched"] == ["uncertain"]

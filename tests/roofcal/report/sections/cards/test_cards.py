@@ -9,6 +9,7 @@ import pytest
 
 from roofcal.points.run import Run, load_run
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.cards import own_card_sentence
 from roofcal.report.data.panel_factors import READINGS, panel_fits
 from tests.roofcal.report.chapters import Shown, answer_of, shown_of
 from tests.roofcal.report.drawn import plain
@@ -88,6 +89,14 @@ def test_the_card_here_stands_beside_the_published_ones(tmp_path: Path, publishe
     assert bf16.to_dict() == pytest.approx({THIRD: 0.99, SECOND: 1.02})
     assert "2 further cards" in shown.prose[0]
     assert "(products -1.0 % to +2.0 %)" in shown.prose[0]
+
+    cards = shown.files["cards.csv"]
+    said = own_card_sentence(cards, [UUID.format(3)]).replace("\u00a0", " ")
+    assert said == (
+        "Median over kinds of work: \N{MINUS SIGN}0.5 % against the published time here, "
+        "+2.0 % on 1 further card of this model."
+    )
+    assert own_card_sentence(cards, [UUID.format(9)]) == ""
 
 
 def test_other_software_and_other_models_are_not_compared(tmp_path: Path, published: Run) -> None:

@@ -1,0 +1,27 @@
+"""Times over tokens: the fastest provider of each recipe, for weights at several m."""
+
+import pandas as pd
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.sections.latency import draw_latency
+from tests.roofcal.report.chapters import shown_of
+from tests.roofcal.report.drawn import plain
+
+
+def test_weights_at_three_sizes_of_m_have_a_panel_with_the_fastest_times(
+    analysis: Analysis,
+) -> None:
+    frame = analysis.frames["gemm"]
+    slower = frame.assign(provider="triton", median_s=3 * frame["median_s"])
+    both = pd.concat([slower, frame], ignore_index=True)
+    chart = shown_of(analysis, "latency", gemm=both).figures["latency"]
+    assert [plain(panel.title) for panel in chart.panels] == ["weights 3,584 x 8,192"]
+    points = chart.rows_of("points", chart.panels[0])
+    assert set(points["provider"]) == {"cublaslt"}
+    assert sorted(set(points["m"])) == [1, 16, 64, 256]
+    bars = chart.rows_of("bars", chart.panels[0])
+    assert len(bars) == 2 * len(points)
+    medians = points.set_index("bar")["median_s"].sort_index()
+    ends = bars.groupby("bar")["median_s"]
+    assert ((ends.min() < medians) & (medians < ends.max())).all()
+    assert draw_latency(frame[frame["m"] == 64]) is None
