@@ -84,6 +84,7 @@
       this.plot = element("div", { className: "plot", tabIndex: 0 });
       this.plot.setAttribute("role", "application");
       this.ring = element("div", { className: "chart-ring", hidden: true });
+      this.cross = element("div", { className: "chart-cross", hidden: true, textContent: "\u00d7", title: "nearest to the shape in the shape box" });
       this.node = element("div", { className: "panel" });
       if (panel.title) this.node.append(element("p", { className: "panel-title", textContent: panel.title }));
       this.node.append(this.plot);
@@ -107,7 +108,8 @@
       });
       this.view = view;
       this.plot.querySelector("svg").setAttribute("aria-hidden", "true");  // the panel has the text alternative
-      this.plot.append(this.ring);
+      this.plot.append(this.ring, this.cross);
+      this.markShape();
       this.listen();
       this.hide();
     }
@@ -136,6 +138,22 @@
         return scale(row[key]) + within;
       });
       return { x: box.left + x, y: box.top + y, inside: x >= -1 && y >= -1 && x <= box.width + 1 && y <= box.height + 1 };
+    }
+
+    // On the break-even map of its device, the cell within a doubling that is nearest to the shape of the shape box.
+    markShape() {
+      const { anchor, ...shape } = JSON.parse(document.getElementById("shape-box")?.dataset.shape ?? "{}");
+      const isMap = "m" in shape && this.chart.id.startsWith(`${anchor}-figure-breakeven-`);
+      const distance = ({ m, weight }) => {
+        const [n, k] = weight.split(" \u00d7 ").map((size) => Number(size.replaceAll(",", "")));
+        return Math.hypot(Math.log2(m / shape.m), Math.log2(n / shape.n), Math.log2(k / shape.k));
+      };
+      const cell = !isMap ? null : this.rows.reduce((best, row) => distance(row) < distance(best) ? row : best);
+      this.cross.hidden = !cell || distance(cell) > 1;
+      if (this.cross.hidden) return;
+      const at = this.place(cell), box = this.plot.getBoundingClientRect();
+      this.cross.style.left = `${at.x - box.left}px`;
+      this.cross.style.top = `${at.y - box.top}px`;
     }
 
     nearest(event) {
@@ -225,7 +243,7 @@
   async function draw(holder, given = carry()) {
     const page = await given;
     page.rows ??= (table) => (page.read ??= {})[table] ??= tableRows(page.tables[table]);
-    const chart = page.charts[holder.dataset.chart];
+    const chart = Object.assign(page.charts[holder.dataset.chart], { id: holder.dataset.chart });
     const hidden = {};
     chart.legend.filter((entry) => entry.field).forEach((entry) => { hidden[entry.field] = new Set(); });
     const box = element("div", { className: "panels" });
@@ -281,6 +299,8 @@
     }
     holder.replaceChildren(tools, box);
     await show(choices[0] ?? "");
+    document.addEventListener("shape", () => views.forEach((one) => one.markShape()));
+    addEventListener("resize", () => requestAnimationFrame(() => views.forEach((one) => one.markShape())));
     holder.dataset.drawn = "yes";
   }
 
