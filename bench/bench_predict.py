@@ -35,7 +35,7 @@ def test_a_hundred_thousand_rows(model: str, tmp_path: Path) -> None:
     ]
     path, out = tmp_path / "points.csv", tmp_path / "out.csv"
     path.write_text("recipe,m,n,k\n" + "".join(rows))
-    asked = ("--model", model, "--points", str(path), "--out", str(out))
+    asked = ("--by", model, "--points", str(path), "--out", str(out))
     times = [seconds(*asked) for _ in range(5)]
     print(f"\n{model}, 100,000 rows: {min(times):.2f} to {max(times):.2f} s")
     assert len(out.read_text().splitlines()) == 100_001

@@ -100,7 +100,7 @@ def predict(
     recipe: str = "bf16",
     *,
     provider: str = "",
-    model: str = "calibrated",
+    by: str = "calibrated",
     environment: str | None = None,
     world_size: int = 1,
     **shape: int,
@@ -116,8 +116,8 @@ def predict(
         recipe: a name of docs/ops.md; rowwise, tensorwise and blockwise are understood; default:
             bf16.
         provider: whose kernels; default: the one that is predicted to be the fastest.
-        model: the model of time: calibrated (default), wave, torchao or datasheet; all but the
-            first answer for cards that nobody measured.
+        by: the model of time: calibrated (default), wave, torchao or datasheet; all but the first
+            answer for cards that nobody measured.
         environment: id of a calibrated environment; default: the latest.
         world_size: devices of an all_gather_matmul.
         **shape: every axis of the op by name: m, n, k; rows, cols for casts.
@@ -129,7 +129,7 @@ def predict(
         PredictError: a name is unknown, an axis is missing, no provider takes the shape, or the
             model has no answer.
     """
-    sources, run = _sources(device, environment, model)
+    sources, run = _sources(device, environment, by)
     point = PlanPoint(
         op=op,
         provider=provider,
@@ -138,7 +138,7 @@ def predict(
         device=sources.device,
         world_size=checked_sizes(world_size=world_size)["world_size"],
     )
-    return predict_point(point, model, sources, run)
+    return predict_point(point, by, sources, run)
 
 
 def advise(
@@ -151,7 +151,7 @@ def advise(
     weights: Weights | None = None,
     recipes: Collection[str] = (),
     min_db: float | None = None,
-    model: str = "calibrated",
+    by: str = "calibrated",
     environment: str | None = None,
     energy: bool = False,
     price_per_kwh: float | None = None,
@@ -160,7 +160,7 @@ def advise(
     """Which recipe, and whose kernels, for a linear y[M,N] = x[M,K] @ w[N,K].T.
 
     Args:
-        device, model, environment: as in `predict`.
+        device, by, environment: as in `predict`.
         m, n, k: tokens, rows of w, columns of w.
         passes: forward: inference (default); forward_backward: a training step.
         weights: cached (cast beforehand) or cast (each time); default: cached forward, cast with
@@ -178,12 +178,12 @@ def advise(
         PredictError: a name is unknown, a size is no matrix, nothing could be ranked, or the model
             knows no linears.
     """
-    sources, run = _sources(device, environment, model)
+    sources, run = _sources(device, environment, by)
     weights = _checked_weights(passes, weights)
     shape = checked_sizes(m=m, n=n, k=k)
     recipe_filter = RecipeFilter(recipes, min_db)
     adviser = Adviser(
-        model_named(model), sources, passes, weights, measured_points(run), recipe_filter
+        model_named(by), sources, passes, weights, measured_points(run), recipe_filter
     )
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return recommend(adviser, shape, prices)
@@ -198,7 +198,7 @@ def breakeven(
     passes: Passes = "forward",
     weights: Weights | None = None,
     casts: Casts = FASTEST,
-    model: str = "calibrated",
+    by: str = "calibrated",
     environment: str | None = None,
 ) -> Breakeven:
     """From how many tokens on a linear with n x k weights is faster in a recipe than in bf16.
@@ -210,17 +210,17 @@ def breakeven(
         recipe: the narrow recipe, as fp8_axiswise.
         casts: provider of the casts: by default the fastest at each M, as in `advise`; none
             compares products without casts.
-        device, passes, weights, model, environment: as in `advise`.
+        device, passes, weights, by, environment: as in `advise`.
 
     Raises:
         PredictError: the model cannot compare such a linear; the message says what it can.
     """
-    sources, _ = _sources(device, environment, model)
-    recipe = recipe_named(recipe, model_named(model).product_recipes(sources))
+    sources, _ = _sources(device, environment, by)
+    recipe = recipe_named(recipe, model_named(by).product_recipes(sources))
     weights = _checked_weights(passes, weights)
     _check_choice("casts", casts, (FASTEST, *CASTS))
     linear = Linear(recipe=recipe, passes=passes, casts=casts, weights=weights)
-    return breakeven_of_linear(model_named(model), sources, linear, n, k)
+    return breakeven_of_linear(model_named(by), sources, linear, n, k)
 
 
 def llm(
@@ -247,8 +247,8 @@ def llm(
         chunk: most tokens of a prefill pass (8192).
         link: where the time of collectives comes from: calibrated, datasheet, or auto: calibrated
             where possible.
-        device, environment, energy, price_per_kwh, price_per_hour: as in `predict` and `advise`; by
-            is the model of time there.
+        device, by, environment, energy, price_per_kwh, price_per_hour: as in `predict` and
+            `advise`.
 
     Raises:
         PredictError: the model of time cannot answer, or the language model does not fit.
@@ -392,7 +392,7 @@ def load(device: str, environment: str | None = None) -> "RunFrames":
 
 
 def _sources(
-    text: str, environment: str | None, model: str, stacklevel: int = 3
+    text: str, environment: str | None, by: str, stacklevel: int = 3
 ) -> tuple[Sources, RunFolder | None]:
     """What a model reads of a device; the run of the calibration, None for one that reads none.
 
@@ -402,7 +402,7 @@ def _sources(
     device, remark = device_choice(text)
     if remark:
         warnings.warn(remark, stacklevel=stacklevel)
-    sources, folder = device_sources(device, environment, model)
+    sources, folder = device_sources(device, environment, by)
     return sources, RunFolder.at(folder) if sources.calibration else None
 
 

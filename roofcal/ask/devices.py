@@ -161,7 +161,7 @@ class Devices(Answer):
         measured, described = ["measured:"], ["described by a datasheet alone:"]
         for row in self.answer:
             memory = filled("{memory_bytes:GB.0f} GB", row)
-            line = f"  {row['device']:{width}}  {memory:>6}  --model {', '.join(row['models'])}"
+            line = f"  {row['device']:{width}}  {memory:>6}  --by {', '.join(row['models'])}"
             (measured if row["environments"] else described).append(line)
             for run in row["environments"]:
                 place = "published" if run["published"] else "measured here"

@@ -45,6 +45,8 @@ from roofcal.core.files import check_folder, parse_json, write_bytes
 # what a person may give for an option that is missing
 _EXAMPLES: Final = {"--device": "h200", "--recipe": "fp8_axiswise", "--model": "llama3-70b"}
 _COMMON: Final = """Args:
+    by: the model of time: calibrated (default), wave, torchao or datasheet; all but the first
+        answer for cards that nobody measured
     calibration: with --run: the calibration to use
     device: e.g. h200; `devices` lists them
     energy: joules per token: board power by NVML, not the wall
@@ -52,8 +54,6 @@ _COMMON: Final = """Args:
     json: SI units, for programs
     k: columns of x and w
     m: tokens: rows of x
-    model: the model of time: calibrated (default), wave, torchao or datasheet; all but the
-        first answer for cards that nobody measured
     n: rows of w
     out: write here, default: the terminal
     passes: forward: inference (default); forward_backward: a training step

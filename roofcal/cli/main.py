@@ -298,7 +298,10 @@ class Parser(argparse.ArgumentParser):
         options = self._option_string_actions
         if option.startswith("--") and not any(name.startswith(option) for name in options):
             long_names = [name for name in options if name.startswith("--")]
-            self.error(f"unknown option {option[:40]}{did_you_mean(option, long_names)}")
+            hint = did_you_mean(option, long_names)
+            if option == "--model" and "--by" in options:  # its name until 0.4.0
+                hint = "; --by names the model of time"
+            self.error(f"unknown option {option[:40]}{hint}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value that is none of the choices, with the nearest of them."""

@@ -58,8 +58,8 @@ def _complete(asked: dict[str, Any], words: Sequence[tuple[int, ...]]) -> None:
     refuse(foreign, f"--op {name}")
     fill_axes(asked, op.axes, words)
     if any(axis not in asked for axis in op.axes):  # a mistake of the device comes first
-        sources = {"environment": None, "model": "calibrated"} | asked
-        device_sources(asked["device"], sources["environment"], sources["model"])
+        sources = {"environment": None, "by": "calibrated"} | asked
+        device_sources(asked["device"], sources["environment"], sources["by"])
     require(asked, f"op {name}", op.axes)
 
 
@@ -71,7 +71,7 @@ def points(
     op: str = "gemm",
     provider: str = "",
     world_size: int = 1,
-    model: str = "calibrated",
+    by: str = "calibrated",
     json: bool = False,
     out: Path | None = None,
 ) -> None:
@@ -81,8 +81,8 @@ def points(
         points (CSV): columns recipe and the axes of --op: m,n,k
         out: with --run or --points: write here
     """
-    sources, folder = device_sources(device, environment, model)
-    answer = predict_csv(points, model, sources, provider, op=op, world_size=world_size)
+    sources, folder = device_sources(device, environment, by)
+    answer = predict_csv(points, by, sources, provider, op=op, world_size=world_size)
     show(answer, as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
@@ -128,7 +128,7 @@ def symbolic(
     m: int | None = None,
     n: int | None = None,
     k: int | None = None,
-    model: str = "calibrated",
+    by: str = "calibrated",
     linear: bool = False,
     inference: bool = False,
     role: str | None = None,
@@ -140,7 +140,7 @@ def symbolic(
     """Print torchao's seconds as an expression, with their value where all sizes are given.
 
     Args:
-        symbolic: with --model torchao: print seconds as an expression in M, K, N
+        symbolic: with --by torchao: print seconds as an expression in M, K, N
         linear: with --symbolic: forward + backward with casts, not one product
         inference: with --symbolic: the activation's cast and one product
         role: with --symbolic: the cast of this tensor alone: input, weight, grad_output
@@ -149,8 +149,8 @@ def symbolic(
             that has the device
         out: with --symbolic, --run or --points: write here
     """
-    if model != "torchao":
-        raise ValueError(f"model {model} has no expression: use --model torchao")
+    if by != "torchao":
+        raise ValueError(f"model {by} has no expression: use --by torchao")
     flags = {"linear": linear, "inference": inference, "role": role}
     parts = [name for name, value in flags.items() if value]
     if len(parts) > 1:
@@ -199,7 +199,7 @@ def many_linears(
     weights: Weights | None = None,
     recipes: Collection[str] = (),
     min_db: float | None = None,
-    model: str = "calibrated",
+    by: str = "calibrated",
     json: bool = False,
     out: Path | None = None,
 ) -> None:
@@ -209,11 +209,11 @@ def many_linears(
         shapes (CSV): columns m,n,k: many linears
         out: with --shapes: write here
     """
-    sources, folder = device_sources(device, environment, model)
+    sources, folder = device_sources(device, environment, by)
     measured = measured_points(RunFolder.at(folder) if sources.calibration else None)
     weights = weights or usual_weights(passes)
     recipe_filter = RecipeFilter(recipes, min_db)
-    adviser = Adviser(model_named(model), sources, passes, weights, measured, recipe_filter)
+    adviser = Adviser(model_named(by), sources, passes, weights, measured, recipe_filter)
     show(advise_csv(shapes, adviser), as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
@@ -284,7 +284,7 @@ def judge(
     device: str,
     environment: str | None = None,
     clock: Literal["settled", "burst"] = "settled",
-    model: str = "calibrated",
+    by: str = "calibrated",
     json: bool = False,
     out: Path | None = None,
 ) -> None:
@@ -296,9 +296,9 @@ def judge(
         json: the errors, for programs
         out: write every product with its prediction here
     """
-    sources, folder = device_sources(device, environment, model)
+    sources, folder = device_sources(device, environment, by)
     run = RunFolder.at(folder) if sources.calibration else None
-    evidence = hold_against(table, model_named(model), sources, run, clock=clock)
+    evidence = hold_against(table, model_named(by), sources, run, clock=clock)
     if not evidence.products:
         raise ValueError(f"{table}: no answer: {'; '.join(evidence.unanswered)}")
     if out:

@@ -158,8 +158,8 @@ def _no_match(device: str, environment: str | None, runs: Sequence[RunFolder]) -
         )
         return (
             f"no calibration of device '{device}'{hint} There are: {', '.join(devices)}; other "
-            "models of time need none: wave, torchao, datasheet (--model, of llm --by); `roofcal "
-            "devices` lists what they know"
+            "models of time need none: --by wave, torchao or datasheet; `roofcal devices` lists "
+            "what they know"
         )
     names = sorted({run.environment_id for run in runs if run.device == device})
     return f"{device} has no environment '{environment}'; there are: {', '.join(names)}"

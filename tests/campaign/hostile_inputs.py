@@ -35,7 +35,7 @@ CALIBRATE: Final = ("calibrate", "--run", RUN, "--out", "out/calibration.jsonl")
 PREDICT: Final = ("predict", "--device", "made-up", "--m", "512", "--n", "512", "--k", "512")
 PREDICT_RUN: Final = ("predict", "--run", RUN, "--op", "gemm", "--out", "out/gemm.jsonl")
 POINTS: Final = ("predict", "--device", "made-up", "--points", "points.csv")
-BREAKEVEN: Final = ("breakeven", "--device", "nvidia-h200", "--model", "datasheet", "--recipe")
+BREAKEVEN: Final = ("breakeven", "--device", "nvidia-h200", "--by", "datasheet", "--recipe")
 LLM: Final = ("llm", "--model", "llama3-8b", "--device", "made-up")
 STUDY: Final = ("plan", "--study", "quick", "--op", "gemm")
 PUBLISH: Final = ("publish", "--run", RUN)
@@ -166,7 +166,7 @@ BYTES: Final = [
         "an empty calibration": (put(CALIBRATION, b""), PREDICT_RUN, "calibration.jsonl"),
         "UTF-16 configuration": (put(CONFIG, "study: quick".encode("utf-16")), STUDY, CONFIG),
         "a byte order mark before a CSV":
-            (put("points.csv", "\ufeffrecipe,m,n,k\nbf16,512,512,512\n"), (*POINTS, "--model",
+            (put("points.csv", "\ufeffrecipe,m,n,k\nbf16,512,512,512\n"), (*POINTS, "--by",
              "calibrated"), "bf16,512,512,512", 0),
     }),
 ]
@@ -394,7 +394,7 @@ NUMBERS: Final = [
         "an infinite datasheet":
             (put(DEVICE, "device: made-up\nvendor: nvidia\n"
                          "values: {dram_gb_per_s: {value: .inf, source: x}}\n"),
-             (*PREDICT, "--model", "datasheet"), "made-up.yaml"),
+             (*PREDICT, "--by", "datasheet"), "made-up.yaml"),
         "a claim that is NaN":
             (edited(LEDGER, "claims:", "claims:\n- {id: x, says: x, test: .nan}\n"), CLAIMS,
              "deepgemm.yaml"),

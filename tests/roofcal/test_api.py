@@ -92,7 +92,7 @@ def test_an_unknown_table_is_answered_with_those_there_are() -> None:
     ("call", "says"),
     [
         (lambda: roofcal.predict("h200", m=1), "has the axes m, n, k; got m"),
-        (lambda: roofcal.predict("h200", model="w", **SHAPE), "unknown model 'w'"),
+        (lambda: roofcal.predict("h200", by="w", **SHAPE), "unknown model 'w'"),
         (lambda: roofcal.advise("h200", **SHAPE | {"passes": "back"}), "passes: 'back'"),
         (lambda: roofcal.advise("h200", **SHAPE | {"weights": "x"}), "weights: 'x'"),
         (lambda: roofcal.load("b200"), "no calibration of device 'nvidia-b200'"),

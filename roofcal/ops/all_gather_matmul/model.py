@@ -158,8 +158,7 @@ def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str | No
     calibrated = calibrated_world_sizes(sources.calibration, "all_gather")
     return (
         f"its calibration has no link constants of world size {world_size}; world sizes it has: "
-        f"{', '.join(map(str, calibrated)) or 'none'}; measure probe_link there, or ask --model "
-        "wave"
+        f"{', '.join(map(str, calibrated)) or 'none'}; measure probe_link there, or ask --by wave"
     )
 
 

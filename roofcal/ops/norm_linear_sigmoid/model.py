@@ -75,7 +75,7 @@ def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:
     missing = [name for name in CONSTANTS if name not in constants]
     if model.MODEL != CALIBRATED:
         return (
-            "it does not know the passes of norm and sigmoid, which --model calibrated knows "
+            "it does not know the passes of norm and sigmoid, which --by calibrated knows "
             "(and datasheet, as least work); --op linear is the linear alone"
         )
     if missing:

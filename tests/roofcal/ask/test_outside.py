@@ -176,4 +176,4 @@ def test_the_command_prints_the_page_and_writes_the_products(
     (row,) = csv.DictReader(out.open())
     assert float(row["error"]) == pytest.approx(float(row["predicted_s"]) / 2e-4 - 1, rel=1e-3)
     assert row["regime"] == "mid"
-    assert main(["judge", str(path), "--device", "nvidia-b200", "--model", "datasheet"]) == 0
+    assert main(["judge", str(path), "--device", "nvidia-b200", "--by", "datasheet"]) == 0

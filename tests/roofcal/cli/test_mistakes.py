@@ -41,12 +41,14 @@ OF_WORDS = [
     ("predict 4x4x4 --also c --linear", "--also needs --run; --linear needs --symbolic"),
     ("predict 4x4 --op cast --recipe fp8_tensorwise --m 4 --device made-up",
      "--m does not go with --op cast"),
-    ("predict 4x4x4 --device h200 --model wave --environment e", "'wave' reads no calibration"),
-    ("judge p.csv --device h200 --model torchao --environment e",
+    ("predict 4x4x4 --device h200 --by wave --environment e", "'wave' reads no calibration"),
+    ("judge p.csv --device h200 --by torchao --environment e",
      "model 'torchao' reads no calibration: leave out the environment 'e'"),
     ("advise --shapes s.csv --energy 4x4x4", "--energy, MxNxK do not go with --shapes"),
     ("breakeven 4x4 --casts none --weights cast", "--weights does not go with --casts none"),
     ("llm --sweep --tp 2 --batch 4", "--tp, --batch do not go with --sweep"),
+    *((f"{command} --model wave", "unknown option --model; --by names the model of time")
+      for command in ("predict", "advise", "breakeven", "judge p.csv")),
     ("llm --curve --tp 2 --batch 4", "--batch does not go with --curve at a given --tp or --pp"),
     ("llm --gpus 4", "--gpus needs --sweep"),
     *((f"advise --min-db {text}", "is not a number of decibels") for text in ("x", "nan", "inf")),
@@ -58,19 +60,19 @@ OF_WORDS = [
     ("""plan --out o --op cast --environment e --slice '{"op": "gemm"}'""",
      "--op cast, and --slice is of op gemm"),
     ("plan --op gem", "unknown op 'gem'; did you mean 'gemm'?"),
-    *((f"predict --symbolic --model torchao --device h100-sxm {option}",
+    *((f"predict --symbolic --by torchao --device h100-sxm {option}",
        f"{option.split()[0]} does not go with --symbolic")
       for option in ("--op cast", "--rows 4")),
 ]  # fmt: skip
-SYMBOLIC = "predict --model torchao --symbolic"
+SYMBOLIC = "predict --by torchao --symbolic"
 OF_PUBLICATIONS = [
     ("predict 4x4 --device h200", "4x4 has 2 sizes, and m x n x k are 3"),
     ("advise 4x4x4 --m 4 --device h200", "m is given twice"),
     ("advise --m 1 --device h200", "advise needs --n --k"),
     ("predict 4x4x4 --device a100", "'a100' may be any of: nvidia-a100-pcie-80gb"),
-    *((f"predict 4x4x4 --device h2o0 --model {model}", "did you mean 'h200'?")
+    *((f"predict 4x4x4 --device h2o0 --by {model}", "did you mean 'h200'?")
       for model in ("calibrated", "datasheet", "wave")),
-    ("advise 4x4x4 --device h200 --model calibratd", "unknown model 'calibratd'"),
+    ("advise 4x4x4 --device h200 --by calibratd", "unknown model 'calibratd'"),
     *((f"advise 512x4096x4096 --device h200 {options}", says) for options, says in (
         ("--recipes bf61", "unknown recipe 'bf61'; did you mean 'bf16'?"),
         ("--recipes bf16,nothing", "unknown recipe 'nothing'; allowed: bf16, fp8_axiswise"),
@@ -94,7 +96,7 @@ OF_PUBLICATIONS = [
     ("export --device h200 --format csv --environment e9", "nvidia-h200 has no environment 'e9'"),
     (SYMBOLIC, "needs --device"),
     (f"{SYMBOLIC} --device nvidia-b400", "torchao lists amd-mi300x, nvidia-b200, nvidia-b300"),
-    ("predict --symbolic --device h200", "model calibrated has no expression: use --model torchao"),
+    ("predict --symbolic --device h200", "model calibrated has no expression: use --by torchao"),
     *((f"{SYMBOLIC} --device h100-sxm {options}", says) for options, says in (
         ("--linear --role input", "not --role too"),
         ("--inference --fused", "--fused needs --linear or --role"),
@@ -106,7 +108,7 @@ OF_PUBLICATIONS = [
 ]  # fmt: skip
 POINT = "predict --device made-up --m 16 --n 4096 --k 8192"
 BLOCK = (
-    "predict --op transformer_block --device h200 --model datasheet --tokens 4096 --sequence 2048 "
+    "predict --op transformer_block --device h200 --by datasheet --tokens 4096 --sequence 2048 "
     "--hidden 4096 --intermediate 14336 --heads 32 --head-dim 128"
 )
 LINEAR = "breakeven --device made-up --casts none --n 4096 --k 4096 --recipe"
@@ -119,9 +121,9 @@ OF_A_CHECKOUT = [
      "it knows casts mxfp8_dim0 by nobody there"),
     (f"{POINT} --op attention", "linear, mixed_gemm, norm_linear_sigmoid"),
     (f"{POINT} --recipe bf61", "did you mean 'bf16'"),
-    (f"{POINT} --model calibrated@e1", "--environment e1"),
+    (f"{POINT} --by calibrated@e1", "--environment e1"),
     ("predict --device made-up --m 4", "op gemm needs --n --k"),
-    *((f"{POINT} --model {model}", "there is no config/devices/made-up.yaml")
+    *((f"{POINT} --by {model}", "there is no config/devices/made-up.yaml")
       for model in ("datasheet", "wave")),
     (BLOCK, "error: op transformer_block needs --kv-heads\n"),
     (f"{BLOCK} --kv-heads 5", "no transformer_block has these sizes: heads=32 is no multiple of"),
@@ -133,7 +135,7 @@ OF_A_CHECKOUT = [
     (f"{LINEAR} fp8_tensorwize", "did you mean 'fp8_tensorwise'"),
     (f"{LINEAR} int4_g128", "packs the weights, which serves inference alone: `advise` ranks it"),
     (f"{POINT} --recipe int4_g128", "did you mean 'int4_groupwise_g128'? (with --op mixed_gemm)"),
-    (f"{LINEAR} fp8_tensorwise --model wishful", "unknown model 'wishful'; there are"),
+    (f"{LINEAR} fp8_tensorwise --by wishful", "unknown model 'wishful'; there are"),
     ("advise --device made-up --recipes fp8_tensorwise 64x4096x4096",
      "ranked for 64x4096x4096: fp8_tensorwise: only its products are known, not the casts"),
     ("calibrate --run no --out x", "no such records file"),

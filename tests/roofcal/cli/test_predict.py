@@ -22,7 +22,7 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, shell: Shell) -> None:
     assert header == f"recipe,m,n,k,{answers},provider,extrapolated_doublings,unprobed,refused"
     assert row.startswith("bf16,16,4096,8192,")
     (checkout / "p.csv").write_text("recipe,rows,cols\nfp8_tensorwise,4096,8192\n")
-    of_casts = "predict --device nvidia-h200 --model datasheet --op cast"
+    of_casts = "predict --device nvidia-h200 --by datasheet --op cast"
     (row,) = shell.json(f"{of_casts} --points p.csv")
     alone = shell.json(f"{of_casts} --recipe fp8_tensorwise 4096x8192")
     assert row["predicted_s"] == pytest.approx(alone["predicted_s"], rel=1e-5)
@@ -65,7 +65,7 @@ def test_a_run_is_predicted_by_every_model_and_calibration(
 @pytest.mark.usefixtures("checkout")
 def test_a_block_has_an_option_for_each_of_its_sizes_and_help_names_every_op(shell: Shell) -> None:
     sizes = "--tokens 4096 --sequence 2048 --hidden 4096 --intermediate 14336 --heads 32"
-    block = "predict --op transformer_block --device nvidia-h200 --model datasheet"
+    block = "predict --op transformer_block --device nvidia-h200 --by datasheet"
     answer = shell.json(f"{block} {sizes} --head-dim 128 --kv-heads 8")
     assert (answer["tokens"], answer["kv_heads"], answer["head_dim"]) == (4096, 8, 128)
     text = shell.text("predict --help")

@@ -52,7 +52,7 @@ def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     assert len((tmp_path / "o.csv").read_text().splitlines()) == 2
     (row,) = shell.json(f"advise --device h200 --shapes {tmp_path}/s.csv")
     assert (row["m"], row["predicted_s"] > 0) == (16, True)
-    waves = shell.text("advise --device amd-mi355x --model wave 4096x28672x8192")
+    waves = shell.text("advise --device amd-mi355x --by wave 4096x28672x8192")
     assert "model wave, amd-mi355x, its wave description" in waves
 
 
@@ -69,7 +69,7 @@ def test_an_answer_imports_no_heavy_package(command: str) -> None:
 
 @pytest.mark.usefixtures("checkout")
 def test_breakeven_answers_by_a_datasheet_and_for_the_rule_of_a_run(shell: Shell) -> None:
-    said = shell.text("breakeven --device b200 --recipe fp8_axiswise 4096x4096 --model torchao")
+    said = shell.text("breakeven --device b200 --recipe fp8_axiswise 4096x4096 --by torchao")
     for words in (
         "no interval",
         "weights cast beforehand",
@@ -150,7 +150,7 @@ def test_devices_are_listed_with_what_was_measured(shell: Shell) -> None:
     (environment,) = api.devices()["nvidia-h200"]
     lines = measured.splitlines()
     (place,) = (i for i, line in enumerate(lines) if line.split()[0] == "nvidia-h200")
-    assert lines[place].split("  ")[-1] == "--model calibrated, wave, torchao, datasheet"
+    assert lines[place].split("  ")[-1] == "--by calibrated, wave, torchao, datasheet"
     assert " 141 GB " in lines[place]
     assert lines[place + 1].startswith(f"    {environment} (published): gemm, cast, mixed_gemm, ")
     assert "probe_" not in measured
@@ -245,7 +245,7 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize(("options", "expected"), EXPRESSIONS, ids=lambda one: str(one)[:40])
 def test_an_expression_is_the_formula(options: str, expected: sympy.Expr, shell: Shell) -> None:
-    said = shell.text(f"predict --model torchao --symbolic --device {options}")
+    said = shell.text(f"predict --by torchao --symbolic --device {options}")
     m, k, n = sympy.symbols("M K N", integer=True, positive=True)
     expression = sympy.sympify(said, locals={"M": m, "K": k, "N": n})
     value = float(expression.subs(dict(zip((m, k, n), SIZES, strict=True))))
@@ -256,7 +256,7 @@ def test_an_expression_is_the_formula(options: str, expected: sympy.Expr, shell:
 
 
 def test_with_sizes_the_value_of_an_expression_follows(shell: Shell) -> None:
-    said = shell.text("predict --model torchao --symbolic --device h200 8192x8192x8192")
+    said = shell.text("predict --by torchao --symbolic --device h200 8192x8192x8192")
     value, unit, where = said.splitlines()[1].split(" ", 2)
     assert float(value) == pytest.approx(2 * 8192**3 / 989.5e12 / 0.78, rel=1e-3)
     assert (unit, where) == ("s", "at M=8192, K=8192, N=8192")

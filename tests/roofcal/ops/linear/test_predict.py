@@ -234,7 +234,7 @@ REFUSED: list[tuple[PlanPoint, str, str]] = [
     (linear("triton", "fp8_axiswise"), "calibrated", "knows no products in fp8_axiswise there"),
     (linear("torchao", "fp8_tensorwise"), "calibrated",
      "knows no casts fp8_tensorwise by torch_compile there"),
-    (linear("triton", "bf16", NORM), "wave", "passes of norm and sigmoid, which --model cali"),
+    (linear("triton", "bf16", NORM), "wave", "passes of norm and sigmoid, which --by cali"),
     (linear("triton", "bf16", NORM), "calibrated",
      r"has no cast\.triton\.fp8_rowwise_dim0\.fixed_s, which"),
     (point_of("transformer_block", "bf16", TINY, provider=""), "calibrated",
