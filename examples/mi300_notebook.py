@@ -416,7 +416,7 @@ _LAYER: Final = (
     ("total", "layer"),
 )
 _CORRECTED: Final = (
-    "python -m roofcal llm --model examples/llama-65b.yaml "
+    "roofcal llm --model examples/llama-65b.yaml "
     f"--device amd-mi300x --by wave --tp {SPLIT.tensor_ranks} --pp {SPLIT.pipeline_ranks}"
 )
 

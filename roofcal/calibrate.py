@@ -173,7 +173,7 @@ def read_environment(run: Path) -> Environment:
     if not environments:
         raise CalibrationError(
             f"{path}: holds no Environment record; run "
-            "`python -m roofcal doctor --write-environment results` on the device's machine"
+            "`roofcal doctor --write-environment results` on the device's machine"
         )
     return environments[0]
 

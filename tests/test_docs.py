@@ -20,7 +20,7 @@ PAGES: Final = {
     for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
 }
 EXAMPLE: Final = re.compile(
-    r"^    \$ python -m roofcal (.*)\n((?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+)", re.MULTILINE
+    r"^    \$ roofcal (.*)\n((?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+)", re.MULTILINE
 )
 EXAMPLES: Final = [found for page in PAGES.values() for found in EXAMPLE.findall(page)]
 OF_THIS_MACHINE: Final = ("doctor", "time")

@@ -121,7 +121,24 @@ describe() { # what the environment is made of; the stamp holds it, so any diffe
     version_of "${PYTHON:-$venv/bin/python}"
 }
 
-[ "$(cat "$stamp" 2>/dev/null)" = "$(describe)" ] && exit 0
+# `roofcal` in the environment runs this checkout, from any folder: an installed package would be a copy, and
+# `python -m` would take the roofcal of the current folder. Environments from before have no such file yet.
+write_command() {
+    local command=$venv/bin/roofcal checkout python text
+    printf -v checkout %q "$(pwd)"
+    printf -v python %q "$(cd "$venv/bin" && pwd)/python"
+    text="#!/usr/bin/env bash
+export PYTHONSAFEPATH=1 PYTHONPATH=$checkout\${PYTHONPATH:+:\$PYTHONPATH}
+exec $python -m roofcal \"\$@\""
+    [ "$(cat "$command" 2>/dev/null)" = "$text" ] && return
+    printf '%s\n' "$text" >"$command"
+    chmod +x "$command"
+}
+
+if [ "$(cat "$stamp" 2>/dev/null)" = "$(describe)" ]; then
+    write_command
+    exit 0
+fi
 
 python=$(find_python)
 say "$venv with Python $(version_of "$python") and the $torch build of torch; this takes some minutes once"
@@ -131,5 +148,6 @@ install_torch "$torch" # first: it is the part that can fail
 say "installing $(grep -c == requirements/lock.txt) packages of requirements/lock.txt"
 install_packages -r requirements/lock.txt || die "neither uv nor pip could install requirements/lock.txt (their messages are above)"
 "$venv/bin/python" tools/check_environment.py --dev
+write_command
 PYTHON=$python describe >"$stamp"
-say "ready: $venv"
+say "ready: $venv; \`. $venv/bin/activate\` puts the command roofcal on the PATH"

@@ -61,7 +61,7 @@ def main() -> int:
         print(f"{paths.PUBLISHED / name}: not what the code makes of the records")
         print("".join(f"  {line[:300]}\n" for line in lines[:_SHOWN_LINES]), end="")
     if differences:
-        print("make them anew: python -m roofcal publish --again FOLDER...; see git diff")
+        print("make them anew: roofcal publish --again FOLDER...; see git diff")
     else:
         print(f"{paths.PUBLISHED}: all pages are those that the code makes")
     return 1 if differences else 0

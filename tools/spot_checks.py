@@ -8,7 +8,7 @@
 `spot_checks.py unlisted FOLDER --seed S`
                                 layers of models that no study lists, drawn by the seed, each alone
                                 until it has settled, in five minutes: how wrong are predictions?
-                                `python -m roofcal publish --judged` publishes such records
+                                `roofcal publish --judged` publishes such records
 `spot_checks.py parts FOLDER`   ten linears in three recipes, forward and backward, beside their
                                 products and casts, each alone until it has settled: how much longer
                                 is the sum of the parts than the linear?

@@ -1,6 +1,6 @@
 """Writes what the examples of README.md and docs/*.md print, from the root of a checkout.
 
-An example is an indented line `$ python -m roofcal ...` and the output below it, or Python after
+An example is an indented line `$ roofcal ...` and the output below it, or Python after
 `>>>` and the value below it. Commands whose output depends on the machine stay as they are.
 tests/test_docs.py and tests/roofcal/test_api.py compare the pages with what is printed.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 _OF_THIS_MACHINE = ("doctor", "verify", "plan", "time")
 _LEFT_OUT = "    ..."  # a line of an example in the place of many
 _EXAMPLE = re.compile(
-    r"^    \$ python -m roofcal (?P<command>.*)\n(?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+",
+    r"^    \$ roofcal (?P<command>.*)\n(?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+",
     re.MULTILINE,
 )
 
@@ -32,7 +32,7 @@ def with_output(example: re.Match[str]) -> str:
     if _LEFT_OUT in shown:
         gap = shown.index(_LEFT_OUT)
         lines = [*lines[:gap], _LEFT_OUT, *lines[gap + 1 - len(shown) :]]
-    return "\n".join([f"    $ python -m roofcal {example['command']}", *lines]) + "\n"
+    return "\n".join([f"    $ roofcal {example['command']}", *lines]) + "\n"
 
 
 def with_values(page: str) -> str:

@@ -153,7 +153,7 @@ class Recommendation(Advice, Answer):
         is_sure = not decision.toss_up_with and not decision.weak_because
         if answer["pass"] == "forward" and not is_sure:
             yield filled(
-                "`python -m roofcal time {m}x{n}x{k}` measures it on the card, in a clone",
+                "`roofcal time {m}x{n}x{k}` measures it on the card, in a clone",
                 answer,
             )
         if answer["left_out"]:

@@ -1,4 +1,4 @@
-"""The command line: `python -m roofcal doctor | plan | measure | calibrate | predict | ...`.
+"""The command line: `roofcal doctor | plan | measure | calibrate | predict | ...`.
 
 The module of a command is imported only when it is asked for, so that --help and predict stay fast.
 A mistake of the user ends in one message and exit code 2, never in a traceback.
@@ -197,11 +197,10 @@ def command_named(name: str) -> "Command":
 
 def command_parser(names: Collection[str] = tuple(COMMANDS)) -> "Parser":
     """The parser of all commands; arguments, which import modules, have those of `names` alone."""
-    prog = "roofcal" if Path(sys.argv[0]).name == "roofcal" else "python -m roofcal"
     parser = Parser(
-        prog=prog,
+        prog="roofcal",  # however it was started
         description=roofcal.__doc__.partition("\n")[0],
-        epilog=f"`{prog} COMMAND --help` lists the options of a command.",
+        epilog="`roofcal COMMAND --help` lists the options of a command.",
         groups={heading: tuple(group) for heading, group in GROUPS.items()},
     )
     parser.add_argument("--version", action="version", version=_VERSION)
@@ -231,7 +230,6 @@ def _offer_names(parser: "Parser") -> None:
         action.choices = action.choices or names.get(action.dest)
         if action.type is Path:
             action.complete = shtab.FILE
-    parser.prog = "roofcal"  # what the shell completes, however this was started
 
 
 class Parser(argparse.ArgumentParser):

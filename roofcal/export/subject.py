@@ -153,7 +153,7 @@ class Subject:
         """The command that makes the same bytes again."""
         calibration = self.calibration
         return (
-            f"python -m roofcal export --device {calibration.device}"
+            f"roofcal export --device {calibration.device}"
             f" --environment {calibration.environment_id} --format {form}"
         )
 

@@ -149,7 +149,7 @@ def read_fleet(root: Path) -> Cards:
     if len(runs) < FEWEST:
         raise HealthError(
             f"{root}: holds measurements of {len(runs)} card(s) as <node>/<card>/; give at least "
-            "three, each measured by `python -m roofcal health --out DIR`"
+            "three, each measured by `roofcal health --out DIR`"
         )
     cards_by_environment: dict[str, list[str]] = {}
     for run in runs:

@@ -105,9 +105,9 @@ def _check_equations(path: Path, calibration: Calibration) -> None:
         for op, (stated, here) in others.items()
     ]
     whose = "a newer" if any(stated > here for stated, here in others.values()) else "an older"
-    again = f"python -m roofcal calibrate --run {path.parent} --out {path}"
+    again = f"roofcal calibrate --run {path.parent} --out {path}"
     if (path.parent / MANIFEST).is_file():
-        again = f"python -m roofcal publish --again {path.parent}"
+        again = f"roofcal publish --again {path.parent}"
     raise PredictError(
         f"{path}: {whose} roofcal fitted it, with {'; '.join(parts)}. Run `make study` again, "
         f"which fits what is under results/ from its records, or fit this one again: {again}"
@@ -138,7 +138,7 @@ def _check_answers(path: Path, calibration: Calibration) -> None:
             except (KeyError, IndexError, OverflowError) as error:
                 raise PredictError(
                     f"{name} cannot be predicted: {error.args[0]} is missing or unknown; fit it "
-                    f"again: python -m roofcal calibrate --run {path.parent} --out FILE"
+                    f"again: roofcal calibrate --run {path.parent} --out FILE"
                 ) from None
             ends = [end for p in predictions for end in (p.total_s, p.low_s, p.high_s) if end]
             if not all(map(math.isfinite, ends)):

@@ -237,7 +237,7 @@ def claimed_twice(published: Path) -> Iterator[str]:
         if len(folders) > 1:
             yield (
                 f"{' and '.join(map(str, folders))} are both of {name}: keep the one that "
-                "`python -m roofcal verify` says holds, and remove the other"
+                "`roofcal verify` says holds, and remove the other"
             )
 
 
@@ -303,7 +303,7 @@ def _compare_bytes(path: Path, again: bytes) -> tuple[str | None, str | None]:
     shown = [text[start : same + 40].decode("utf-8", "replace") for text in (ours, theirs)]
     return (
         f"{path}:{line + 1}: published {shown[0]!r}, the records give {shown[1]!r}; derive it anew "
-        "(`python -m roofcal publish --again FOLDER`), or verify with the commit of its manifest",
+        "(`roofcal publish --again FOLDER`), or verify with the commit of its manifest",
         None,
     )
 

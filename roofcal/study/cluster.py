@@ -159,7 +159,7 @@ def _device_lines(study: Study, threads: int, gpus: int) -> Iterator[tuple[str, 
 
 
 _LIST: Final = (
-    "on a node of the device run `srun ... python -m roofcal doctor --write-environment results`, "
+    "on a node of the device run `srun ... roofcal doctor --write-environment results`, "
     "and list what it prints as <device>/<environment_id>"
 )
 

@@ -365,6 +365,4 @@ def measuring_cores(per_gpu: int, environment: Environment) -> int:
     return environment.threads or os.cpu_count() or 1 if environment.vendor == "cpu" else per_gpu
 
 
-_TAKE: Final = (
-    "take it on the device's own machine: python -m roofcal doctor --write-environment results"
-)
+_TAKE: Final = "take it on the device's own machine: roofcal doctor --write-environment results"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.paths import ROOT
 
-COMMANDS = "bash cat cp dirname env grep head mkdir readlink rm sed sha256sum tail touch"
+COMMANDS = "bash cat chmod cp dirname env grep head mkdir readlink rm sed sha256sum tail touch"
 PYTORCH_ORG = "https://download.pytorch.org/whl/cpu"
 
 STAND_IN = """#!/bin/bash
@@ -24,6 +24,7 @@ case "$*" in
     tools/install.py*) echo "$*" >>installed.log
                        ! [[ -n "${FAKE_INSTALL_FAILS:-}" && "$*" =~ $FAKE_INSTALL_FAILS ]] ;;
     tools/check_environment.py*) ;;
+    "-m roofcal "*) printf '%s\\n' "$0" "$PYTHONSAFEPATH" "$PYTHONPATH" "$@" ;;
     *) echo "unexpected: $*" >&2; exit 99 ;;
 esac
 """
@@ -36,6 +37,7 @@ class Checkout:
     """A copy of what bootstrap.sh reads, and a PATH with the stand-in as its only Python."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder = folder
         self.bin = folder / "bin"
         shutil.copytree(ROOT / "requirements", folder / "requirements")
@@ -103,6 +105,33 @@ def test_cpu_torch_comes_from_pytorch_org_otherwise_and_a_second_run_does_nothin
         lock.write("tomli==2.2.1\n")
     checkout.run(TORCH="cpu")
     assert len(checkout.install_calls) > len(before), "other pins, another environment"
+
+
+def test_the_environment_has_a_command_that_runs_this_checkout_from_any_folder(
+    tmp_path: Path,
+) -> None:
+    """One that was made before there was such a command gets it without a new installation."""
+    checkout = Checkout(tmp_path / "a folder")
+    checkout.run(TORCH="cpu")
+    command = checkout.folder / ".venv/bin/roofcal"
+    before = checkout.install_calls
+    command.unlink()
+    assert checkout.run(TORCH="cpu").returncode == 0
+    assert checkout.install_calls == before
+
+    environment = {"PATH": str(checkout.bin), "FAKE_VERSION": "3.12", "PYTHONPATH": "/mine"}
+    called = subprocess.run(
+        [command, "predict", "a  b"],
+        cwd="/",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    paths = f"{checkout.folder}:/mine"
+    python = str(command.with_name("python"))
+    assert called.stdout.splitlines() == [python, "1", paths, "-m", "roofcal", "predict", "a  b"]
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,14 @@ from tools import write_examples
 
 
 def test_an_example_gets_the_output_of_its_command() -> None:
-    page = (
-        "Text.\n\n    $ python -m roofcal table --nothing\n    stale\n\n    staler\n\nMore text.\n"
-    )
+    page = "Text.\n\n    $ roofcal table --nothing\n    stale\n\n    staler\n\nMore text.\n"
 
     fresh = write_examples._EXAMPLE.sub(write_examples.with_output, page)
 
-    assert fresh.startswith(
-        "Text.\n\n    $ python -m roofcal table --nothing\n    error: unknown option "
-    )
+    assert fresh.startswith("Text.\n\n    $ roofcal table --nothing\n    error: unknown option ")
     assert "stale" not in fresh
     assert fresh.endswith("\n\nMore text.\n")
-    of_this_machine = "    $ python -m roofcal doctor\n    torch 2.11\n"
+    of_this_machine = "    $ roofcal doctor\n    torch 2.11\n"
     assert write_examples._EXAMPLE.sub(write_examples.with_output, of_this_machine) == (
         of_this_machine
     )

@@ -78,7 +78,7 @@ def table_command(run: Run, op: str) -> str:
     """The command that prints the tidy table of an op."""
     environment = run.environment
     return (
-        f"python -m roofcal table --device {environment.device} "
+        f"roofcal table --device {environment.device} "
         f"--environment {environment.environment_id} --op {op}"
     )
 
@@ -93,10 +93,10 @@ def commands(analysis: Analysis) -> list[str]:
     if run.origin == "measured":
         lines.append("make study  # measures what is missing, then the rest of this list")
     if run.origin == "published" and derived == place:  # its files are not to be written over
-        return [*lines, f"python -m roofcal verify {place}  # derives all again and compares"]
+        return [*lines, f"roofcal verify {place}  # derives all again and compares"]
     lines += outdated_commands(analysis)
     pair = place if derived == place else f"{place}={derived}"
-    lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
+    lines.append(f"roofcal report --run {pair} --out results/report/report.html")
     return lines
 
 
@@ -110,20 +110,19 @@ def commands_anew(run: Run, place: str, derived: str, also: Sequence[str]) -> li
         also: calibrations of other environments that predict it, too.
     """
     if run.origin == "published" and derived == place:
-        return [f"python -m roofcal publish --again {place}"]
+        return [f"roofcal publish --again {place}"]
     calibration = f"{derived}/calibration.jsonl"
     others = f" --also {' '.join(also)}" if also else ""
     return [
-        f"python -m roofcal calibrate --run {place} --out {calibration}",
+        f"roofcal calibrate --run {place} --out {calibration}",
         *(
-            f"python -m roofcal predict --run {place} --calibration {calibration} "
+            f"roofcal predict --run {place} --calibration {calibration} "
             f"--op {op}{others} --out {derived}/predictions/{op}.jsonl"
             for op in run.ops
             if BY_NAME[op].role == "study"
         ),
         *(
-            f"python -m roofcal {arguments.format(run=place, calibration=calibration)} "
-            f"--out {derived}/{file}"
+            f"roofcal {arguments.format(run=place, calibration=calibration)} --out {derived}/{file}"
             for file, (arguments, _) in _DERIVED.items()
             if (run.derived / file).is_file()
         ),
@@ -189,7 +188,7 @@ def derived_table(
     if is_outdated(run, name):
         rows = rows.iloc[:0]
     arguments = _DERIVED[name][0].format(run=run_path(run), calibration=calibration_path(run))
-    return DerivedTable(name=name, rows=rows, command=f"python -m roofcal {arguments}")
+    return DerivedTable(name=name, rows=rows, command=f"roofcal {arguments}")
 
 
 def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:

@@ -222,7 +222,7 @@ def test_an_export_says_whose_constants_it_holds_and_how_to_make_it_again(
     found = json.loads(shell.text("export --device nvidia-h200 --format json"))
     assert found["environment"]["device_name"] == "NVIDIA H200"
     assert f"from: reports/published/nvidia-h200/{found['environment_id']}" in shell.err
-    command = found["made_by"].removeprefix("python -m roofcal ")
+    command = found["made_by"].removeprefix("roofcal ")
     assert shell.text(f"{command} --out a/second.json") == ""
     assert json.loads(Path("a/second.json").read_text()) == found
     without_records = shell.text("export --device made-up --format csv")

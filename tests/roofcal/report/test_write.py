@@ -155,7 +155,7 @@ def test_figures_and_tables_have_texts_and_captions(page: Page, text: str) -> No
     assert len(page.of("caption")) == len(page.of("table"))
     for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL):
         assert caption.count("<p") >= 3
-        assert "python -m roofcal table --device" in caption
+        assert "roofcal table --device" in caption
 
 
 def test_the_gpu_comes_first_and_names_are_escaped(text: str) -> None:
@@ -296,16 +296,15 @@ def test_what_outdated_constants_made_is_named_with_the_commands_that_make_it_ag
     )
     assert "calibrated predictions of gemm; breakeven.csv; llm.csv." in lines[0]
     assert lines[1:5] == [
-        f"python -m roofcal calibrate --run {measured} --out {calibration}",
+        f"roofcal calibrate --run {measured} --out {calibration}",
         *(
-            f"python -m roofcal predict --run {measured} --calibration {calibration} "
+            f"roofcal predict --run {measured} --calibration {calibration} "
             f"--op {op} --out {measured}/predictions/{op}.jsonl"
             for op in ("gemm", "cast")
         ),
-        f"python -m roofcal llm --run {measured} --calibration {calibration} "
-        f"--out {measured}/llm.csv",
+        f"roofcal llm --run {measured} --calibration {calibration} --out {measured}/llm.csv",
     ]
-    assert lines[6] == f"python -m roofcal publish --again {frozen}"
+    assert lines[6] == f"roofcal publish --again {frozen}"
     details = (tmp_path / "details.html").read_text(encoding="utf-8")
     assert "In this run, the constants of gemm are of another equation" in details
     again = f"results/nvidia-h200/{GPU.environment_id}"

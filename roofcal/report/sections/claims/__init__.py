@@ -52,7 +52,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
     """How many claims hold, then the claims of each source."""
     claims, name = analysis.claims, analysis.run.environment.device_name
     if not claims:
-        way_out = "`python -m roofcal claims` tests them on the records."
+        way_out = "`roofcal claims` tests them on the records."
         yield Answer(f"Not judged on this page; {way_out}", is_open=True)
         return
     yield Answer(f"Of {count_of(len(claims), 'published claim')}, {counts_text(claims)}.")

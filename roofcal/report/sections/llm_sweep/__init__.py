@@ -54,7 +54,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
     rows = pd.DataFrame() if recipe is None else sweep_table(sources, recipe)
     if len(rows):
         command = (
-            f"python -m roofcal llm --sweep --device {analysis.device} "
+            f"roofcal llm --sweep --device {analysis.device} "
             f"--environment {analysis.environment_id} --recipe {recipe} --model NAME"
         )
         yield CsvTable(FILE, rows)

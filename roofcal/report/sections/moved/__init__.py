@@ -79,7 +79,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
     for name, title, frame, columns in comparison_tables(comparison):
         yield Table(f"moved-{name}", title, frame, columns)
     folders = f"{comparison['a']['folder']} {comparison['b']['folder']}"
-    yield Commands(lines=[f"python -m roofcal compare {folders}"])
+    yield Commands(lines=[f"roofcal compare {folders}"])
 
 
 def comparison_of_run(run: Run) -> Comparison | None:

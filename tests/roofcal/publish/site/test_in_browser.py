@@ -249,7 +249,7 @@ def test_a_button_saves_the_export(chromium: Browser, site: Path) -> None:
         })"""
     )
     assert saved[0] == "nvidia-h200.torchao.py"
-    assert "made by: python -m roofcal export --device nvidia-h200" in saved[1]
+    assert "made by: roofcal export --device nvidia-h200" in saved[1]
 
 
 def test_columns_are_sorted_by_keyboard(chromium: Browser, site: Path) -> None:

@@ -62,7 +62,7 @@ def test_figure_and_chapter_have_the_command(
     mapped: Analysis, shown: Shown, analysis: Analysis
 ) -> None:
     command = shown.figures["breakeven"].command
-    assert "python -m roofcal breakeven --run results/nvidia-h200/" in command
+    assert "roofcal breakeven --run results/nvidia-h200/" in command
     assert any("roofcal breakeven" in line for line in commands(mapped))
     assert not any("roofcal breakeven" in line for line in commands(analysis)), "without one"
 

@@ -77,7 +77,7 @@ def test_each_cut_is_one_row_with_its_largest_batch(shown: Shown) -> None:
 def test_figure_and_chapter_have_the_command(
     estimated: Analysis, shown: Shown, analysis: Analysis
 ) -> None:
-    assert "python -m roofcal llm --run results/nvidia-h200/" in shown.figures["llm"].command
+    assert "roofcal llm --run results/nvidia-h200/" in shown.figures["llm"].command
     assert any("roofcal llm" in line and "--out" in line for line in commands(estimated))
     assert not any("roofcal llm" in line for line in commands(analysis)), "without one"
 

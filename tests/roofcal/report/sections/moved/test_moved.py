@@ -58,7 +58,7 @@ def test_the_page_shows_what_moved(
     assert plain(slower).startswith("gemm cublaslt bf16 512 x 512")
     *_, command = shown_by(analysis, "moved")
     assert isinstance(command, Commands)
-    assert command.lines == [f"python -m roofcal compare {folders[0]} {folders[1]}"]
+    assert command.lines == [f"roofcal compare {folders[0]} {folders[1]}"]
 
 
 def test_what_follows_from_outdated_constants_has_not_moved(

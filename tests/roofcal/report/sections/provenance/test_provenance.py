@@ -45,7 +45,7 @@ def test_folders_are_named_as_in_any_checkout(analysis: Analysis) -> None:
     assert f"--run reports/published/{RUN}=results/replay/{RUN}" in lines[-1]
     # nothing writes over a publication that is shown as it was frozen
     lines = commands(replace(analysis, run=replace(run, origin="published")))
-    assert lines[-1].startswith(f"python -m roofcal verify reports/published/{RUN}")
+    assert lines[-1].startswith(f"roofcal verify reports/published/{RUN}")
     assert not any("--out" in line for line in lines)
 
 
@@ -53,12 +53,10 @@ def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
     (command_block,) = [b for b in blocks_of(analysis, "provenance") if isinstance(b, Commands)]
     lines = command_block.lines
     assert lines[0] == "git checkout 0123456789abcdef"
-    assert lines[-1] == (
-        f"python -m roofcal report --run results/{RUN} --out results/report/report.html"
-    )
+    assert lines[-1] == (f"roofcal report --run results/{RUN} --out results/report/report.html")
     assert sum("roofcal predict" in line for line in lines) == 2  # gemm and cast
     assert table_command(analysis.run, "cast") == (
-        f"python -m roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"
+        f"roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"
     )
 
 
@@ -77,9 +75,9 @@ def test_a_name_in_the_place_of_a_commit_is_called_one(analysis: Analysis) -> No
 
 def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: Analysis) -> None:
     run = replace(analysis.run, origin="published")
-    assert commands_anew(run, "a", "a", []) == ["python -m roofcal publish --again a"]
+    assert commands_anew(run, "a", "a", []) == ["roofcal publish --again a"]
     first, *predictions = commands_anew(run, "a", "b", ["c/calibration.jsonl"])
-    assert first == "python -m roofcal calibrate --run a --out b/calibration.jsonl"
+    assert first == "roofcal calibrate --run a --out b/calibration.jsonl"
     also = "--also c/calibration.jsonl --out b/predictions"
     assert [line.rpartition("--op ")[2] for line in predictions] == [
         f"{op} {also}/{op}.jsonl" for op in ("gemm", "cast")
