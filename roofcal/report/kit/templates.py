@@ -70,7 +70,8 @@ def read_caption(path: Path, words: Mapping[str, str]) -> tuple[str, tuple[str, 
 @cache  # every dry run asks for each caption in the words of each op
 def _caption_template(source: str) -> jinja2.Template:
     """Of plain text, in which nothing is escaped."""
-    return jinja2.Template(source, undefined=jinja2.StrictUndefined)
+    template: jinja2.Template = jinja2.Template(source, undefined=jinja2.StrictUndefined)
+    return template
 
 
 def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
