@@ -129,6 +129,8 @@ contracts: env-dev ## who may import whom
 
 # The tests run last: their summary is the last line.
 unit: env-dev ## the tests alone (PYTEST_ARGS='-k plan')
+	@# Of a fresh checkout: else each process would compile the tests and all code, 17 s of CPU.
+	@[ -d tests/kernels/__pycache__ ] || $(PY) -m pytest --collect-only -qq >/dev/null
 	$(PY) -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 test-all: checks ## all checks, and every point of the grids of which `make test` runs a part

@@ -176,7 +176,7 @@ def _clocks(point: SeenPoint) -> list[float]:
     """The readings of the clock in settled turns."""
     if not point.visit_times:
         return []
-    readings = (point.row.telemetry.sm_clock_hz[i] for i in point.row.settled_readings)
+    readings = (point.row.telemetry.sm_clock_hz[i] for i in point.settled_readings)
     return [clock for clock in readings if clock > 0]
 
 

@@ -93,8 +93,13 @@ class SeenPoint:
         return visit_times(self.row, self.settled_turns_s)
 
     @cached_property
+    def settled_readings(self) -> tuple[int, ...]:
+        """Positions of the telemetry readings beside samples that count."""
+        return self.row.settled_readings
+
+    @cached_property
     def _readings(self) -> Sequence[int]:
-        return self.row.settled_readings or range(len(self.row.telemetry.sample_index))
+        return self.settled_readings or range(len(self.row.telemetry.sample_index))
 
     def readings(self, sensor: str) -> Sequence[Any]:
         """Readings of a sensor since the clock settled; all of them if none is that late."""

@@ -7,6 +7,8 @@ seconds in every parse of the Snakefile, and parsing hundreds of files half a se
 
 import ast
 import hashlib
+import itertools
+import os
 import re
 from collections.abc import Collection, Iterable
 from functools import cache
@@ -238,7 +240,7 @@ def _parsed(path: Path) -> ast.Module:
 @cache
 def _module_files(name: str, root: Path) -> tuple[Path, ...]:
     """Files of a checkout that importing a dotted name runs: its packages and the module."""
-    parts = name.split(".")
-    bases = [root.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
-    files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
-    return tuple(file for file in files if file.is_file())
+    # by strings: paths of 1,100 names would take a quarter of a second of every dry run
+    bases = itertools.accumulate(name.split("."), os.path.join, initial=str(root))
+    files = [base + end for base in list(bases)[1:] for end in ("/__init__.py", ".py")]
+    return tuple(Path(file) for file in files if os.path.isfile(file))  # noqa: PTH113

@@ -58,7 +58,7 @@ def check_that_a_docstring_measures_nothing_again(study: Checkout, run: Path) ->
 def check_that_timing_measures_everything_again(study: Checkout, run: Path) -> None:
     file = run / "measurements/probe_launch.jsonl"
     before = {session.session_id for session in read_records(file, Session)}
-    study.replace("config/config.yaml", "cpu: {budget_s: 0.04,", "cpu: {budget_s: 0.05,")
+    study.replace("config/config.yaml", "cpu: {budget_s: 0.02,", "cpu: {budget_s: 0.05,")
 
     study.run(str(file.relative_to(study.folder)))
 

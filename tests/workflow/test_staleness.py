@@ -143,7 +143,7 @@ def test_changed_timing_measures_everything_on_that_backend_and_plans_nothing(
     finished.replace("config/config.yaml", "cuda: {budget_s: 0.4}", "cuda: {budget_s: 0.5}")
     assert finished.pending() == set()
 
-    finished.replace("config/config.yaml", "cpu: {budget_s: 0.04,", "cpu: {budget_s: 0.05,")
+    finished.replace("config/config.yaml", "cpu: {budget_s: 0.02,", "cpu: {budget_s: 0.05,")
     jobs = finished.pending()
 
     assert measured(jobs) == set(OPS)

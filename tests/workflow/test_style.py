@@ -1,29 +1,12 @@
-"""The rules themselves: Snakemake's linter, the formatter, and the limits of DESIGN.md."""
+"""The rules themselves, beside what `make lint` asks: the limits of DESIGN.md."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from tests.paths import ROOT
-from tests.workflow.checkout import Checkout
 
 RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
-
-
-@pytest.mark.slow
-def test_the_linter_has_nothing_to_say(fresh: Checkout) -> None:
-    done = fresh.snakemake("--lint")
-
-    assert done.returncode == 0, done.stdout
-    assert "Congratulations" in done.stdout
-
-
-def test_rules_are_formatted() -> None:
-    command = [sys.executable, "-m", "snakefmt", "--check", "Snakefile", "workflow"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("rule", [file.stem for file in RULES if file.stem != "common"])

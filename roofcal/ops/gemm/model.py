@@ -149,7 +149,7 @@ CONSTANTS: Final = {
 }
 TILED_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group != "cpu")
 # (rate, latency) of a tile, and by path those of rows off 16 bytes.
-_ALIGNED_PATH: Final = ("tile_flops_per_s", "k_latency_s_per_byte")
+ALIGNED_PATH: Final = ("tile_flops_per_s", "k_latency_s_per_byte")
 SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
     path: tuple(name for name, constant in CONSTANTS.items() if constant.group == path)
     for path in ("8_byte", "odd")
@@ -271,14 +271,18 @@ def choice_seconds(
     )
     slower = np.where(choices.is_misaligned, constants["misaligned"], 1.0)
 
+    is_slow = [choices.alignment < 8, choices.alignment == 8]
+    has_slow = any(where.any() for where in is_slow)
+
     def by_path(aligned: str, eight: str, odd: str) -> Array:
         """A slow path that is unknown is as fast as the aligned one."""
+        if not has_slow:
+            return np.asarray(constants[aligned])
         known = [constants.get(name, nan) for name in (odd, eight)]
         slow = [np.where(np.isnan(value), constants[aligned], value) for value in known]
-        is_slow = [choices.alignment < 8, choices.alignment == 8]
         return np.where(is_slow[0], slow[0], np.where(is_slow[1], slow[1], constants[aligned]))
 
-    rate, k_latency = map(by_path, _ALIGNED_PATH, *SLOW_PATHS.values())
+    rate, k_latency = map(by_path, ALIGNED_PATH, *SLOW_PATHS.values())
     k_latency = np.where(choices.has_few_rows, 0.0, k_latency)
     math = choices.flops / rate
     load = choices.load_bytes / bandwidth * slower

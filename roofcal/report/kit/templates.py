@@ -67,6 +67,13 @@ def read_caption(path: Path, words: Mapping[str, str]) -> tuple[str, tuple[str, 
     return title, tuple(map(prose, re.split(r"\n\s*\n", text)))
 
 
+@cache  # every dry run asks for each caption in the words of each op
+def _caption_template(source: str) -> jinja2.Template:
+    """Of plain text, in which nothing is escaped."""
+    template: jinja2.Template = jinja2.Template(source, undefined=jinja2.StrictUndefined)
+    return template
+
+
 def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
     """(title, text below it) of a figure, as plain Markdown.
 
@@ -79,8 +86,7 @@ def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
     """
     if not path.is_file():
         raise CaptionError(f"{path} is missing: every figure has a caption")
-    source = path.read_text(encoding="utf-8")  # plain text: nothing is escaped
-    text: str = jinja2.Template(source, undefined=jinja2.StrictUndefined).render(**words)
+    text = _caption_template(path.read_text(encoding="utf-8")).render(**words)
     head, _, rest = text.strip().partition("\n")
     if not head.startswith("# ") or not rest.strip():
         raise CaptionError(f"{path}: write '# title', an empty line, and what the figure shows")

@@ -43,7 +43,9 @@ def card(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def with_card(folder: Path, card: Path, tmp_path: Path, _calibrations_as_published: None) -> Path:
+def with_card(
+    folder: Path, card: Path, tmp_path: Path, undrawn: None, _calibrations_as_published: None
+) -> Path:
     (run,) = run_folders_anew([folder], tmp_path / "runs", cards=[card])
     return publish(run, folder.parents[1])
 

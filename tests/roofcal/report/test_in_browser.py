@@ -32,7 +32,7 @@ def violations(
     chromium: Browser, axe: str, rules: str = ALL, where: str = "document"
 ) -> list[tuple[str, list[str]]]:
     """Serious findings of axe-core in the page as it is: (rule, the first elements)."""
-    chromium.run(f"{axe}; 0")
+    chromium.run(f"if (!window.axe) {{ {axe} }}; 0")
     found: list[dict[str, Any]] = chromium.run(
         f"""axe.run({where}, {{...{rules}, resultTypes: ["violations"]}}).then((done) =>
           done.violations.map(({{id, impact, nodes}}) =>

@@ -65,14 +65,17 @@ def _hostile_run(environment: Environment) -> MadeUpRun:
     return run
 
 
-def write_made_up(published: Path, out: Path, *, draws_reports: bool = False) -> list[LeftOut]:
-    """The site of a folder of publications, with one language model: all of them take seconds.
+def write_made_up(
+    published: Path, out: Path, *, draws_reports: bool = False, model: str = "llama3-8b"
+) -> list[LeftOut]:
+    """The site of a folder of publications, with one language model or none: one takes seconds.
 
     draws_reports: draw the reports beside it, two to four seconds each, and not their tables alone.
     """
     models = published.parent / "models-of-the-site"
     models.mkdir(exist_ok=True)
-    shutil.copy(paths.MODELS / "llama3-8b.yaml", models)
+    for file in paths.MODELS.glob(f"{model}.yaml"):
+        shutil.copy(file, models)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(paths, "MODELS", models)
         if not draws_reports:

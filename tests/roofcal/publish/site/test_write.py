@@ -76,7 +76,7 @@ def test_reports_of_a_stranger_are_drawn_anew_before_they_are_hosted(
     write_manifest(stranger, "c0ffee")
     assert verify(stranger, quick=True).state == "holds"
 
-    write_made_up(tmp_path / "published", tmp_path / "site", draws_reports=True)
+    write_made_up(tmp_path / "published", tmp_path / "site", draws_reports=True, model="none")
     hosted = tmp_path / "site/cpu-made-up" / stranger.name
     files = [path for path in hosted.rglob("*") if path.is_file()]
     assert not any(b"example.org" in path.read_bytes() for path in files)
@@ -99,7 +99,7 @@ def test_pages_say_that_no_publication_holds_where_all_are_left_out(
     published: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(published / "damaged", tmp_path / "published/damaged")
-    write_made_up(tmp_path / "published", tmp_path / "site")
+    write_made_up(tmp_path / "published", tmp_path / "site", model="none")
     claims, shapes = ((tmp_path / f"site/{page}.html").read_text() for page in ("claims", "shapes"))
     assert "Nothing is published yet" not in claims
     assert '<a href="index.html#left-out">no publication holds</a>: damaged/torch2.11.0' in claims
