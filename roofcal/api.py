@@ -8,10 +8,11 @@ Mistakes raise ValueError (roofcal.models.errors.PredictError) with a message th
 out. docs/package.md has a walk through.
 """
 
+import math
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from roofcal.ask.advice_text import Recommendation, recommend
 from roofcal.ask.advise import Adviser, RecipeFilter
@@ -254,6 +255,7 @@ def llm(
         PredictError: the model of time cannot answer, or the language model does not fit.
         ConfigError: there is no such language model.
     """
+    _check_keywords("llm", served, ServedOnGpus)
     deployment, sources, by = _deployment(device, model, recipe, **served)
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return estimate(deployment, sources, by, prices=prices)
@@ -268,6 +270,7 @@ def llm_curve(
         batch: without tp and pp: the requests for which the fewest GPUs are chosen.
         device, model, recipe, by, tp, pp, prompt, output, chunk, link, environment: as in `llm`.
     """
+    _check_keywords("llm_curve", served, ServedOnGpus)
     deployment, sources, by = _deployment(device, model, recipe, **served)
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
 
@@ -279,6 +282,7 @@ def llm_compare(device: str, model: str, **served: Unpack[ServedOnGpus]) -> Reci
         tp, pp: as in `llm`; default: the fewest GPUs that hold it in bf16, for all recipes.
         device, model, by, batch, prompt, output, chunk, link, environment: as in `llm`.
     """
+    _check_keywords("llm_compare", served, ServedOnGpus)
     return compare_recipes(*_deployment(device, model, "bf16", **served))
 
 
@@ -303,10 +307,22 @@ def llm_sweep(
 
     Raises:
         PredictError: as in `llm`, and where no cut and batch is as fast as min_rate.
+        ValueError: min_rate is no positive number.
     """
+    _check_keywords("llm_sweep", served, Served)
+    if min_rate is not None and not 0 < min_rate < math.inf:
+        raise ValueError(f"min_rate: got {min_rate}, wanted a number of tokens per second above 0")
     deployment, sources, by = _deployment(device, model, recipe, tp=1, **served)
     most = checked_sizes(most_gpus=gpus)["most_gpus"]
-    return replace(sweep(deployment, sources, by, most, min_rate), shows_all=all)
+    swept = replace(sweep(deployment, sources, by, most, min_rate), shows_all=all)
+    _ = swept.best  # raises where no cut is fast enough
+    return swept
+
+
+def _check_keywords(question: str, given: Mapping[str, Any], known: type) -> None:
+    """Raise TypeError for a keyword that is unknown: Unpack tells it to type checkers alone."""
+    for name in given.keys() - known.__annotations__.keys():
+        raise TypeError(f"{question}() got an unexpected keyword argument '{name}'")
 
 
 def _deployment(

@@ -29,7 +29,7 @@ from roofcal.core.machine.cores import usable_cores
 
 COLUMNS: Final = (
     *("tokens", "rows", "k", "group", "chained", "kernel", "block_rows", "depth", "split"),
-    *("warps", "stages", "unroll", "token_tile", "matrix", "by_rule", "us"),
+    *("warps", "stages", "unroll", "token_tile", "matrix", "us"),
 )
 _K: Final = (384, 512, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096, 5120, 7168, 8192, 14336)
 _ROWS: Final = (512, 768, 1536, 2304, 3456, 4096, 5120, 7168, 9216, 11776, 14336, 19712, 28416)
@@ -177,7 +177,7 @@ def row_of(product: Product, config: Int4Config, us: float) -> list[object]:
         *(product.tokens, product.rows, product.k, product.group, int(product.chained)),
         *("direct" if is_direct else "staged", config.block_rows, getattr(config, "depth", "")),
         *(config.split, config.num_warps, *of_ring, config.token_tile),
-        *(getattr(config, "matrix", ""), int(config == chosen_by_rule(product)), round(us, 3)),
+        *(getattr(config, "matrix", ""), round(us, 3)),
     ]
 
 

@@ -17,9 +17,9 @@ launches, kernels.int4.specialised, for many tokens, on an H100.
 
 A chained kernel lets the next one start once it has waited for the one before. Let in earlier, the
 one after next would start too, and take the places that become free while blocks end: its own
-blocks would gather on few multiprocessors, while others idle. That took 7 % longer in the mean of
-90 products of 1 to 16 tokens on an H200, and up to half as long again (letting it in only behind
-the last sums, 16 %).
+blocks would gather on few multiprocessors, while others idle. On an H200 that took 7 % longer in
+the mean of 90 products of 1 to 16 tokens, and up to half as long again; letting the next one in
+behind the last sums took 17 % longer (docs/kernels/int4_chained_order.csv).
 """
 
 from collections.abc import Hashable

@@ -153,7 +153,7 @@ class Recommendation(Advice, Answer):
         is_sure = not decision.toss_up_with and not decision.weak_because
         if answer["pass"] == "forward" and not is_sure:
             yield filled(
-                "`roofcal time {m}x{n}x{k}` measures it on the card, in a clone",
+                "to be surer, run `roofcal time {m}x{n}x{k}` in a clone on that card",
                 answer,
             )
         if answer["left_out"]:

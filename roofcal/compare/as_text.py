@@ -205,7 +205,7 @@ def _kernels_line(row: Row) -> str:
     gone, new = _kernels(a - b), _kernels(b - a)
     same = (a & b).total()
     if gone == new:
-        what = f"{gone} with other template arguments" if gone else "the same in another order"
+        what = f"{gone} of another build or template" if gone else "the same in another order"
         return f"{_name(row)}: {what} (--json has them)"
     beside = f" (in both: {same} more)" if same else ""
     return f"{_name(row)}: {gone or 'none'} -> {new or 'none'}{beside}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.decision import Decision, decided_advice
-from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Part
+from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Option, Part
 from roofcal.ask.measured import MeasuredPoint, by_key, measured_point
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import BITS, CAST_RECIPES, RECIPES, Operand
@@ -45,7 +45,7 @@ from roofcal.report.data.tidy import ok_rows, standard_protocol
 _PRODUCTS: Final[Mapping[str, Any]] = {"gemm": gemm, "mixed_gemm": mixed_gemm}
 _MODELS: Final[Mapping[str, Any]] = {**_PRODUCTS, "cast": cast}
 _DIGITS: Final = 6  # of a measured time
-# A prefill through a layer of 70B parameters, as README.md asks about, then cubes.
+# A prefill through a layer of a model of 70B parameters, as README.md asks about, then cubes.
 _FIRST_SHAPES: Final[tuple[Shape, ...]] = (
     {"m": 4096, "n": 28672, "k": 8192},
     *(dict.fromkeys("mnk", side) for side in (4096, 2048, 1024, 512, 256, 128, 64)),
@@ -72,8 +72,8 @@ class ShapeBox:
 
         A processor has probes of smaller products than a GPU.
         """
-        advices = self._adviser.advices(_FIRST_SHAPES)
-        for shape, advice in zip(_FIRST_SHAPES, advices, strict=True):
+        advices = self._adviser.advices(_FIRST_SHAPES) if self._linears else ()
+        for shape, advice in zip(_FIRST_SHAPES, advices, strict=False):
             if isinstance(advice, PredictError):
                 continue
             shown = [advice.best, advice.best_by_recipe.get(BASELINE)]
@@ -111,10 +111,9 @@ class ShapeBox:
         if calibration is None or not (pairs := _with_errors(calibration, pairs)):
             return None
         ways: dict[tuple[str, str, str], list[list[tuple[str, str, str]]]] = {}
-        for option in self._adviser.options:
-            product, *of_x = map(
-                _pair, option.parts
-            )  # forward has no other product and no cast of w
+        for option in self._linears:
+            # forward has no other product and no cast of w
+            product, *of_x = map(_pair, option.parts)
             ways.setdefault(product, []).append(of_x)
         casts = [part for of_product in ways.values() for way in of_product for part in way]
         casts = _with_errors(calibration, dict.fromkeys(casts))
@@ -151,6 +150,14 @@ class ShapeBox:
             "measured": self._columns(pairs, ("m", "n", "k")),
             "measured_casts": self._columns(casts, ("rows", "cols")),
         }
+
+    @property
+    def _linears(self) -> Sequence[Option]:
+        """Linears of a product and its casts; none where no cast or no bf16 is calibrated."""
+        try:
+            return self._adviser.options
+        except PredictError:  # the box shows products alone
+            return ()
 
     def _columns(
         self, pairs: Sequence[tuple[str, str, str]], axes: Sequence[str]

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -123,6 +124,17 @@ def test_what_is_no_size_is_refused_by_its_name(name: str, size: Any) -> None:
     says = re.escape(f"{name}={size!r} is not a whole number from 1 to 2^30")
     with pytest.raises(PredictError, match=f"^{says}$"):
         ASKED[name](size)
+
+
+def test_questions_about_models_refuse_what_they_do_not_take() -> None:
+    ask: Any = roofcal.llm_sweep
+    with pytest.raises(TypeError, match=r"llm_sweep\(\) got an unexpected .* 'batch'"):
+        ask("h200", "llama3-8b", batch=64)
+    for rate in (-3.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"min_rate: got .* above 0"):
+            ask("h200", "llama3-8b", min_rate=rate)
+    with pytest.raises(PredictError, match=r"no cut of one GPU gives a request 1e\+09 tokens/s"):
+        ask("h200", "llama3-8b", gpus=1, min_rate=1e9)
 
 
 def test_of_several_devices_the_measured_one_answers_with_a_warning() -> None:

@@ -104,7 +104,8 @@ class RecipeComparison(Answer):
             names = [name for name, count in self.fewest_gpus.items() if count == fewest]
             yield (
                 f"{fewest} GPU{'s' * (fewest > 1)} would hold it in {', '.join(names)}: "
-                f"`llm --recipe {names[0]}` without --tp times that"
+                f"the same question with --recipe {names[0]} for --compare, without --tp and --pp, "
+                "times that"
             )
         yield from (f"no {recipe}: {why}" for recipe, why in self.refused.items())
         yield ""

@@ -145,10 +145,14 @@ class Sweep(Answer):
             return max(enough, key=lambda answer: answer.tokens_per_s_per_gpu)
         fastest = frontier(self.answers)[0]
         raise PredictError(
-            f"no cut of up to {self.most_gpus} GPUs gives a request {least:.4g} tokens/s; the most "
+            f"no cut of {self._gpus} gives a request {least:.4g} tokens/s; the most "
             f"is {fastest.request_tokens_per_s.value:.4g}, {_cut_words(fastest)}: give a lower "
             "--min-rate, more --gpus or another --recipe"
         )
+
+    @property
+    def _gpus(self) -> str:
+        return f"up to {self.most_gpus} GPUs" if self.most_gpus > 1 else "one GPU"
 
     @property
     def decision(self) -> dict[str, Any]:
@@ -197,7 +201,7 @@ class Sweep(Answer):
             most += f" at {self.min_rate:.4g} tokens/s or more for each request"
         yield Verdict(
             f"Use {_cut_words(best)}: {best.tokens_per_s_per_gpu:.0f} tokens/s per GPU in decode"
-            f"{between if best.has_interval else ''}, {most} on up to {self.most_gpus} GPUs; a "
+            f"{between if best.has_interval else ''}, {most} on {self._gpus}; a "
             f"request gets {best.request_tokens_per_s.value:.4g} tokens/s, its first token after "
             f"{format_seconds(best.first_token.value_s)}."
         )

@@ -15,7 +15,7 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.export.subject import LAUNCH
 from roofcal.points.roofs import COPY, STREAMS
 from roofcal.publish.site.publications import Publication
-from roofcal.report.data.claims import SIGNS, counts_text, judge
+from roofcal.report.data.claims import VERDICT_CLASSES, counts_text, judge
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.charts import COLOURS
@@ -328,7 +328,9 @@ def judged_ledgers(
     columns = [wide("says", "claim"), text("theirs", "theirs")]
     for publication in newest:
         name = publication.device_name
-        columns.append(Column(key=publication.key, label=name, kind="verdict", signs=SIGNS))
+        columns.append(
+            Column(key=publication.key, label=name, kind="verdict", signs=VERDICT_CLASSES)
+        )
         columns.append(wide(f"ours {publication.key}", "ours, or why it cannot be tested"))
     ledgers = {entry.ledger.ledger: entry.ledger for entry in entries}
     for name, ledger in ledgers.items():

@@ -41,9 +41,9 @@ _WORK: Final = {
 Row = dict[str, Any]
 WORDS: Final = ("holds", "undecided", "does not hold", "cannot be tested")
 # word -> class of the style sheet that gives it a sign and a colour
-SIGNS: Final = dict(zip(WORDS, ("yes", "none", "no", "none"), strict=True))
+VERDICT_CLASSES: Final = dict(zip(WORDS, ("yes", "none", "no", "none"), strict=True))
 UNITS: Final = {"time_us": "us", "tflops": "TFLOP/s", "speedup": "x"}
-_SIGNS: Final = {"about": "", ">=": "at least ", "<=": "at most "}
+_RELATION_WORDS: Final = {"about": "", ">=": "at least ", "<=": "at most "}
 _MARGINS: Final = {"about": "+-", ">=": "-", "<=": "+"}
 
 
@@ -272,7 +272,7 @@ def _judged(entry: Entry, evidence: _Evidence) -> Row:
     shown: Row = {"theirs_shown": "-" if theirs is None else f"{theirs:.4g}{space}{unit}"}
     if test and theirs is not None:  # at least or at most for a bound, and the tolerance
         margin = f" {_MARGINS[test.relation]}{test.tolerance:.0%}" if test.tolerance else ""
-        shown["theirs_shown"] = f"{_SIGNS[test.relation]}{shown['theirs_shown']}{margin}"
+        shown["theirs_shown"] = f"{_RELATION_WORDS[test.relation]}{shown['theirs_shown']}{margin}"
     for name, number in (("ours", ours), ("as_source", other)):
         value, low, high = number[:3] if number else (None, None, None)
         text = f"{value:.4g}{space}{unit} ({low:.4g} to {high:.4g})" if number else None

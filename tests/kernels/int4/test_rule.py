@@ -133,6 +133,18 @@ def test_few_tokens_run_nearly_as_fast_as_the_fastest_blocks_that_were_timed() -
     assert behind.max() < 0.30, f"far from the fastest: {us.iloc[int(behind.argmax())].to_dict()}"
 
 
+def test_chained_kernels_let_the_next_one_start_where_it_was_fastest() -> None:
+    times = pd.read_csv(ROOT / "docs/kernels/int4_chained_order.csv")
+    us = times.pivot_table(index=["tokens", "rows", "k"], columns="lets_next_start", values="us")
+    assert len(us) == 90
+    longer = us.div(us["behind its wait"], axis=0)
+    mean = np.exp(np.log(longer).mean())  # what the docstring of kernels.int4.gemm says
+    assert mean["before its wait"] == pytest.approx(1.07, abs=0.005)
+    assert mean["behind its sums"] == pytest.approx(1.17, abs=0.005)
+    assert mean["plain"] > 1.15
+    assert 1.45 < longer["before its wait"].max() < 1.55
+
+
 def test_more_units_want_a_finer_cut() -> None:
     splits = []
     for units in (64, 256):

@@ -145,7 +145,7 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     (kernel,) = comparison["kernels"]
     kernel |= {"kernels_a": ["memset", *mangled[:1] * 2], "kernels_b": ["memset", *mangled[1:] * 2]}
     said = Comparison(comparison).text(1000)
-    assert ": 2 x reduce_kernel with other template arguments (--json has them)" in said
+    assert ": 2 x reduce_kernel of another build or template (--json has them)" in said
     kernel["kernels_b"] = [mangled[0], "new", "memset", "new"]
     said = Comparison(comparison).text(1000)
     assert ": reduce_kernel -> 2 x new (in both: 2 more)\n" in said

@@ -115,7 +115,7 @@ def test_a_card_that_is_faster_at_the_power_limit_is_a_shift_and_no_five_hundred
 
 
 def test_whole_visits_drawn_anew_move_nothing_that_did_not_and_lose_nothing_in_silence() -> None:
-    """Two visits, 0.2 % apart; docs/method.md has the table.
+    """Two visits, 0.2 % apart.
 
     What is lost is mostly of several devices, whose published turns of 20 ms know a visit to 1 %
     at the power limit.

@@ -287,6 +287,22 @@ def test_the_first_shape_is_the_largest_that_the_probes_of_the_device_span(
         assert ShapeBox(own).first_shape == shape
 
 
+def test_products_without_casts_and_bf16_are_shown_alone() -> None:
+    run = load_run(PUBLISHED)
+    assert run.calibration is not None
+    kept = {
+        name: constant
+        for name, constant in run.calibration.constants.items()
+        if "." not in name or name.startswith("gemm.cublaslt.fp8_axiswise.")
+    }
+    narrow = replace(run, calibration=replace(run.calibration, constants=kept))
+    box = ShapeBox(Analysis(run=narrow, spec=h200(), frames={}, sessions={}))
+    data = box.data("h200")
+    assert data is not None
+    shown = [(option["recipe"], option["ways"]) for option in data["options"]]
+    assert (shown, data["casts"], box.decision) == ([("fp8_axiswise", [])], [], None)
+
+
 def test_a_calibration_that_lacks_a_constant_ranks_nothing_by_it(
     ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
@@ -443,7 +459,7 @@ def test_a_time_that_was_measured_at_the_shape_stands_beside_its_prediction(
     rows = box("m=16&n=3584&k=8192&op=mixed_gemm")
     assert rows[0][1:4] == ["int4_groupwise_g128", "triton_chained", "none"]
     times = [cell.replace("\u00a0", " ") for cell in rows[0][4:6]]
-    assert times == ["8.45 \u00b5smeasured, predicted 8.42 \u00b5s", "8.39 \u00b5s to 8.50 \u00b5s"]
+    assert times == ["8.45 \u00b5smeasured, predicted 8.41 \u00b5s", "8.39 \u00b5s to 8.50 \u00b5s"]
     assert "triton_chained: 8.45\u00a0\u00b5s, measured (95 %: " in chromium.run(SAID)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.claims import FIELDS, SIGNS, Row, counts_text
+from roofcal.report.data.claims import FIELDS, VERDICT_CLASSES, Row, counts_text
 from roofcal.report.kit.blocks import Column, Prose, Table
 from roofcal.report.kit.columns import named, ratio, wide, written_number
 from roofcal.report.kit.numbers import count_of
@@ -19,7 +19,7 @@ COLUMNS: Final = (
         key="verdict",
         label="verdict",
         kind="verdict",
-        signs=SIGNS,
+        signs=VERDICT_CLASSES,
     ),
     wide("says", "claim"),
     written_number("theirs_shown", "theirs", "theirs"),

@@ -13,7 +13,7 @@ from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.gemm import model
 from roofcal.ops.gemm.fit import PROBLEM, Products, candidates_of, fit
 from roofcal.ops.gemm.model import PLAIN_CONSTANTS
-from roofcal.ops.gemm.tiles import FAMILIES
+from roofcal.ops.gemm.tiles import FAMILIES, describe
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import (
     PACKED_TRUTH,
@@ -146,14 +146,13 @@ def test_candidates_that_are_left_out_are_best_by_no_fit(family: str) -> None:
     """Fits scatter by factors of up to three, as those of a block do while they are far off."""
     generator = np.random.default_rng(3)
     m, n, k = np.exp(generator.uniform(np.log(8), np.log(16384), (3, 40))).round()
-    choices = model.describe("bf16", m, n, k, family, UNITS).choices
+    choices = describe("bf16", m, n, k, family, UNITS).choices
     candidates = candidates_of(choices)
     scattered = {
         name: np.full((40, 1), np.nan)
         if name in model.SLOW_PATHS["odd"]  # as where no probe has such rows
         else value * 3 ** generator.uniform(-1, 1, (40, 1))
         for name, value in (model.NEUTRAL | TRUTH).items()
-        if isinstance(value, float)
     }
     _, _, seconds = model.choice_seconds(scattered, candidates.choices, family)
     best = candidates.best(scattered, family)
