@@ -81,6 +81,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
         "labelOverlap": "greedy",
         "labelSeparation": 6,
     },
+    "axisX": {"labelBound": 5},  # pixels: what reaches further right is cut by the page
 }
 _LABEL_PX: Final = 320  # most of a name beside an axis
 _AS_IS: Final[Mapping[str, Any]] = {"kind": "nominal", "legend": None, "scale": None}
