@@ -99,7 +99,6 @@ def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
     assert chromium.run(f"{decision}.getBoundingClientRect().bottom") < 300, "first of the screen"
 
 
-
 def test_nothing_of_the_first_page_is_cut_on_a_narrow_screen(
     chromium: Browser, products: Path, tmp_path: Path
 ) -> None:
