@@ -70,8 +70,13 @@ def test_a_page_has_nothing_serious_fetches_nothing_and_fits_its_window(
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The products and casts of the published H100."""
-    folder = tmp_path_factory.mktemp("products") / PUBLISHED.name
-    folder.mkdir()
+    return copy_products(tmp_path_factory.mktemp("products"))
+
+
+def copy_products(parent: Path) -> Path:
+    """A folder in `parent` with the products and casts of the published H100."""
+    folder = parent / PUBLISHED.name
+    folder.mkdir(parents=True)
     for name in ("environment.jsonl", "calibration.jsonl", "breakeven.csv"):
         shutil.copy(PUBLISHED / name, folder)
     for part in ("plan", "measurements", "predictions"):
