@@ -50,7 +50,7 @@
     const devices = new Set(own.map(({ of }) => of.device));
     const requests = `${batch.value} ${batch.value === "1" ? "request" : "requests"}`;
     document.getElementById("asked").textContent = own.length
-      ? `${model.value} in ${recipe.value}, ${requests} of ${table.prompt.toLocaleString("en")} tokens and ${table.output} more, on ${devices.size} devices. Compare lines of one table: the three answer different questions.`
+      ? `${model.value} in ${recipe.value}, ${requests} of ${table.prompt.toLocaleString("en")} tokens that get ${table.output} more, on ${devices.size} devices. Compare within a table: the first is calibrated, the second an estimate, the third a bound.`
       : `No device holds ${requests} of ${model.value} in ${recipe.value}, or none has a rate for the recipe.`;
     const parts = GROUPS.flatMap(([prefix, title, about]) => {
       const group = own.filter(({ side }) => side.startsWith(prefix));
