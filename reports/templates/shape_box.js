@@ -33,7 +33,7 @@ if (shapeBox) (async () => {
     return shape;
   }
 
-  // [what a cell is, whether it is a number]; a narrow page writes it before the cell
+  // [what a cell is, whether it is a number]
   const HEADS = [["rank", false], ["recipe", false], ["products by", false], ["casts by", false], ["time", true],
     ["95 %", true], ["over bf16", true], ["rate", true], ["nearest measured", false]];
 
@@ -42,13 +42,7 @@ if (shapeBox) (async () => {
     const rate = productModel.leastWork(option, shape).flops / total / 1e12;
     const texts = [`${place + 1}`, option.recipe, option.provider, casts.map(({ provider }) => provider).join(", ") || "none", time(total),
       `${time(low)} to ${time(high)}`, baseline ? `${(baseline.total / total).toFixed(2)}\u00d7` : "\u2013", `${digits(rate)}\u00a0TFLOP/s`, ""];
-    const cells = texts.map((text, number) => {
-      const [label, isNumber] = HEADS[number];
-      const cell = element("td", { textContent: text, className: isNumber ? "n" : "" });
-      cell.dataset.label = label;
-      cell.setAttribute("role", "cell");
-      return cell;
-    });
+    const cells = texts.map((text, number) => element("td", { textContent: text, className: HEADS[number][1] ? "n" : "" }));
     const note = (cell, textContent) => cell.append(element("small", { textContent }));
     if (casts.length) note(cells[4], parts.map((part) => time(part.total)).join(" + "));
     if (isMeasured) note(cells[4], `measured, predicted ${time(predicted)}`);
@@ -65,9 +59,7 @@ if (shapeBox) (async () => {
     cells[8].className = "w";
     cells[8].textContent = !near ? "none" : parts[0].isMeasured ? `this product${off}`
       : `product ${sizes(near.point)} in ${time(near.seconds)}, ${near.distance.toFixed(1)} doublings away${off}`;
-    const line = element("tr", {}, ...cells);
-    line.setAttribute("role", "row");
-    return line;
+    return element("tr", {}, ...cells);
   }
   const signed = (fraction) => `${fraction < 0 ? "\u2212" : "+"}${Math.abs(100 * fraction).toFixed(1)}\u00a0%`;
 
@@ -93,7 +85,6 @@ if (shapeBox) (async () => {
     said.replaceChildren(remark, ...(own.length ? sentence(own, baseline, hasCasts) : ["No provider runs this shape."]));
     if (own.length) {
       const heads = HEADS.map(([text, isNumber]) => element("th", { scope: "col", textContent: text, className: isNumber ? "n" : "" }));
-      heads.forEach((head) => head.setAttribute("role", "columnheader"));
       heads[0].setAttribute("aria-label", "rank");
       heads[0].textContent = "";
       const counted = hasCasts ? "times and speed-ups with the cast of x" : "products alone, casts not counted";
@@ -101,9 +92,7 @@ if (shapeBox) (async () => {
         element("caption", { textContent: `${sizes(shape)} on ${device.name}: ${counted}` }),
         element("thead", {}, element("tr", {}, ...heads)),
         element("tbody", {}, ...shown.map((answer, place) => row(answer, place, device, shape, baseline))));
-      table.setAttribute("role", "table");
-      table.querySelectorAll("thead, tbody").forEach((part) => part.setAttribute("role", "rowgroup"));
-      table.tHead.rows[0].setAttribute("role", "row");
+      stack(table, HEADS.map(([label]) => label));
       box.append(table);
     }
     if (reasons.length) {

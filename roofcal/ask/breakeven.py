@@ -77,11 +77,19 @@ COLUMNS: Final = (
     *("recipe", "pass", "casts", "m", "n", "k", "speedup", "low", "high", "class"),
     *("breakeven_m", "breakeven_m_low", "breakeven_m_high", "extrapolated_doublings"),
 )
-# (n, k) of the weights of the map: squares, and those of Llama 3 of 8B parameters on one GPU and of
-# 70B on two: both projections of the feed-forward network, and what makes query, key and value.
+# (n, k) of the weights of the map that are layers of Llama 3, of 8B parameters on one GPU and of
+# 70B on two -> which layer that is. The others are squares.
+LAYERS: Final = {
+    (6144, 4096): "8B qkv",
+    (28672, 4096): "8B gate/up",
+    (4096, 14336): "8B down",
+    (5120, 8192): "70B qkv",
+    (28672, 8192): "70B gate/up",
+    (8192, 14336): "70B down",
+}
 WEIGHTS: Final = (
     *((side, side) for side in (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)),
-    *((6144, 4096), (28672, 4096), (4096, 14336), (5120, 8192), (28672, 8192), (8192, 14336)),
+    *LAYERS,
 )
 # Powers of two and the middles between them that are multiples of 16.
 TOKENS: Final = tuple(

@@ -92,7 +92,7 @@ class OpPage:
     meaning             what it computes, for the glossary: `gemm` is C = A B; "" leaves it out
     title               the same as a heading has it; "" for the name of the op
     time_includes       a sentence on what a time of the op includes, for captions of its figures
-    time_note           the same in two words, for headings: "with casts", "whole block"
+    time_note           the same in two words, for headings: "with casts", "whole block, with casts"
     is_headline         whether the first page is about this op: one op of the study is
     health              whether its times tell a healthy card from a slow one
     library_providers   providers whose error stands for the op where one number has to; the first

@@ -94,7 +94,7 @@ def _roof_checks(analysis: Analysis) -> Iterator[Check]:
         yield Check(
             "look",
             f"{count_of(count, 'point is', 'points are')} faster than the datasheet allows, "
-            f"by up to {times(beyond_datasheet)}: see the violation audit.",
+            f"by up to {times(beyond_datasheet)}: see Points faster than a roof.",
         )
     if beyond_ceiling is not None:
         count = int((normal["bound"] == "calibrated").sum())

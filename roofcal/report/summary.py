@@ -47,7 +47,7 @@ _RECIPE_COLUMNS: Final = (
     *col.named("op", "format", "regime", "recipe", "provider"),
     col.ratio(
         "speedup",
-        "speed",
+        "speed-up",
         "time of the baseline over that of the recipe, casts not counted, median over shapes",
     ),
     *col.named("baseline", "shapes"),

@@ -19,7 +19,7 @@ PAGE = replace(
     title="Blocks of language models",
     time_includes="Times are those of forward and backward of the whole block, its casts included; "
     "its attention and norms are in bf16 under every recipe.",
-    time_note="whole block",
+    time_note="whole block, with casts",
 )
 
 

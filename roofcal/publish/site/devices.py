@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.ask.llm.architecture import INT4_RECIPE
 from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
@@ -281,6 +282,8 @@ def site_index(
             sides[f"wave:{device}"] = common | {"environment": "wave model", "rates": {}}
     # as variables of the style sheet, colours follow a dark colour scheme
     variables = {colour: f"var(--{name})" for name, colour in COLOURS.items()}
+    colours = {recipe: variables[recipe_colour(recipe)] for recipe in GEMM_RECIPES}
+    colours["int4"] = variables[recipe_colour(INT4_RECIPE)]  # of language models
     quantities = {f"rate.{recipe}": [f"{recipe} products", "flop/s"] for recipe in GEMM_RECIPES}
     quantities |= {name: [label, "B/s"] for name, label in _STREAMS.items()}
     quantities |= {
@@ -291,8 +294,10 @@ def site_index(
     return {
         "sides": sides,
         "quantities": quantities,
-        "colours": {recipe: variables[recipe_colour(recipe)] for recipe in GEMM_RECIPES},
-        "markers": {side: marker_path(marker) for side, marker in {"A": "o", "B": "^"}.items()},
+        "colours": colours,
+        "markers": {
+            side: marker_path(marker) for side, marker in zip("ABCDEF", "o^sDvP", strict=True)
+        },
     }
 
 

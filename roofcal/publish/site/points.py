@@ -156,7 +156,7 @@ def rounded(value: float | None, factor: float = 1.0, digits: int = 5) -> float 
 
 # --- tokens per second of language models, on the fewest GPUs that hold each ---------------------
 
-BATCHES: Final = (1, 16, 64)
+BATCHES: Final = (1, 4, 16, 64, 256)
 _ESTIMATED: Final = (
     *("first_token_s", "first_token_low_s", "first_token_high_s"),
     *("decode_step_s", "decode_step_low_s", "decode_step_high_s", "decode_tokens_per_s"),

@@ -26,6 +26,7 @@ from roofcal.publish.verify import files_without_report
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.kit.vega import page_charts
+from roofcal.report.shape_box import ShapeBox
 from roofcal.report.write import write_report
 
 # Page -> its name in the navigation, in order
@@ -130,7 +131,14 @@ def _files(site: _Site, out: Path) -> Iterator[tuple[str, bytes]]:
         yield f"assets/data/{name}.js", f"roofcal.hold({json.dumps(name)},{text})\n".encode()
     for path in sorted((*(FOLDER / "site").glob("*.js"), FOLDER / "site" / "site.css")):
         yield f"assets/{path.name}", path.read_bytes()
-    for name in ("style.css", "charts.css", "unpack.js", "tables.js", "charts.js"):
+    for name in (
+        "style.css",
+        "charts.css",
+        "unpack.js",
+        "tables.js",
+        "charts.js",
+        "product_model.js",
+    ):
         yield f"assets/{name}", (FOLDER / name).read_bytes()
     rows = [publication_row(RunFolder.at(out / p.key)) for p in site.publications]
     document = {"schema_version": 1, "publications": sorted(rows, key=lambda row: row["path"])}
@@ -201,15 +209,18 @@ def _data(site: _Site) -> Iterator[tuple[str, Any]]:
     yield "modelled", modelled_points(site.publications, site.specs)
     for publication in site.publications:
         yield f"points/{publication.key}", measured_points(publication)
+        box = ShapeBox(publication.analysis).data(publication.key)
+        yield f"shape_box/{publication.key}", packed_json(box)
         files = {name: file["text"] for name, file in publication.exports.items() if "text" in file}
         yield f"exports/{publication.key}", packed_json(files)
 
 
 def site_charts() -> tuple[str, str]:
-    """(Vega, the charts `roofline` and `history` without rows), both packed.
+    """(Vega, the charts `roofline`, `history` and `serving` without rows), both packed.
 
     roofline: points and roofs of two sides; colours tell recipes apart, markers and dashes the
-    sides. history: settled rates of the environments of one device, the oldest first.
+    sides. history: settled rates of the environments of one device, the oldest first. serving: a
+    language model, a line per card and recipe with a dot per batch, above the Pareto front of all.
     """
     roofline = Chart(
         x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
@@ -250,5 +261,29 @@ def site_charts() -> tuple[str, str]:
         legend=(LegendEntry("recipe", ""),),
         columns=1,
     )
-    charts = {"roofline": roofline, "history": history}
+    serving = Chart(
+        x=Axis("per_request", "tokens/s of one request", "plain"),
+        y=Axis("per_gpu", "tokens/s per GPU", "log"),
+        layers=[
+            Layer("line", table="front", size=9),
+            Layer("line", detail="line"),
+            Layer("dots"),
+        ],
+        tables={
+            "points": pd.DataFrame(columns=["per_request", "per_gpu", "recipe", "card"]),
+            "front": pd.DataFrame(columns=["per_request", "per_gpu"]),
+        },
+        panels=[Panel(height=380)],
+        tips=(
+            Tip("card", "card"),
+            Tip("recipe", "recipe"),
+            Tip("gpus", "GPUs", "count"),
+            Tip("batch", "batch", "count"),
+            Tip("per_request", "one request", "si", "tokens/s"),
+            Tip("per_gpu", "each GPU", "si", "tokens/s"),
+        ),
+        legend=(LegendEntry("recipe", ""), LegendEntry("card", "")),
+        columns=1,
+    )
+    charts = {"roofline": roofline, "history": history, "serving": serving}
     return page_charts((name, name, "", chart) for name, chart in charts.items())

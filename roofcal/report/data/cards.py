@@ -156,8 +156,8 @@ def cards_sentence(cards: pd.DataFrame) -> str:
         f"from the published one by {_range_text(rows['ratio'])}{of_products}, most for "
         f"{furthest['kind']} on {furthest['card']}: "
         f"{percent(float(furthest['ratio']) - 1, signed=True)} over "
-        f"{count_of(int(furthest['points']), 'point')}. Single points differ more: in a typical "
-        f"kind, nine in ten by {_range_text(rows[['p5', 'p95']].median())}."
+        f"{count_of(int(furthest['points']), 'point')}. Single points differ more: nine of "
+        f"ten by {_range_text(rows[['p5', 'p95']].median())}, in a typical kind of work."
     )
 
 

@@ -28,6 +28,7 @@ from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.points.roofs import constants_of
 from roofcal.points.run import Run
 from roofcal.report.data.comparisons import TIME, ops_of_products, ratio_of_times
+from roofcal.report.data.op_pages import casts_note
 from roofcal.report.data.tidy import ok_rows
 
 # The standard protocol: it holds for columns that a claim leaves open.
@@ -281,7 +282,8 @@ def _judged(entry: Entry, evidence: _Evidence) -> Row:
         "entry": entry,
         **shown,
         "claim": entry.id,
-        "says": entry.says,
+        "says": entry.says
+        + (casts_note(test.op) if test and test.op and test.quantity == "speedup" else ""),
         "verdict": word,
         "theirs": theirs,
         INTERVAL_HOLDS: ours.holds if ours else None,

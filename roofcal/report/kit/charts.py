@@ -109,6 +109,7 @@ class Panel:
     choice   the tab that shows it; "" for a panel that is always shown
     where    column -> the value of the rows that it draws, of the tables that have the column
     fields   column that the axes and the hover name -> column of the table that it is here
+    y        its own y axis; None for that of the chart
     height   in pixels
     width    least width in pixels: a narrower page scrolls the panel sideways
     """
@@ -117,6 +118,7 @@ class Panel:
     choice: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
     fields: Mapping[str, str] = field(default_factory=dict)
+    y: "Axis | None" = None
     height: int = 300
     width: int = 0
 
@@ -210,7 +212,7 @@ class Chart:
             if column in rows:
                 rows = rows[rows[column] == value]
         rows = rows.assign(**{name: rows[own] for name, own in panel.fields.items() if own in rows})
-        found = [axis.key for axis in (self.x, self.y) if axis.key in rows]
+        found = [axis.key for axis in (self.x, panel.y or self.y) if axis.key in rows]
         return rows.dropna(subset=found) if table == "points" else rows
 
 

@@ -40,6 +40,7 @@ from roofcal.report.kit.charts import (
     Chart,
     Layer,
     LegendEntry,
+    Panel,
 )
 from roofcal.report.kit.numbers import is_missing
 from roofcal.report.kit.templates import packed
@@ -81,6 +82,7 @@ _CONFIG: Final[Mapping[str, Any]] = {
         "labelOverlap": "greedy",
         "labelSeparation": 6,
     },
+    "axisX": {"labelBound": 5},  # pixels: what reaches further right is cut by the page
 }
 _LABEL_PX: Final = 320  # most of a name beside an axis
 _AS_IS: Final[Mapping[str, Any]] = {"kind": "nominal", "legend": None, "scale": None}
@@ -286,7 +288,7 @@ def _document(chart: Chart, tables: Mapping[str, str], records: str) -> dict[str
     return {
         "spec": vega_lite(chart),
         "tables": tables,
-        "panels": [_without_blanks(asdict(panel)) for panel in chart.panels],
+        "panels": [_panel_document(chart, panel) for panel in chart.panels],
         "x": chart.x.key,
         "y": chart.y.key,
         "offsets": {"x": chart.x.offset, "y": chart.y.offset},
@@ -301,8 +303,15 @@ def _document(chart: Chart, tables: Mapping[str, str], records: str) -> dict[str
     }
 
 
+def _panel_document(chart: Chart, panel: Panel) -> dict[str, Any]:
+    own: dict[str, Any] = asdict(panel)
+    if panel.y:
+        own |= {"y": panel.y.key, "spec": vega_lite(replace(chart, y=panel.y))}
+    return _without_blanks(own)
+
+
 def _without_blanks(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entries.items() if value not in ("", (), {}, 0)}
+    return {key: value for key, value in entries.items() if value not in (None, "", (), {}, 0)}
 
 
 def page_charts(charts: Iterable[tuple[str, str, str, Chart]]) -> tuple[str, str]:
@@ -449,7 +458,6 @@ def _print_specification(chart: Chart) -> dict[str, Any]:
     names = [str(name) for name in chart.tables["points"].get(chart.y.key, ())]
     is_named = chart.y.scale == "names"
     label_px = min(_LABEL_PX, _LETTER_PX * max(map(len, names), default=0)) if is_named else 40
-    layers = _layers(replace(chart, legend=()))
     datasets: dict[str, Any] = {}
     drawings = []
     for place, panel in enumerate(chart.panels):
@@ -458,9 +466,10 @@ def _print_specification(chart: Chart) -> dict[str, Any]:
             text = rows.to_json(orient="records", double_precision=15)
             datasets[f"{table}{place}"] = json.loads(text)
         drawing = {
-            "title": panel.title or panel.choice,
+            "title": ", ".join(filter(None, (panel.title, panel.choice))),
             "layer": [
-                layer | {"data": {"name": f"{layer['data']['name']}{place}"}} for layer in layers
+                layer | {"data": {"name": f"{layer['data']['name']}{place}"}}
+                for layer in _layers(replace(chart, legend=(), y=panel.y or chart.y))
             ],
             "height": panel.height,
             "width": max(90, _WIDTH / across - label_px - 40),

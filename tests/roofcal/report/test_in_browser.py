@@ -70,8 +70,13 @@ def test_a_page_has_nothing_serious_fetches_nothing_and_fits_its_window(
 @pytest.fixture(scope="module")
 def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The products and casts of the published H100."""
-    folder = tmp_path_factory.mktemp("products") / PUBLISHED.name
-    folder.mkdir()
+    return copy_products(tmp_path_factory.mktemp("products"))
+
+
+def copy_products(parent: Path) -> Path:
+    """A folder in `parent` with the products and casts of the published H100."""
+    folder = parent / PUBLISHED.name
+    folder.mkdir(parents=True)
     for name in ("environment.jsonl", "calibration.jsonl", "breakeven.csv"):
         shutil.copy(PUBLISHED / name, folder)
     for part in ("plan", "measurements", "predictions"):
@@ -98,13 +103,33 @@ def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
     assert "casts included" in said
     assert chromium.run(f"{decision}.getBoundingClientRect().bottom") < 300, "first of the screen"
 
-    chromium.resize(390)
-    chromium.run("document.querySelector('.question .chart').scrollIntoView()")
-    chromium.wait_for("document.querySelector('.panel svg')")
-    for wide in ("#shape-box .box", ".panel"):
-        parts = f"[...document.querySelectorAll('{wide}')]"
-        cut = f"{parts}.map((one) => one.scrollWidth - one.clientWidth)"
-        assert max(chromium.run(cut)) <= 0, f"{wide} is cut"
+
+def test_nothing_of_the_first_page_is_cut_on_a_narrow_screen(
+    chromium: Browser, products: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    write_report([(products, None)], page, DEVICES)
+    chromium.resize(375, 20_000)  # 390 less the scroll bar; all that is seen, and so drawn
+    chromium.open(page)
+    chromium.wait_for("document.querySelector('#shape-box tbody tr')")
+    seen = "filter((one) => one.checkVisibility())"
+    chromium.wait_for(
+        f"[...document.querySelectorAll('.chart')].{seen}.every((one) => one.dataset.drawn)"
+    )
+    for wide in (".box", ".panel"):
+        parts = f"[...document.querySelectorAll('{wide}')].{seen}"
+        cut = chromium.run(f"{parts}.map((one) => one.scrollWidth - one.clientWidth)")
+        assert len(cut) >= 3, wide
+        assert max(cut) <= 0, f"{wide} is cut"
+    beyond = chromium.run(
+        f"[...document.querySelectorAll('.plot svg text')].{seen}.filter((one) => one.textContent"
+        " && +getComputedStyle(one).opacity && one.getBoundingClientRect().right"
+        " > one.closest('svg').getBoundingClientRect().right + 1).map((one) => one.textContent)"
+    )
+    assert beyond == [], "labels of axes"
+    labels = "[...document.querySelectorAll('[id$=recipe-table] tr:last-child td')]"
+    shown = chromium.run(f"{labels}.map((one) => getComputedStyle(one, '::before').content)")
+    assert '"recipe"' in shown, "each cell has the label of its column before it"
 
 
 def test_the_shape_of_the_box_is_marked_on_the_break_even_map(

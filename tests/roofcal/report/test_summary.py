@@ -217,8 +217,8 @@ WIDE = samples_around(true_seconds(SMALL), spread=0.2)
     [
         (
             timed(BIG, 2 * 8192**3 / 989.5e12 / 1.25),
-            "look: 1 point is faster than the datasheet allows, by up to 1.25x: see the violation "
-            "audit.",
+            "look: 1 point is faster than the datasheet allows, by up to 1.25x: see Points "
+            "faster than a roof.",
         ),
         (
             timed(ZEROS, 2 * 8192**3 / 700e12),

@@ -46,4 +46,4 @@ def show(analysis: Analysis) -> Iterator[Item]:
     yield Table("violations", "Points faster than a roof", with_protocol(table), POINTS, FILE)
 
 
-SECTION = Section("Violation audit", "trust", show)
+SECTION = Section("Points faster than a roof", "trust", show)

@@ -6,12 +6,13 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from roofcal.ask.breakeven import LAYERS
 from roofcal.ops.linear.model import FASTEST
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.provenance import derived_table
-from roofcal.report.data.tidy import row_of_largest, shape_texts, weights_by_size
+from roofcal.report.data.tidy import row_of_largest, weights_by_size
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
 from roofcal.report.kit.charts import PAPER, Picture
@@ -71,8 +72,11 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:
     rows = table[(table["casts"] == casts) & ~table["recipe"].str.endswith("_slow_accum")]
     if rows.empty:
         return None
-    weights = [shape_text(sizes) for sizes in weights_by_size(rows)]
-    rows = rows.assign(weight=shape_texts(rows, ("n", "k")))
+    names = {
+        sizes: ": ".join(filter(None, (LAYERS.get(sizes), shape_text(sizes))))
+        for sizes in weights_by_size(rows)
+    }
+    rows = rows.assign(weight=[names[sizes] for sizes in zip(rows["n"], rows["k"], strict=True)])
     recipes = drawing.in_recipe_order(rows["recipe"], headline_op())
     cells = charts.in_order(rows, **{"recipe": recipes, "pass": _PASSES})
     cells = cells.assign(
@@ -93,8 +97,8 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:
         op=headline_op(),
         source=FILE,
         command=command,
-        x=charts.Axis("m", "m", "names"),
-        y=charts.Axis("weight", f"n {TIMES} k", "names", order=weights),
+        x=charts.Axis("m", "tokens m", "names"),
+        y=charts.Axis("weight", f"n {TIMES} k, layer of Llama 3", "names", order=[*names.values()]),
         layers=[
             charts.Layer("cells", table="blank"),  # a column for an m that a recipe does not take
             charts.Layer("cells"),
@@ -106,7 +110,7 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:
                 title=str(recipe),
                 choice=str(passes),
                 where={"passes": passes, "recipe": recipe},
-                height=_ROW_PX * (len(weights) + 2),
+                height=_ROW_PX * (len(names) + 2),
             )
             for passes, recipe in sorted(
                 dict.fromkeys(zip(cells["passes"], cells["recipe"], strict=True)),

@@ -129,9 +129,10 @@ def panel_sentence(analysis: Analysis) -> str:
     ]
     between = f" Standard deviation between cards: {'; '.join(spreads)}." if spreads else ""
     return (
-        "Shared sentinels put sessions on one scale, on which the mean of the cards is 1, for each "
-        "kind of work. Beside its time as measured, a point in a tidy table has the factor of its "
-        f"session and its time on that scale.{between}"
+        "How much longer work takes in each session and on each card than on the mean card, by "
+        "kind of work: this follows from sentinels, points that several sessions measured. Beside "
+        "its time as measured, a point in a tidy table has this factor of its session, and its "
+        f"time over the factor.{between}"
     )
 
 

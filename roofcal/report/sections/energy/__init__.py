@@ -7,6 +7,7 @@ import pandas as pd
 
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.op_pages import casts_note
 from roofcal.report.data.tidy import ok_rows, row_of_largest, shape_texts, with_protocol
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.columns import fraction, named, number, ratio, seconds, text
@@ -60,7 +61,13 @@ def show(analysis: Analysis) -> Iterator[Item]:
     recipes = recipes_by_energy(points)
     yield CsvTable(FILE, points)
     yield Prose(text=" ".join(sentences(points, recipes)))
-    yield Table("energy-recipes", "Energy by recipe, lowest first", recipes, RECIPES, FILE)
+    yield Table(
+        "energy-recipes",
+        "Energy by recipe, lowest first; casts count in linears and blocks, not in products",
+        recipes,
+        RECIPES,
+        FILE,
+    )
     yield Table("energy-points", "Energy by point", points, POINTS, FILE)
 
 
@@ -103,19 +110,21 @@ def sentences(points: pd.DataFrame, recipes: pd.DataFrame) -> Iterator[str]:
         at_clock = f" at {clock / 1e6:,.0f} MHz" if pd.notna(clock) else ""
         yield (
             f"{best['recipe']} in {best['op']} takes the least energy: {picojoules} pJ per "
-            f"FLOP{at_clock}, {times(float(best['over_bf16']))} that of bf16 on the same shapes."
+            f"FLOP{at_clock}, {times(float(best['over_bf16']))} that of bf16 on the same shapes"
+            f"{casts_note(str(best['op']))}."
         )
     yield (
         f"Power is that of the board by NVML, not at the wall, at "
         f"{count_of(len(points), 'point')}: those that ran alone for a second, those of "
-        "groups at the power limit, and those whose energy counter was read. Other readings mix "
-        "contenders. No clock was set: the card chose it, and another may take less energy."
+        "groups at the power limit, and those whose energy counter was read. At other "
+        "points power is that of several contenders, so none of it counts. No clock was set: at "
+        "another clock the same work may take less energy."
     )
     both = points["counter_over_power"].dropna()
     if len(both):
         yield (
-            f"Counter and integrated power differ by {percent(float(both.abs().max()))} at most, "
-            f"over {count_of(len(both), 'point')} with both."
+            f"Energy counter and integrated power differ by {percent(float(both.abs().max()))} at "
+            f"most, over {count_of(len(both), 'point')} with both."
         )
     else:
         yield "No point of this run has read the energy counter (study `full` does)."

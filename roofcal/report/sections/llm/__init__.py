@@ -52,7 +52,9 @@ def show(analysis: Analysis) -> Iterator[Item]:
     if picture is None:
         yield Answer("Cannot be told here: this run has no estimate of a model.", is_open=True)
     else:
-        yield Answer(f"Estimates from calibrated parts, none was run: {picture.facts}")
+        yield Answer(
+            f"No model was run: times are sums of calibrated parts, casts included. {picture.facts}"
+        )
     if estimates.empty:
         yield absence("This run has no estimates of language models.")
         return

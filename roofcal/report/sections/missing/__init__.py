@@ -32,7 +32,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
     if table.empty:
         yield Prose(text="Every planned point was measured.")
         return
-    yield Table("reasons", "Reasons", counted_reasons(table), REASONS)
+    yield Table("reasons", "Why points have no result", counted_reasons(table), REASONS)
     yield Table("missing-all", "Every point that is not ok", with_protocol(table), POINTS, FILE)
 
 

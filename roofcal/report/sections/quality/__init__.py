@@ -81,12 +81,15 @@ def show(analysis: Analysis) -> Iterator[Item]:
     yield from items_of_states(analysis.points_with_states)
     if len(analysis.waiting):
         yield CsvTable(WAITING_FILE, analysis.waiting)
-    name = "What the device waited for, in the order of measuring"
+    name = "What the device waited for while each op was measured"
     yield Table("quality-waiting", name, analysis.waiting, WAITING, WAITING_FILE)
     picture = draw_session(analysis)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
     if picture is not None and covered < _MOSTLY_EMPTY:
-        text = f"Sessions cover {percent(covered, 0)} of the time from the first to the last one."
+        text = (
+            f"No course is drawn, because the sessions together last only "
+            f"{percent(covered, 0)} of the time from the first to the last one."
+        )
         yield Prose(text=f"{picture.facts} {text}")
     else:
         yield picture
@@ -101,11 +104,11 @@ def answer(analysis: Analysis) -> Answer:
     spread = ""
     if len(widths):
         width = percent(float(np.median(widths)), 2)
-        spread = f"; half the 95 % interval of a median is {width} (median over ops)"
+        spread = f"; a median is known to within {width} (95 %, median over ops)"
         if set(times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
-            spread += ", and covers only the one visit of each point"
+            spread += ", within the one visit to its point"
     if states:
-        spread += f"; {count_of(states, 'point has', 'points have')} several states"
+        spread += f"; {count_of(states, 'point has', 'points have')} visits more than 5 % apart"
     sessions = count_of(len(analysis.all_sessions), "session")
     points = count_of(analysis.timed, "point")
     return Answer(f"{points} timed by {sessions}, every sample kept{spread}.")

@@ -27,6 +27,12 @@ _DATASHEET: Final = "datasheet"
 _CLOCK: Final = ".sustained_sm_clock_hz"
 _CLEARLY_HIGHER: Final = 1.05  # clocks
 _PANEL_PX: Final = 240
+# Views of the chart
+_TOP: Final = "top decade"
+_SHARE: Final = "share of the calibrated roof"
+_ALL: Final = "all points"
+_TOP_SHARE: Final = 0.1
+_CALIBRATED: Final = "calibrated"
 _ROOF_COLUMNS: Final = ["recipe", "roof", "colour", "dashed"]
 _CORNER: Final = ["intensity", "achieved_flops_per_s"]
 
@@ -112,16 +118,34 @@ def draw_roofline(
     rates = ceilings(calibration)
     roof = np.minimum(rows["recipe"].map(rates).astype(float), rows["intensity"] * slope)
     factor = rows["achieved_flops_per_s"] / roof
-    factor = factor.where(factor > 1)
-    above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
-    columns = rows[["intensity"]].assign(above=above.astype(object))
-    roofs = pd.DataFrame(_roofs(rows, rates, slope, spec), columns=[*_ROOF_COLUMNS, *_CORNER])
+    fastest = rows.groupby("recipe")["achieved_flops_per_s"].transform("max")
+    is_top = rows["achieved_flops_per_s"] >= _TOP_SHARE * fastest
+    above = factor.where(factor > 1)
+    columns = rows[["intensity"]].assign(
+        is_top=is_top.astype(int),
+        roof_percent=(100 * factor).round(1),
+        above=above.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore"),
+    )
+    columns["above"] = columns["above"].astype(object)
+    drawn = {_TOP: rows[is_top], _SHARE: rows, _ALL: rows}
+    roofs = pd.DataFrame(
+        [
+            (view, *corner)
+            for view, own in drawn.items()
+            for corner in _roofs(own, rates, slope, spec)
+        ],
+        columns=["view", *_ROOF_COLUMNS, *_CORNER],
+    )
+    is_calibrated = roofs["roof"] == _CALIBRATED
+    roofs["roof_percent"] = np.where(is_calibrated, 100.0, nan)
     peaks = spec.peak_flops_per_s if spec else {}
     titles = {}
     for recipe in drawing.in_recipe_order(rows["recipe"], op):
         peak = peaks.get(dtypes[recipe] or "")
-        parts = [scaled(rate, "flop/s") for rate in (rates.get(recipe), peak) if rate]
-        titles[recipe] = f"{recipe}: {' of '.join(parts)}" if parts else recipe
+        roofs_of = {_CALIBRATED: rates.get(recipe), _DATASHEET: peak}
+        parts = [f"{roof} {scaled(rate, 'flop/s')}" for roof, rate in roofs_of.items() if rate]
+        titles[recipe] = ": ".join(filter(None, (recipe, ", ".join(parts))))
+    share = charts.Axis("roof_percent", "share of the calibrated roof", "plain", unit=" %")
     legend = drawing.point_legend(rows)
     if (roofs["roof"] == _DATASHEET).any():
         legend.append(charts.LegendEntry("roof", _DATASHEET, MUTED, dash=charts.DASH))
@@ -133,7 +157,15 @@ def draw_roofline(
         layers=[charts.Layer("line", table="roofs", detail="roof"), charts.Layer("dots")],
         tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
         panels=[
-            charts.Panel(title=title, where={"recipe": recipe}, height=_PANEL_PX)
+            charts.Panel(
+                title=title,
+                choice=view,
+                where={"recipe": recipe, "view": view} | ({"is_top": 1} if view == _TOP else {}),
+                y=share if view == _SHARE else None,
+                height=_PANEL_PX,
+            )
+            for view in drawn
+            if view != _SHARE or is_calibrated.any()
             for recipe, title in titles.items()
         ],
         columns=3,
@@ -141,13 +173,14 @@ def draw_roofline(
             drawing.TIME_TIP,
             drawing.FLOPS_TIP,
             drawing.BYTES_TIP,
+            charts.Tip("roof_percent", "share of its roof, %", "count"),
             charts.Tip("above", "above its roof"),
         ),
         legend=legend,
         is_shared=True,
         alt=f"Roofline plot of {op}, one panel per recipe.",
         facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
-        f"({shape}).{_above_roof_text(factor.dropna(), rows, calibration)}"
+        f"({shape}).{_above_roof_text(above.dropna(), rows, calibration)}"
         f"{charts.thinning_note(len(rows))}",
     )
 
@@ -167,7 +200,7 @@ def _roofs(
             roofs.append((str(name), _DATASHEET, MUTED, 1, peak, spec.dram_bytes_per_s))
         if name in rates and not isnan(bytes_per_s):
             colour = drawing.recipe_colour(str(name))
-            roofs.append((str(name), "calibrated", colour, 0, rates[str(name)], bytes_per_s))
+            roofs.append((str(name), _CALIBRATED, colour, 0, rates[str(name)], bytes_per_s))
     low, high = rows["intensity"].min() / 2, rows["intensity"].max() * 2
     floor = rows["achieved_flops_per_s"].min() / 1.6  # where the axis begins
     for *of_roof, peak, slope in roofs:

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from tests.browser import CHROMIUM, Browser
-from tests.roofcal.publish.site.conftest import HOSTILE
+from tests.roofcal.publish.site.conftest import HOSTILE, write_made_up
 from tests.roofcal.publish.site.test_write import NEW, OLD, held
-from tests.roofcal.report.test_in_browser import ALL_BUT_COLOURS, COLOURS, violations
+from tests.roofcal.report.test_in_browser import (
+    ALL_BUT_COLOURS,
+    COLOURS,
+    copy_products,
+    violations,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -111,7 +116,7 @@ def test_what_is_typed_stays_and_the_nearest_listed_shape_is_named(
     said = chromium.run(CHOSEN)
     assert said.startswith("Nobody published 4,096 \N{MULTIPLICATION SIGN} 28,672")
     nearest = chromium.run("document.querySelector('select[name=shape]').selectedOptions[0].text")
-    assert f"the nearest listed shape is {nearest}, and the tables are of that one." in said
+    assert f"the nearest listed shape is {nearest}, and what was measured is of that one." in said
     assert table(chromium, "measured")
 
     type_sizes(chromium, m="8192", n="8192", k="8192")
@@ -129,7 +134,40 @@ def test_what_is_no_shape_is_refused_and_no_table_is_of_another(
     type_sizes(chromium, k="0")
     assert chromium.run(FIELDS) == "8192 x 8192 x 0"
     assert chromium.run(CHOSEN).endswith("a whole number from 1 on for every size: type k.")
-    assert table(chromium, "measured") == table(chromium, "modelled") == []
+    for name in ("calibrated", "measured", "modelled"):
+        assert table(chromium, name) == []
+
+
+@pytest.fixture(scope="module")
+def h100_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of the products and casts of the published H100, with their calibration."""
+    root = tmp_path_factory.mktemp("h100")
+    copy_products(root / "published" / "nvidia-h100-sxm")
+    write_made_up(root / "published", root / "site")
+    return root / "site"
+
+
+def test_any_shape_of_a_product_is_answered_by_the_calibrated_model_while_it_is_typed(
+    chromium: Browser, h100_site: Path
+) -> None:
+    open_page(chromium, h100_site, "shapes", "op=gemm&m=8192&n=8192&k=8192")
+    listed = table(chromium, "calibrated")
+    assert "measured" in {row[-1] for row in listed}
+    type_sizes(chromium, m="4096", n="28672", k="8000")
+    caption = chromium.run("document.querySelector('#calibrated caption').textContent")
+    assert caption.startswith("4,096 \N{MULTIPLICATION SIGN} 28,672 \N{MULTIPLICATION SIGN} 8,000")
+    typed = table(chromium, "calibrated")
+    only_listed = {row[2] for row in listed} - {row[2] for row in typed}
+    assert only_listed == {"fp8_blockwise_128x128"}, "its blocks do not fit 8000"
+    gains = [float(row[at][:-1]) for row in typed if row[2] == "fp8_axiswise" for at in (7, 9)]
+    assert gains[0] > gains[1] > 1, "the cast of x takes time"
+    assert all("measured" not in row for row in typed)
+    flops = 2 * 4096 * 28672 * 8000
+    for row in typed:
+        micro, rate = (float(row[at].replace(",", "")) for at in (4, 6))
+        assert rate == pytest.approx(flops / micro / 1e6, rel=5e-3)
+    assert {row[7] for row in typed if row[2] == "bf16"} == {"1.00\N{MULTIPLICATION SIGN}"}
+    assert chromium.errors == []
 
 
 def test_a_link_for_a_shape_or_an_op_that_is_not_there_says_so(
@@ -225,6 +263,37 @@ def test_a_card_that_cannot_run_a_model_is_named_with_the_reason(
     answered = {row[0] for row in table(chromium, "speeds-datasheet")}
     refused = {line.split(", datasheet: ")[0] for line in lines if ", datasheet: " in line}
     assert refused and not refused & answered
+
+
+def test_throughput_stands_against_speed_above_its_pareto_front_and_a_price_adds_a_column(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "models", "model=llama3-8b&recipe=bf16&batch=16")
+    chromium.wait_for("document.querySelector('#front .chart[data-drawn]')")
+    known = held(site, "language_models")
+    rows = [dict(zip(known["columns"], row, strict=True)) for row in known["rows"]]
+    first = next(
+        group
+        for prefix in ("measured:", "wave:")
+        if (group := [row for row in rows if row["side"].startswith(prefix)])
+    )
+    drawn = chromium.run("document.querySelectorAll('#front .mark-symbol path').length")
+    assert drawn == len(first)
+    head = "[...document.querySelectorAll('#speeds-wave th')].map((one) => one.textContent)"
+    assert not any("$/Mtok" in label for label in chromium.run(head))
+    chromium.run("document.querySelector('[name=price]').focus()")
+    for key in "36":
+        chromium.press(key)
+    labels = chromium.run(head)
+    (per_gpu,) = [at for at, label in enumerate(labels) if label == "tokens/s per GPU"]
+    (cost,) = [at for at, label in enumerate(labels) if "$/Mtok" in label]
+    (energy,) = [at for at, label in enumerate(labels) if "J/token" in label]
+    for row in table(chromium, "speeds-wave"):
+        rate = float(row[per_gpu].replace(",", ""))
+        assert float(row[cost]) == pytest.approx(36 / 3600 / rate * 1e6, rel=0.01)
+        assert float(row[energy]) > 0
+    assert "price=36" in chromium.run("location.hash")
+    assert chromium.run("document.querySelector('[name=price]').value") == "36"
 
 
 def test_the_history_of_a_device_is_a_chart_with_a_point_per_environment_and_recipe(

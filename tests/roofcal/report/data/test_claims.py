@@ -272,7 +272,7 @@ def test_the_answer_names_source_evidence_and_reason(
     )
     on_zeros = r"\(ours on zeros: 2.5x \(2.\d* to 2.\d*\)\)"
     ours = r"2x \(1.99\d* to 2.0\d*\)"
-    assert re.search(rf"does not hold +1.5x \+-10% +{ours} +faster {on_zeros}", text)
+    assert re.search(rf"does not hold +1.5x \+-10% +{ours} +faster, without casts {on_zeros}", text)
     assert "(needs eight cards)" in text
     (document,) = json.loads(json.dumps(answer.answer))
     assert document["counts"]["does not hold"] == 1

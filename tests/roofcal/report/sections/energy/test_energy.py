@@ -36,7 +36,7 @@ def test_recipes_stand_by_their_energy_and_over_bf16_of_equal_shapes() -> None:
     best, power, counter = sentences(points, recipes)
     assert best.startswith("fp8_axiswise in gemm takes the least energy")
     assert "not at the wall" in power
-    assert "Counter and integrated power differ by 2.0" in counter
+    assert "counter and integrated power differ by 2.0" in counter
 
 
 def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(narrowed: Analysis) -> None:

@@ -59,12 +59,12 @@ def test_the_page_says_that_intervals_of_one_visit_hold_no_other(
 ) -> None:
     texts = [check.text for check in all_checks(analysis)]
     assert any("have an interval that covers the samples of one visit only" in t for t in texts)
-    ending = "(median over ops), and covers only the one visit of each point."
+    ending = "(95 %, median over ops), within the one visit to its point."
     assert shown.answer.endswith(ending)
     gemm = analysis.frames["gemm"]
     held = gemm[INTERVAL_HOLDS].where(gemm[INTERVAL_HOLDS].isna(), "this session")
     frames = {**analysis.frames, "gemm": gemm.assign(**{INTERVAL_HOLDS: held})}
-    assert shown_of(analysis, "quality", **frames).answer.endswith("(median over ops).")
+    assert shown_of(analysis, "quality", **frames).answer.endswith("median over ops).")
 
 
 COUNT = 23  # products with two states; the m-th is 6 + m % apart
@@ -87,7 +87,7 @@ def test_the_twenty_points_of_widest_states_are_shown_and_the_rest_counted(
     table = shown.tables["quality-states"]
     assert table.total == 20
     assert "; 4 more are in the tables of ops, column states_s" in table.caption
-    assert shown.answer.endswith("; 24 points have several states.")
+    assert shown.answer.endswith("; 24 points have visits more than 5 % apart.")
     assert list(table.frame["spread"].round(6)[:2]) == [1.0, 0.29]
     assert list(table.frame["states"][:2]) == ["10.00 (1); 20.00 (1)", "100.0 (1); 129.0 (1)"]
     assert list(map(plain, table.frame["shape"][:2])) == ["1,024 x 8,192", "23 x 4,096 x 4,096"]
