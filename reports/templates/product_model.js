@@ -339,8 +339,11 @@ const productModel = (() => {
     const { m: rows, k: cols } = shape, outside = Math.max(...[product, ...casts].map(({ doublings }) => doublings ?? 0));
     const parts = [counted(product, shape, device), ...casts.map((cast) => counted(cast, { rows, cols }, device))];
     const sum = (name) => parts.reduce((whole, part) => whole + part[name], 0);
+    // The longest part says what the whole is bound by, as in roofcal.ask.advise.
+    const ofCasts = parts.slice(1).reduce((whole, part) => whole + part.total, 0);
     return {
-      option: product.option, casts: casts.map(({ option }) => option), parts, outside, boundBy: product.boundBy,
+      option: product.option, casts: casts.map(({ option }) => option), parts, outside,
+      boundBy: ofCasts > parts[0].total ? "casts" : product.boundBy,
       total: sum("total"), low: sum("low"), high: sum("high"), predicted: sum("predicted"),
       isMeasured: parts.every(({ isMeasured }) => isMeasured), doublings: Math.max(...parts.map(({ doublings }) => doublings ?? 0)),
       unprobed: parts.map(({ unprobed }) => unprobed).find(Boolean) ?? null };

@@ -67,7 +67,7 @@ if (shapeBox) (async () => {
     const device = byName.get(fields.device.value) ?? devices[0];
     const shape = typedShape(device.largest_size);
     box.replaceChildren();
-    shapeBox.dataset.shape = JSON.stringify({ anchor: device.anchor, ...shape });
+    shapeBox.dataset.shape = JSON.stringify(typeof shape === "string" ? {} : { anchor: device.anchor, ...shape });
     document.dispatchEvent(new Event("shape"));  // charts.js marks it on the break-even map
     if (typeof shape === "string") { said.textContent = shape; return; }
     const op = fields.op.value, hasCasts = fields.casts.checked;

@@ -173,7 +173,7 @@ def test_the_card_of_this_machine_opens_the_page(
     mine, theirs = (name.removesuffix("-strip") for name, _ in strips)
     assert (mine.endswith("-measured"), theirs.endswith("-published")) == (True, True)
     compared = chromium.run("document.querySelector('.strip').textContent")
-    assert "How mine compares. Healthy: over " in compared
+    assert "This card against published ones. Healthy: over " in compared
     chromium.wait_for("document.querySelector('#shape-box tbody tr')")
     assert chromium.run("document.querySelector('#shape-box [name=device]').value") == mine
     answers = "[...document.querySelectorAll('.answer')].filter((one) => one.checkVisibility())"
