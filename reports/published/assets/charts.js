@@ -80,7 +80,7 @@
   // --- one panel ----------------------------------------------------------------------------------
   class PanelView {
     constructor(chart, panel, page, hidden) {
-      Object.assign(this, { chart, panel, page, hidden });
+      Object.assign(this, { chart, panel, page, hidden, y: panel.y ?? chart.y });
       this.plot = element("div", { className: "plot", tabIndex: 0 });
       this.plot.setAttribute("role", "application");
       this.ring = element("div", { className: "chart-ring", hidden: true });
@@ -95,9 +95,9 @@
       const { chart, panel, page } = this;
       this.plot.setAttribute("aria-label",
         `${label}${panel.title ? ` ${panel.title}.` : ""} Arrow keys read the points one by one, Enter opens the record.`);
-      const spec = structuredClone(chart.spec);
+      const spec = structuredClone(panel.spec ?? chart.spec);
       spec.datasets = Object.fromEntries(Object.entries(chart.tables).map(([name, table]) => {
-        const needed = name === "points" ? [chart.x, chart.y] : [];
+        const needed = name === "points" ? [chart.x, this.y] : [];
         return [name, panelRows(page.rows(table), panel, needed)];
       }));
       this.rows = spec.datasets.points.map((row) => ({ ...row }));
@@ -132,7 +132,7 @@
     // Of a row: its place in the window. A band (a row or column of a map) counts from its middle.
     place(row) {
       const box = this.plot.querySelector(".root .background").getBoundingClientRect();
-      const [x, y] = [["x", this.chart.x], ["y", this.chart.y]].map(([name, key]) => {
+      const [x, y] = [["x", this.chart.x], ["y", this.y]].map(([name, key]) => {
         const scale = this.view.scale(name), offset = this.chart.offsets[name];
         const within = offset ? this.view.scale(`${name}Offset`)(row[offset]) : (scale.bandwidth?.() ?? 0) / 2;
         return scale(row[key]) + within;
@@ -144,10 +144,7 @@
     markShape() {
       const { anchor, ...shape } = JSON.parse(document.getElementById("shape-box")?.dataset.shape ?? "{}");
       const isMap = "m" in shape && this.chart.id.startsWith(`${anchor}-figure-breakeven-`);
-      const distance = ({ m, weight }) => {
-        const [n, k] = weight.split(" \u00d7 ").map((size) => Number(size.replaceAll(",", "")));
-        return Math.hypot(Math.log2(m / shape.m), Math.log2(n / shape.n), Math.log2(k / shape.k));
-      };
+      const distance = (row) => Math.hypot(...["m", "n", "k"].map((axis) => Math.log2(row[axis] / shape[axis])));
       const cell = !isMap ? null : this.rows.reduce((best, row) => distance(row) < distance(best) ? row : best);
       this.cross.hidden = !cell || distance(cell) > 1;
       if (this.cross.hidden) return;

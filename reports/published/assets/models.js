@@ -1,9 +1,9 @@
-// Language models on every device: first token and time per token, calibrated or predicted.
+// Language models on every device: throughput against speed, first token, time and cost per token, calibrated or predicted.
 "use strict";
 (async () => {
-  const { load, significant, grid, asked, keep, offer } = roofcal;
+  const { load, significant, grid, chart, asked, keep, offer, sideName } = roofcal;
   const [index, table] = await Promise.all([load("index"), load("language_models")]);
-  const form = document.getElementById("question"), { model, recipe, batch } = form.elements;
+  const form = document.getElementById("question"), { model, recipe, batch, price } = form.elements;
   const at = Object.fromEntries(table.columns.map((column, place) => [column, place]));
   const rows = table.rows.map((row) => Object.fromEntries(table.columns.map((name) => [name, row[at[name]]])));
   const without = table.without.map(([side, model, recipe, least, reason]) => ({ side, model, recipe, least, reason }));
@@ -15,15 +15,42 @@
     ["wave:", "Predicted by the wave model", "From a description of the card: tiles, waves, launches. Nothing is fitted; a measured card stands here too, so that you see how far the model is off."],
     ["datasheet:", "Bound by the datasheet", "Peak rates and full bandwidth: no card is faster, and real ones are slower."],
   ];
+  // Every recipe and batch on every card of the first kind of answer that there is, and the Pareto front of them all.
+  function drawFront() {
+    const { colours, markers } = index, place = document.getElementById("front");
+    const ofModel = rows.filter((row) => row.model === model.value);
+    const [prefix, title] = GROUPS.find(([own]) => ofModel.some(({ side }) => side.startsWith(own))) ?? [];
+    if (!prefix) return place.replaceChildren();
+    const own = ofModel.filter(({ side }) => side.startsWith(prefix));
+    const cards = [...new Set(own.map(({ side }) => side))], marks = Object.values(markers);
+    const points = own.map((row) => ({ card: sideName(index.sides[row.side]), recipe: row.recipe, gpus: row.gpus, batch: row.batch,
+      line: `${row.side} ${row.recipe}`, per_request: 1 / row.decode_step_s, per_gpu: row.decode_tokens_per_s / row.gpus,
+      colour: colours[row.recipe], marker: marks[cards.indexOf(row.side) % marks.length], dashed: 0 }));
+    let most = 0;
+    const front = [...points].sort((a, b) => b.per_request - a.per_request || b.per_gpu - a.per_gpu)
+      .filter(({ per_gpu: rate }) => rate > most && (most = rate))
+      .map(({ per_request, per_gpu }) => ({ per_request, per_gpu, colour: "var(--line)", dashed: 0 }));
+    const legend = [{ field: "", value: "Pareto front: nothing else drawn is better in both", colour: "var(--line)" },
+      ...cards.map((side, at) => ({ field: "card", value: sideName(index.sides[side]), colour: "var(--ink)", path: marks[at % marks.length] })),
+      ...Object.keys(colours).filter((name) => points.some((point) => point.recipe === name)).map((name) =>
+        ({ field: "recipe", value: name, colour: colours[name] }))];
+    return chart(place, "serving", `${title}: ${model.value}, tokens per second of each GPU against those of one request, a dot per batch.`,
+      { points, front }, legend);
+  }
+  const dollars = () => Number(price.value) > 0 ? Number(price.value) : null;
+  const powerLimit = ({ rates, device }) => (rates.power ?? index.sides[`datasheet:${device}`]?.rates.power)?.[0];  // W
+  const tokensPerGpu = (row) => row.decode_tokens_per_s / row.gpus;
   function draw() {
-    keep({ model: model.value, recipe: recipe.value, batch: batch.value });
+    const asksPrice = price.value.trim() !== "";
+    price.setAttribute("aria-invalid", String(asksPrice && dollars() === null));
+    keep({ model: model.value, recipe: recipe.value, batch: batch.value, ...(asksPrice && { price: price.value }) });
     const isAsked = (row) => row.model === model.value && row.recipe === recipe.value;
     const own = rows.filter((row) => isAsked(row) && String(row.batch) === batch.value)
       .map((row) => ({ ...row, of: index.sides[row.side] })).sort((a, b) => a.decode_step_s - b.decode_step_s);
     const devices = new Set(own.map(({ of }) => of.device));
     const requests = `${batch.value} ${batch.value === "1" ? "request" : "requests"}`;
     document.getElementById("asked").textContent = own.length
-      ? `${model.value} in ${recipe.value}, ${requests} of ${table.prompt.toLocaleString("en")} tokens and ${table.output} more, on ${devices.size} devices. Compare lines of one table: the three answer different questions.`
+      ? `${model.value} in ${recipe.value}, ${requests} of ${table.prompt.toLocaleString("en")} tokens that get ${table.output} more, on ${devices.size} devices. Compare within a table: the first is calibrated, the second an estimate, the third a bound.`
       : `No device holds ${requests} of ${model.value} in ${recipe.value}, or none has a rate for the recipe.`;
     const parts = GROUPS.flatMap(([prefix, title, about]) => {
       const group = own.filter(({ side }) => side.startsWith(prefix));
@@ -45,7 +72,11 @@
     { label: "per token", unit: "ms", kind: "number", value: (row) => milli(row.decode_step_s), show: (time) => significant(time) },
     { label: "95 % interval", unit: "ms", value: (row) => interval(row.decode_step_low_s, row.decode_step_high_s) },
     { label: "tokens/s", about: "of all requests, in decode", kind: "number", value: (row) => row.decode_tokens_per_s, show: (rate) => significant(rate) },
-    { label: "tokens/s per GPU", kind: "number", value: (row) => row.decode_tokens_per_s / row.gpus, show: (rate) => significant(rate) },
+    { label: "tokens/s per GPU", kind: "number", value: tokensPerGpu, show: (rate) => significant(rate) },
+    { label: "at most", unit: "J/token", about: "power limit of the GPUs over tokens/s, in decode", kind: "number",
+      value: (row) => powerLimit(row.of) ? powerLimit(row.of) / tokensPerGpu(row) : null, show: (energy) => significant(energy) },
+    { label: "price", unit: "$/Mtok", about: "of the GPU hours, in decode", kind: "number",
+      value: (row) => dollars() && dollars() / 3600 / tokensPerGpu(row) * 1e6, show: (cost) => significant(cost) },
     { label: "records", value: ({ of }) => of.report ? "report" : null, href: ({ of }) => of.report },
   ], group);
 
@@ -53,10 +84,12 @@
     const wanted = asked(), distinct = (key) => [...new Set([...rows, ...without].map((row) => row[key]).filter((value) => value !== undefined))].map((value) => [value, String(value)]);
     offer(model, distinct("model"), wanted.get("model") || "llama3-70b");
     offer(recipe, distinct("recipe"), wanted.get("recipe") || "fp8_axiswise");
-    offer(batch, distinct("batch"), wanted.get("batch") || "16");
+    offer(batch, distinct("batch").sort(([a], [b]) => a - b), wanted.get("batch") || "16");
+    if (wanted.has("price")) price.value = wanted.get("price");
     draw();
+    drawFront();
   }
-  form.addEventListener("change", draw);
+  form.addEventListener("input", ({ target }) => { draw(); if (target === model) drawFront(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", start);
   start();

@@ -6,6 +6,8 @@
   const measured = Object.entries(index.sides).filter(([key]) => key.startsWith("measured:"));
   const [modelled, ...points] = await Promise.all(
     [load("modelled"), ...measured.map(([key]) => load(key.replace("measured:", "points/")))]);
+  const boxes = await Promise.all(measured.map(async ([key, side]) =>
+    ({ side, device: JSON.parse(await unpacked(await load(key.replace("measured:", "shape_box/")))) })));
   const form = document.getElementById("shape"), axes = document.getElementById("axes");
   const { op: opField, shape: shapeField } = form.elements;
   if (!measured.length) {
@@ -42,7 +44,7 @@
 
   function typedFields(op) {
     const fields = ops.get(op).axes.map((axis) => element("input", { type: "number", name: `axis-${axis}`, min: 1, step: 1 }));
-    fields.forEach((field) => field.addEventListener("change", () => lookUp()));
+    fields.forEach((field) => field.addEventListener("input", () => lookUp()));
     axes.replaceChildren(...fields.map((field, place) => element("label", {}, ops.get(op).axes[place], field)));
   }
   const fieldsOf = (op) => ops.get(op).axes.map((axis) => form.elements[`axis-${axis}`]);
@@ -58,15 +60,52 @@
     if (!sizes.every(isSize)) {
       const bad = names.filter((_, place) => !isSize(sizes[place])).join(", ");
       document.getElementById("chosen").textContent = `${remark}A shape has a whole number from 1 on for every size: type ${bad}.`;
-      ["measured-times", "modelled-times"].forEach((id) => document.getElementById(id).replaceChildren());
+      ["calibrated-times", "measured-times", "modelled-times"].forEach((id) => document.getElementById(id).replaceChildren());
       return;
     }
     const distance = ([, own]) => own.reduce((sum, size, place) => sum + Math.log(size / sizes[place]) ** 2, 0);
     const nearest = shapesOf(op).reduce((best, one) => distance(one) < distance(best) ? one : best);
     shapeField.value = nearest[0];
     keep({ op, ...Object.fromEntries(names.map((axis, place) => [axis, sizes[place]])) });
+    drawCalibrated(op, Object.fromEntries(names.map((axis, place) => [axis, sizes[place]])));
     draw(distance(nearest) === 0 ? remark : `${remark}Nobody published ${shapeText(sizes)}: the nearest listed shape is `
-      + `${shapeText(nearest[1])}, and the tables are of that one. `);
+      + `${shapeText(nearest[1])}, and what was measured is of that one. `);
+  }
+
+  // What the calibrated model of each publication says of the very shape: the fastest provider of each recipe.
+  function drawCalibrated(op, shape) {
+    const rows = boxes.flatMap(({ side, device }) => {
+      const options = device?.options.filter((option) => option.op === op) ?? [];
+      if (!options.length) return [];
+      const [alone, whole] = [false, true].map((hasCasts) => {
+        const baseline = productModel.rank(device, shape, hasCasts).ranked.find(({ option }) => option.recipe === device.baseline);
+        const best = new Map();
+        productModel.rank(device, shape, hasCasts, options).ranked.forEach((answer) => {
+          if (!best.has(answer.option.recipe)) best.set(answer.option.recipe, { ...answer, gain: baseline ? baseline.total / answer.total : null });
+        });
+        return best;
+      });
+      return [...alone].map(([recipe, answer], place) => ({ side, recipe, answer, whole: whole.get(recipe), isBest: place === 0,
+        rate: productModel.leastWork(answer.option, shape).flops / answer.total / 1e12 }));
+    });
+    rows.sort((a, b) => a.answer.total - b.answer.total);
+    const micro = (seconds) => significant(seconds * 1e6, 4);
+    const place = document.getElementById("calibrated-times");
+    if (!rows.length) return place.replaceChildren();
+    place.replaceChildren(grid("calibrated", `${shapeText(Object.values(shape))} by the calibrated model of each measured device`, [
+      { label: "device", value: ({ side }) => side.title, href: ({ side }) => side.page },
+      { label: "environment", value: ({ side }) => side.environment },
+      { label: "recipe", value: ({ recipe }) => recipe },
+      { label: "provider", value: ({ answer }) => answer.option.provider },
+      { label: "product", unit: "\u00b5s", kind: "number", value: ({ answer }) => answer.total, show: micro },
+      { label: "95 % interval", unit: "\u00b5s", value: ({ answer }) => `${micro(answer.low)} to ${micro(answer.high)}` },
+      { label: "rate", unit: "TFLOP/s", kind: "number", value: ({ rate }) => rate, show: (rate) => significant(rate) },
+      { label: "over bf16", unit: "casts not counted", kind: "number", value: ({ answer }) => answer.gain, show: times },
+      { label: "with the cast of x", unit: "\u00b5s", kind: "number", value: ({ whole: own }) => own?.total, show: micro },
+      { label: "over bf16", unit: "casts included", kind: "number", value: ({ whole: own }) => own?.gain, show: times },
+      { label: "from", value: ({ answer }) => answer.isMeasured ? "measured" : answer.doublings
+        ? `extrapolated by ${answer.doublings.toFixed(1)} doublings` : "model" },
+    ], rows, ({ isBest }) => isBest));
   }
 
   function draw(remark) {
@@ -76,6 +115,7 @@
     const baseline = (row) => timed.filter((other) =>
       other.key === row.key && other.world === row.world && other.recipe === own.baseline)
       .reduce((least, { time }) => Math.min(least, time), Infinity);
+    const isProduct = boxes.some(({ device }) => device?.options.some((option) => option.op === op));
     const best = new Map();
     for (const row of timed) {
       const group = `${row.key}|${row.world}`;
@@ -95,7 +135,7 @@
       { label: "95 % interval", unit: "\u00b5s", value: ({ low, high }) => low === null ? null : `${significant(low, 4)} to ${significant(high, 4)}` },
       { label: "rate", unit: "TFLOP/s", kind: "number", value: ({ time, flops }) => time && flops ? flops / time / 1e6 : null, show: (rate) => significant(rate) },
       { label: "memory", unit: "TB/s", kind: "number", about: "least bytes / time", value: ({ time, bytes }) => time && bytes ? bytes / time / 1e6 : null, show: (rate) => significant(rate) },
-      { label: `against ${own.baseline}`, kind: "number", about: "time of the fastest baseline of the same publication over this time",
+      { label: `over ${own.baseline}`, unit: isProduct ? "casts not counted" : undefined, kind: "number", about: "time of the fastest baseline of the same publication over this time",
         value: (row) => row.time && Number.isFinite(baseline(row)) ? baseline(row) / row.time : null, show: times },
       { label: "predicted off by", kind: "number", about: "time of the calibrated model / measured - 1",
         value: ({ time, predicted }) => time && predicted ? predicted / time - 1 : null, show: (error) => percent(error) },

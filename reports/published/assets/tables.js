@@ -3,6 +3,7 @@
 "use strict";
 const tables = (() => {
   const PAGE = 25, MISSING = "\u2013";
+  const MOST_STACKED = 30;  // rows: a longer table of a narrow page is scrolled sideways
   const plain = (text) => text.toLowerCase().replace(/\u00b5/g, "u").replace(/[^a-z0-9]/g, "");
   // "1,234", "\u22121.5 %", "1.84\u00d7" -> the number that is shown; NaN for another text
   const shown = (text) => {
@@ -151,7 +152,11 @@ const tables = (() => {
       button.addEventListener("click", () => sort(index));
       own.replaceChildren(button);
     });
-    if (!paged) return;
+    if (!paged) {
+      const labels = columns.map(({ label, unit }) => unit ? `${label}, ${unit}` : label);
+      if (rows.length <= MOST_STACKED) stack(grid.querySelector("table"), labels);
+      return;
+    }
 
     const title = grid.querySelector("caption").firstChild.textContent.trim();
     const names = columnNames(columns).join(", ");
