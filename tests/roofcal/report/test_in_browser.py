@@ -274,6 +274,13 @@ def test_a_page_prints_on_few_sheets_of_landscape(chromium: Browser, report: Pat
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) < 12
     width, height = map(float, re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)", printed)[0])
     assert width > height
+    chromium.call("Emulation.setEmulatedMedia", media="print")
+    breaks = chromium.run(
+        "Object.fromEntries([...document.querySelectorAll('.question > .grid')]"
+        ".map((one) => [one.id.replace(/.*h200-/, ''), getComputedStyle(one).breakBefore]))"
+    )
+    assert breaks == {"recipe-table": "auto", "trust-table": "page"}, "before answers alone"
+    chromium.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_hostile_text_of_records_is_shown_as_text(chromium: Browser, tmp_path: Path) -> None:
