@@ -77,8 +77,8 @@ def short_kernel_name(name: str) -> str:
     section 5.1) as of demangled ones: _ZN2at6native13reduce_kernelILi512E... is reduce_kernel.
     """
     if not name.startswith("_Z"):
-        found = _DEMANGLED.fullmatch(name.replace("(anonymous namespace)::", ""))
-        return found[1] if found else name
+        demangled = _DEMANGLED.fullmatch(name.replace("(anonymous namespace)::", ""))
+        return demangled[1] if demangled else name
     names, rest = _mangled_names(name.removeprefix("_Z"))
     if not name.startswith("_ZN"):  # in no namespace: names behind the first are of parameters
         names = names[:1]
@@ -90,9 +90,9 @@ def short_kernel_name(name: str) -> str:
 def _mangled_names(text: str) -> tuple[list[str], str]:
     """The names that a mangled text begins with, from the outermost in; and what follows them."""
     names, rest = [], text.removeprefix("N")
-    while found := re.match(r"[1-9]\d*", rest):
-        end = found.end() + int(found[0])
-        names.append(rest[found.end() : end])
+    while name_length := re.match(r"[1-9]\d*", rest):
+        end = name_length.end() + int(name_length[0])
+        names.append(rest[name_length.end() : end])
         rest = rest[end:]
     return names, rest
 

@@ -72,8 +72,10 @@ class ShapeBox:
 
         A processor has probes of smaller products than a GPU.
         """
-        advices = self._adviser.advices(_FIRST_SHAPES) if self._linears else ()
-        for shape, advice in zip(_FIRST_SHAPES, advices, strict=False):
+        if not self._linears:
+            return _FIRST_SHAPES[0]
+        advices = self._adviser.advices(_FIRST_SHAPES)
+        for shape, advice in zip(_FIRST_SHAPES, advices, strict=True):
             if isinstance(advice, PredictError):
                 continue
             shown = [advice.best, advice.best_by_recipe.get(BASELINE)]

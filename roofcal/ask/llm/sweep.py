@@ -158,8 +158,8 @@ class Sweep(Answer):
     def decision(self) -> dict[str, Any]:
         """The record of `best`, and what was asked for."""
         best = self.best
-        asked = {"min_rate": self.min_rate, "most_gpus": self.most_gpus}
-        return asked | best.record | {"tokens_per_s_per_gpu": best.tokens_per_s_per_gpu}
+        constraint = {"min_rate": self.min_rate, "most_gpus": self.most_gpus}
+        return constraint | best.record | {"tokens_per_s_per_gpu": best.tokens_per_s_per_gpu}
 
     @property
     def answer(self) -> dict[str, Any]:

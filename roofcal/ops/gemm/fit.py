@@ -102,8 +102,9 @@ class Candidates(NamedTuple):
         resolved = dict(constants)
         for aligned, *slow in zip(model.ALIGNED_PATH, *model.SLOW_PATHS.values(), strict=True):
             for name in slow:  # an unknown slow path is as fast as the aligned one
-                known = constants[name]
-                resolved[name] = np.where(np.isnan(known), constants[aligned], known)
+                slow_constant = constants[name]
+                is_unknown = np.isnan(slow_constant)
+                resolved[name] = np.where(is_unknown, constants[aligned], slow_constant)
         ends = {name: (v.min(axis=0), v.max(axis=0)) for name, v in resolved.items()}
         fastest = {name: ends[name][name.endswith("_per_s")] for name in ends}
         slowest = {name: ends[name][not name.endswith("_per_s")] for name in ends}

@@ -212,8 +212,8 @@ class Chart:
             if column in rows:
                 rows = rows[rows[column] == value]
         rows = rows.assign(**{name: rows[own] for name, own in panel.fields.items() if own in rows})
-        found = [axis.key for axis in (self.x, panel.y or self.y) if axis.key in rows]
-        return rows.dropna(subset=found) if table == "points" else rows
+        drawn_axes = [axis.key for axis in (self.x, panel.y or self.y) if axis.key in rows]
+        return rows.dropna(subset=drawn_axes) if table == "points" else rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

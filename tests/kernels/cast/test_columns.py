@@ -4,12 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 import torch
 
-from kernels.cast import columns, rule, short_columns
+from kernels.cast import both_ways, columns, rule, short_columns
 from tests.kernels.cast.fp8_reference import assert_all_equal, normal_matrix
 from tests.kernels.cast.test_every_cast import check
+from tests.paths import ROOT
 
 
 @pytest.mark.parametrize("most_partials", [1, 4, 8])
@@ -175,3 +177,15 @@ def test_blocks_that_would_spill_are_held_in_parts(
 ) -> None:
     assert rule.holds_blocks_in_parts(*shape, strips=True) == strips
     assert rule.holds_blocks_in_parts(*shape, strips=False) == squares
+
+
+def test_blocks_are_read_in_the_parts_that_were_the_fastest() -> None:
+    times = pd.read_csv(ROOT / "docs/kernels/ragged_blocks.csv")
+    shape, way = ["kind", "rows", "cols"], ["part", "warps"]
+    in_parts = times.dropna(subset=["part"]).pivot_table(index=shape, columns=way, values="us")
+    mean_log = in_parts.map(math.log).groupby("kind").mean()
+    for kind, parts in both_ways.PARTS.items():
+        assert mean_log.loc[kind].idxmin() == (parts.part, parts.num_warps)
+    whole = times[times["part"].isna()].set_index(shape)["us"]
+    faster = (whole / in_parts[32, 8])["squares"]  # what CHANGELOG.md says
+    assert (round(faster.min(), 2), round(faster.max(), 2)) == (1.27, 1.58)
