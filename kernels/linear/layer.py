@@ -8,7 +8,9 @@ pass casts x and w along their rows, the backward pass grad_out along its rows a
 gradients read x and w along their columns too. `saves` says what is kept for that:
 
     casts    x and w are cast along their columns in the forward pass, from the same read. The casts
-             are kept, a byte per element; torch.compile cannot compute these again
+             are kept, a byte per element; torch.compile cannot compute these again. A tensorwise w
+             is kept as `inputs` does: it is a parameter, so keeping it takes no memory, and its
+             later cast needs no pass that finds the amax
     inputs   x and w are kept as they are and cast along their columns in the backward pass.
              torch.compile computes x again from what its neighbours keep, where it can; of
              tensorwise x, and of axiswise x of 2^25 elements and more, it fuses that with the
@@ -60,6 +62,11 @@ class Plan(NamedTuple):
     by: str
     saves: str
 
+    @property
+    def saves_of_w(self) -> str:
+        """What of w is kept for the backward pass, one of SAVED."""
+        return "inputs" if self.w == ("tensorwise", "tensorwise") else self.saves
+
 
 def plan_of(recipe: RecipeLike, product: str = "cublaslt", saves: str = "casts") -> Plan:
     """The plan of a recipe; raises ValueError for an inconsistent one, or words not listed."""
@@ -102,13 +109,6 @@ def split_casts(casts: Cast, ends: tuple[str, str]) -> tuple[Cast, Cast, Cast]:
     return casts[:first], casts[first:last], casts[last:]
 
 
-def weight_casts(plan: Plan, w: torch.Tensor, backward: bool) -> tuple[Cast, Cast]:
-    """(along the rows, along the columns) of w."""
-    ends = (plan.w[0], plan.w[1] if backward else "")
-    rows, columns, _ = split_casts(_cast(w.contiguous(), ends), ends)
-    return rows, columns
-
-
 class _Linear(torch.autograd.Function):
     """y = x @ w.T of matrices; the plan says how."""
 
@@ -116,8 +116,8 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, plan: Plan) -> torch.Tensor:
         need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
         fuses = fusable.applies()
-        rows_of_x, saved_of_x = _rows_and_saved(x, plan.x, plan.saves, need_w, fuses)
-        rows_of_w, saved_of_w = _rows_and_saved(w, plan.w, plan.saves, need_x)
+        rows_of_x, saved_of_x = rows_and_saved(x, plan.x, plan.saves, need_w, fuses)
+        rows_of_w, saved_of_w = rows_and_saved(w, plan.w, plan.saves_of_w, need_x)
         y = multiplied(plan, "output", rows_of_x, rows_of_w, (x, w.t()))
         ctx.plan, ctx.dtypes = plan, (x.dtype, w.dtype)
         ctx.counts, ctx.fuses = (len(saved_of_x), len(saved_of_w)), fuses
@@ -137,8 +137,8 @@ class _Linear(torch.autograd.Function):
         grad_x, grad_w = gradients(
             plan,
             (grad_out, rows, columns),
-            _columns_of_saved(of_w, plan.w, plan, grad_out) if need_x else None,
-            _columns_of_saved(of_x, plan.x, plan, grad_out, fuses) if need_w else None,
+            columns_of_saved(of_w, plan.w, plan.saves_of_w, grad_out) if need_x else None,
+            columns_of_saved(of_x, plan.x, plan.saves, grad_out, fuses) if need_w else None,
             (need_x, need_w),
         )
         grad_x = grad_x if grad_x is None else grad_x.to(ctx.dtypes[0])
@@ -163,7 +163,7 @@ def _cast(
     return casts
 
 
-def _rows_and_saved(
+def rows_and_saved(
     x: torch.Tensor,
     ends: tuple[str, str],
     saves: str,
@@ -193,16 +193,16 @@ def _rows_and_saved(
     return casts[:2], [x] if maxima is None else [x, maxima]
 
 
-def _columns_of_saved(
+def columns_of_saved(
     saved: Sequence[torch.Tensor],
     ends: tuple[str, str],
-    plan: Plan,
+    saves: str,
     grad_out: torch.Tensor,
     fuses: bool = False,
 ) -> Cast:
-    """The cast along the columns, or x where there is none, of what _rows_and_saved saved."""
+    """The cast along the columns, or x where there is none, of what rows_and_saved saved."""
     rows, columns = ends
-    if not columns or plan.saves == "casts":
+    if not columns or saves == "casts":
         return list(saved)
     x, maxima = saved[0], saved[1] if len(saved) > 1 else None
     if fuses and maxima is not None:

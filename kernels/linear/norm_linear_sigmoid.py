@@ -20,14 +20,15 @@ from kernels.linear.layer import (
     RecipeLike,
     check,
     check_features,
+    columns_of_saved,
     filled_up,
     gradients,
     granularities,
     linear,
     multiplied,
     plan_of,
+    rows_and_saved,
     split_casts,
-    weight_casts,
 )
 from kernels.linear.recipes import recipe_of
 
@@ -54,12 +55,11 @@ class _Block(torch.autograd.Function):
         keep = not plan.output[0] or (need_w and not plan.grad_weight[0])
         casts = linear_ops.layer_norm_cast(x, norm_weight, norm_bias, eps, *ends, keep)
         rows, columns, kept = split_casts(casts, ends)
-        w_rows, w_columns = weight_casts(plan, w, need_y)
+        w_rows, of_w = rows_and_saved(w, plan.w, plan.saves_of_w, need_y)
         plain = (kept[0], w.t()) if kept else None
         z = multiplied(plan, "output", rows, w_rows, plain).to(x.dtype)
         s = torch.sigmoid(z if bias is None else z + bias.to(z.dtype))
         of_y = columns or (kept if need_w else [])
-        of_w = w_columns or [w]
         norm = [] if norm_weight is None else [norm_weight]
         ctx.plan, ctx.eps, ctx.counts = plan, eps, (len(of_y), len(of_w), len(norm))
         ctx.dtypes = (x.dtype, w.dtype)
@@ -83,7 +83,8 @@ class _Block(torch.autograd.Function):
         )
         rows, columns, kept = split_casts(casts, ends)
         plain = kept[0] if kept else None
-        grad_y, grad_w = gradients(plan, (plain, rows, columns), of_w, of_y, (need_y, need_w))
+        w_columns = columns_of_saved(of_w, plan.w, plan.saves_of_w, grad) if need_y else None
+        grad_y, grad_w = gradients(plan, (plain, rows, columns), w_columns, of_y, (need_y, need_w))
         of_norm = layer_norm_backward(
             grad_y, x, norm_weight, ctx.eps, (needs[0], needs[2], needs[3])
         )

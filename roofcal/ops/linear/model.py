@@ -95,6 +95,10 @@ _BY_BOTH: Final = {("axiswise", "axiswise"): ("fp8_rowwise_both",)}
 _OUR_CASTS: Final = {**_ANY_CASTS, **_BY_BOTH, ("squares", "squares"): (BLOCKS,)}
 _TORCHAO_CASTS: Final = {**_ANY_CASTS, **_BY_BOTH}
 _TORCHAO_WEIGHT_CASTS: Final = {**_ANY_CASTS, ("squares", "squares"): (BLOCKS, BLOCKS)}
+# A tensorwise w is cast along its columns in the backward pass (kernels.linear.layer: saves), by
+# the scale that is known: one pass more, as of a second cast along the rows.
+_CAST_LATER: Final = ("w", ("tensorwise", "tensorwise"))
+_OUR_LATER: Final = (_TENSORWISE, _DIM0)
 # Pairs whose cast writes its values transposed too (kernels.cast.both_ways).
 _OUR_TRANSPOSED: Final = (("tensorwise", "tensorwise"), ("squares", "squares"))
 # A byte that is stored transposed takes as long as 1.5 of those that our cast along the rows moves,
@@ -236,8 +240,16 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
     if provider in OURS:
         products = product_recipes(recipe, "forward_backward")
         ends = _granularities(recipe, "forward_backward").items()
-        casts = [(tensor, cast) for tensor, pair in ends for cast in _casts(pair, _OUR_CASTS)]
-        transposed = [tensor for tensor, pair in ends if pair in _OUR_TRANSPOSED]
+        casts = [
+            (tensor, cast)
+            for tensor, pair in ends
+            for cast in (_OUR_LATER if (tensor, pair) == _CAST_LATER else _casts(pair, _OUR_CASTS))
+        ]
+        transposed = [
+            tensor
+            for tensor, pair in ends
+            if pair in _OUR_TRANSPOSED and (tensor, pair) != _CAST_LATER
+        ]
         fills: Fills = "fused" if "x" in transposed else "copied"
         is_fp8 = products["grad_weight"] != "bf16"
         return LinearParts(products, "triton", casts, transposed, fills if is_fp8 else "")

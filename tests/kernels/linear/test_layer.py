@@ -153,7 +153,8 @@ def test_only_what_is_asked_for_is_cast(
     monkeypatch.setattr(linear_ops, "cast", cast)
     y = linear(x.requires_grad_(for_x), w.requires_grad_(for_w), None, plan_of(recipe))
     hp = recipe == "axiswise_with_gw_hp"
-    assert [bool(call.args[2]) for call in cast.mock_calls] == [for_w and not hp, for_x]
+    of_w = [] if recipe == "tensorwise" and for_x else [for_x]  # [] where it is cast later
+    assert [bool(call.args[2]) for call in cast.mock_calls] == [for_w and not hp, *of_w]
     asked = [t for t in (x, w) if t.requires_grad]
     if asked:
         found = torch.autograd.grad(y, asked, g)
@@ -168,7 +169,21 @@ def test_a_tensor_is_cast_once_for_all_its_products(
     cast = mock.Mock(side_effect=linear_ops.cast)
     monkeypatch.setattr(linear_ops, "cast", cast)
     trained(recipe, *tensors(16, 32, 48))
-    assert cast.call_count == (0 if recipe == "high_precision" else 3)
+    assert cast.call_count == {"high_precision": 0, "tensorwise": 2}.get(recipe, 3)
+
+
+def test_of_a_tensorwise_weight_no_cast_is_kept() -> None:
+    x, w, _ = tensors(37, 144, 272)
+    kept: list[torch.Tensor] = []
+
+    def keep(saved: torch.Tensor) -> torch.Tensor:
+        kept.append(saved)
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
+        linear(x.requires_grad_(), w.requires_grad_(), None, plan_of("tensorwise"))
+    of_w = [t for t in kept if t.numel() >= w.numel()]
+    assert [t.data_ptr() for t in of_w] == [w.data_ptr()]
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
