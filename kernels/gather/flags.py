@@ -92,9 +92,14 @@ def new_state(device: torch.device) -> torch.Tensor:
     return torch.tensor([1, _UNKNOWN.value], dtype=torch.int32, device=device)
 
 
-def forget_buffer(state: torch.Tensor) -> None:
+def buffer_before(state: torch.Tensor) -> torch.Tensor:
+    """The part of the state that forget_buffer writes: a view, made once to spare the host."""
+    return state[1:]
+
+
+def forget_buffer(before: torch.Tensor) -> None:
     """Let the next turn wait for peers, whichever buffer it takes; on the current stream."""
-    state[1:].fill_(_UNKNOWN.value)
+    before.fill_(_UNKNOWN.value)
 
 
 def begin(

@@ -49,7 +49,7 @@ def test_the_same_buffer_twice_running_waits_for_peers_and_tells_them(
     ranks.begin(0)
     ranks.finished[RANK, :, 0] = 2  # the peers have finished turn 2
     if forgotten:
-        arrival_flags.forget_buffer(ranks.state)
+        arrival_flags.forget_buffer(arrival_flags.buffer_before(ranks.state))
     ranks.begin(1 if forgotten else 0)
     assert ranks.state.tolist() == [3, int(forgotten)]
     assert ranks.finished[:, RANK, 0].tolist() == [2] * WORLD
