@@ -181,7 +181,10 @@ def _missing_module(name: str, command: str) -> str:
     is_answer = command in next(iter(GROUPS.values()))
     is_wheel = BUNDLED.is_dir()
     if module in ("roofcal", "kernels") or (is_wheel and not is_answer):
-        return "this command runs in a clone of the repository, whose kernels no package carries"
+        return (
+            "this command runs the code of a clone of the repository, whose kernels no package "
+            "carries: `pip install -e .` in a clone"
+        )
     extra = f"[{_EXTRAS[module]}]" if module in _EXTRAS else ""
     clone = "a clone of the repository" if is_wheel else str(CHECKOUT)
     where = "" if Path.cwd() == CHECKOUT else f" in {clone}"
