@@ -5,7 +5,7 @@
 The text comes with Python: the topics of pydoc's help and the modules of the standard library, as
 bytes. Every recipe starts from the same weights and sees the same batches; all linears but the head
 are replaced by kernels.linear.layer.Float8Linear. On a GPU the model has four layers of 2048: 400
-steps of 35 to 50 ms (docs/kernels.md) and a compilation for each recipe. On a CPU a tiny one takes
+steps of tens of milliseconds and a compilation for each recipe. On a CPU a tiny one takes
 seconds, with the values of the fp8 kernels but not their speed.
 """
 
