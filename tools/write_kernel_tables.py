@@ -93,10 +93,7 @@ NOTES: Final = {
     "gemm": "At the power limit of the card a turn lasts 400 ms, of which the last 100 count, so "
     "that no contender runs on power that another saved.",
     "int4": "`triton` are kernels.int4.direct and kernels.int4.staged, and `triton_chained` "
-    "launches them by programmatic dependent launch, as layers behind one another do. Since the "
-    "H200 was measured they let the next one start later, which made chained products of up to 16 "
-    "tokens 7 % faster in the mean (docs/kernels/int4_chained_order.csv); the H100's times here "
-    "have that. "
+    "launches them by programmatic dependent launch, as layers behind one another do. "
     "`triton_specialised` is what int4_gemm takes from 17 tokens on where K is 4096 and more "
     "(kernels.int4.rule.is_for_specialised has the exceptions), but not for groups of 32; where "
     "such a shape has no row of it, its time is not published. m is the number of tokens.",
