@@ -23,7 +23,12 @@ from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.cast import model as cast
 from roofcal.ops.cast.spec import read_bytes
-from roofcal.ops.constants import calibrated_pairs, decode_family, values_of_pair
+from roofcal.ops.constants import (
+    calibrated_pairs,
+    decode_family,
+    neutral_values,
+    values_of_pair,
+)
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.tiles import RULES
 from roofcal.ops.kernel_rules import int4
@@ -203,7 +208,7 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
         "provider": provider,
         "recipe": recipe,
         **family_record(family),
-        "constants": values,
+        "constants": neutral_values(model.CONSTANTS) | values,
         **(cast_formats(recipe) if op == "cast" else _product_formats(recipe)),
         "half_widths": {group: half_width(calibration, name, group) for group in model.GROUPS},
         "unprobed": {
