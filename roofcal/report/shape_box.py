@@ -138,7 +138,7 @@ class ShapeBox:
         return {
             "device": analysis.device,
             "anchor": anchor,
-            "name": f"{analysis.run.environment.device_name}, {analysis.environment_name}",
+            "name": f"{analysis.device_name}, {analysis.environment_name}",
             "compute_units": int(calibration.constants["compute_units"].value),
             "baseline": BASELINE,
             "largest_size": LARGEST_SIZE,

@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.core.recipes import RECIPES
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import MODEL
-from roofcal.points.roofs import COPY, constants_of
+from roofcal.points.roofs import COPY
 from roofcal.report.data import comparisons, prediction_errors
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import counts_text
@@ -77,10 +77,10 @@ def device_line(analysis: Analysis) -> dict[str, Any]:
     rates = {recipe: product.rate.value for recipe, product in analysis.fastest.items()}
     gain = comparisons.best_gain(analysis.speedups.get(op), op)
     error = _library_error(analysis, op)
-    copy = constants_of(analysis.run.calibration).get(COPY)
+    copy = analysis.constants.get(COPY)
     beyond = int((table["bound"] == "datasheet").sum()) if len(table) else 0
     return {
-        "device": analysis.run.environment.device_name,
+        "device": analysis.device_name,
         "environment": analysis.environment_name,
         "records": analysis.run.origin,
         "points": analysis.points,
@@ -103,7 +103,7 @@ def headline_numbers(analysis: Analysis) -> list[tuple[str, str, str]]:
     """
     spec, product = analysis.spec, analysis.fastest.get(BURST_RECIPE)
     rate = product.rate.value if product else None
-    copy = constants_of(analysis.run.calibration).get(COPY)
+    copy = analysis.constants.get(COPY)
     error, burst = _library_error(analysis, headline_op()), first_turn(product)
     peak = spec.peak_flops_per_s.get(BURST_RECIPE) if spec else None
     notes = [product.shape if product else "", _share_text(rate, peak)]

@@ -9,11 +9,12 @@ import pandas as pd
 from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import short_names
-from roofcal.core.records import Session
+from roofcal.core.records import Ceiling, Session
 from roofcal.core.visits.differences import CardSpread
 from roofcal.fitting.parallel import parallel_map
 from roofcal.judge.errors import judged_errors
 from roofcal.ops import BY_NAME
+from roofcal.points.roofs import constants_of
 from roofcal.points.run import Run
 from roofcal.report.data.cards import ratios_of_cards
 from roofcal.report.data.claims import Row, judge
@@ -63,6 +64,21 @@ class Analysis:
     def device(self) -> str:
         """Device id."""
         return self.run.environment.device
+
+    @property
+    def device_name(self) -> str:
+        """The name that the driver reports."""
+        return self.run.environment.device_name
+
+    @property
+    def key(self) -> str:
+        """<device>/<environment_id>, its folder among all runs or publications."""
+        return self.run.files.name
+
+    @property
+    def constants(self) -> Mapping[str, Ceiling]:
+        """The calibrated constants."""
+        return constants_of(self.run.calibration)
 
     @property
     def environment_id(self) -> str:

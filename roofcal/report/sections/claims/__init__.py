@@ -50,7 +50,7 @@ def claims_table(verdicts: Sequence[Row]) -> pd.DataFrame:
 
 def show(analysis: Analysis) -> Iterator[Item]:
     """How many claims hold, then the claims of each source."""
-    claims, name = analysis.claims, analysis.run.environment.device_name
+    claims, name = analysis.claims, analysis.device_name
     if not claims:
         way_out = "`roofcal claims` tests them on the records."
         yield Answer(f"Not judged on this page; {way_out}", is_open=True)

@@ -61,7 +61,7 @@ def settled_sentences(analysis: Analysis) -> Iterator[str]:
     if analysis.run.calibration is None:
         yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
         return
-    copy = constants_of(analysis.run.calibration).get(COPY)
+    copy = analysis.constants.get(COPY)
     if copy is not None:
         share = copy.value / analysis.spec.dram_bytes_per_s if analysis.spec else None
         yield f"Memory copies at {scaled(copy.value, 'B/s')}{_datasheet_text(share)}."

@@ -10,8 +10,7 @@ import pytest
 from roofcal.core import paths
 from roofcal.core.manifest import write_manifest
 from roofcal.core.records import Environment, Telemetry
-from roofcal.publish.site.publications import LeftOut
-from roofcal.publish.site.write import write_site
+from roofcal.publish.site.write import LeftOut, write_site
 from tests.made_once import make_once
 from tests.roofcal.published import write_tables_alone
 from tests.roofcal.report.synthetic import (
