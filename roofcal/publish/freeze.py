@@ -182,8 +182,8 @@ def run_folders_anew(
         ValueError: a file cannot be made.
     """
     runs = [RunFolder.at(folder) for folder in publications]
-    added = [(folder, f"{JUDGED}/seed{_checked_seed(folder, runs)}") for folder in judged]
-    added += [(folder, f"{CARDS}/{_checked_card(folder, runs)}") for folder in cards]
+    added = [(folder, _place_beside(folder, runs, is_judged=True)) for folder in judged]
+    added += [(folder, _place_beside(folder, runs, is_judged=False)) for folder in cards]
     places = {(*folder.absolute().parts[-2:], beside) for folder, beside in added}
     if len(places) < len(added):
         raise PublishError("several of the folders are of one seed or card; give one of them")
@@ -206,31 +206,20 @@ def run_folders_anew(
     return [place / run.name for run in runs]
 
 
-def publication_of(judged: Path, published: Path) -> Path:
-    """The publication beside which records of a judge belong, by the names of their folders.
+def publication_of(records: Path, published: Path, *, is_judged: bool) -> Path:
+    """The publication beside which records belong, by the names of their folders.
 
+    is_judged: of a judge, whose folders name its seed, too; else of a further card.
     Raises PublishError where there is none, or no seed in the names.
     """
-    run = RunFolder.at(judged.absolute())
-    publication = RunFolder.at(published / run.name)
-    if _seed_of(judged) is None or not publication.environment_file.is_file():
+    publication = RunFolder.at(published / RunFolder.at(records.absolute()).name)
+    if not publication.environment_file.is_file() or (is_judged and _seed_of(records) is None):
         raise PublishError(
-            f"{judged}: give a folder seed<seed>/<device>/<environment_id>, as `python "
+            f"{records}: give a folder seed<seed>/<device>/<environment_id>, as `python "
             "tools/spot_checks.py unlisted` makes it, of an environment that is published"
-        )
-    return publication.folder
-
-
-def publication_of_card(card: Path, published: Path) -> Path:
-    """The publication beside which the records of a card belong, by the names of their folders.
-
-    Raises PublishError where there is none.
-    """
-    publication = RunFolder.at(published / RunFolder.at(card.absolute()).name)
-    if not publication.environment_file.is_file():
-        raise PublishError(
-            f"{card}: give a run folder <device>/<environment_id> of an environment that is "
-            f"published; there is no {publication.folder}"
+            if is_judged
+            else f"{records}: give a run folder <device>/<environment_id> of an environment that "
+            f"is published; there is no {publication.folder}"
         )
     return publication.folder
 
@@ -240,50 +229,44 @@ def _seed_of(judged: Path) -> int | None:
     return int(match[1]) if match else None
 
 
-def _checked_seed(folder: Path, runs: Sequence[RunFolder]) -> int:
-    """The seed of the finished records of a judge in a folder, which belong beside one of `runs`.
+def _place_beside(folder: Path, runs: Sequence[RunFolder], *, is_judged: bool) -> str:
+    """Where the finished records of a judge or of one card go below that of `runs` they belong to.
 
     Raises PublishError for records that may not be published.
     """
     check_folder(folder)
-    judged, seed = RunFolder.at(folder.absolute()), _seed_of(folder)
-    run = next((run for run in runs if run.name == judged.name), None)
-    if seed is None or run is None:
-        raise PublishError(f"{folder}: is of no seed, or of no publication that is made anew")
-    if problems := list(problems_of_records(judged, run)):
-        raise PublishError("\n".join(problems))
-    if not is_drawn(judged, seed, run.device):
-        raise PublishError(f"{folder}/plan: holds other points than seed {seed} draws; {_ALL}")
-    for op in judged.planned_ops():
-        rows = read_records(judged.measurements_file(op), Measurement)
-        missing = len(read_plan(judged, op, point_problem)) - len({row.point_id for row in rows})
-        if missing:
-            file = judged.measurements_file(op)
-            raise PublishError(f"{file}: lacks {missing} of the points that were drawn; {_ALL}")
-    if seed in run.judged():
-        raise PublishError(f"{run.judged()[seed].folder}: is published; draw another seed")
-    return seed
-
-
-def _checked_card(folder: Path, runs: Sequence[RunFolder]) -> str:
-    """The name of the one card that measured the records of a folder, beside one of `runs`.
-
-    Raises PublishError for records that may not be published.
-    """
-    check_folder(folder)
-    records = RunFolder.at(folder.absolute())
+    records, seed = RunFolder.at(folder.absolute()), _seed_of(folder)
     run = next((run for run in runs if run.name == records.name), None)
-    if run is None:
-        raise PublishError(f"{folder}: is of no publication that is made anew")
+    if run is None or (is_judged and seed is None):
+        no_seed = "of no seed, or " if is_judged else ""
+        raise PublishError(f"{folder}: is {no_seed}of no publication that is made anew")
     if problems := list(problems_of_records(records, run)):
         raise PublishError("\n".join(problems))
     names = sorted(names_of_cards(records))
-    if len(names) != 1 or not is_name(names[0]):
+    if is_judged and seed is not None:
+        _refuse_chosen(records, seed, run.device)
+    elif len(names) != 1 or not is_name(names[0]):
         on = " and ".join(names) or "no card"
         raise PublishError(f"{folder}: was measured on {on}; give the records of one card")
-    if names[0] in run.cards():
-        raise PublishError(f"{run.cards()[names[0]].folder}: is published; {_NEVER}")
-    return names[0]
+    place = f"{JUDGED}/seed{seed}" if is_judged else f"{CARDS}/{names[0]}"
+    if place in run.beside():
+        way_out = "draw another seed" if is_judged else _NEVER
+        raise PublishError(f"{run.beside()[place].folder}: is published; {way_out}")
+    return place
+
+
+def _refuse_chosen(judged: RunFolder, seed: int, device: str) -> None:
+    """Raises PublishError where records are not of all points that a seed draws for a device."""
+    if not is_drawn(judged, seed, device):
+        raise PublishError(
+            f"{judged.folder}/plan: holds other points than seed {seed} draws; {_ALL}"
+        )
+    for op in judged.planned_ops():
+        file = judged.measurements_file(op)
+        rows = read_records(file, Measurement)
+        missing = len(read_plan(judged, op, point_problem)) - len({row.point_id for row in rows})
+        if missing:
+            raise PublishError(f"{file}: lacks {missing} of the points that were drawn; {_ALL}")
 
 
 _ALL: Final = "nobody may choose among them: measure the seed again with this roofcal"

@@ -11,7 +11,7 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement
 from roofcal.publish.freeze import (
     PublishError,
-    publication_of_card,
+    publication_of,
     publish,
     run_folders_anew,
 )
@@ -109,8 +109,8 @@ def test_records_of_several_cards_and_of_other_software_are_refused(
     unknown = measured_on(made, tmp_path / "unknown" / made.parent.name / made.name, None)
     with pytest.raises(PublishError, match="was measured on an unknown card"):
         run_folders_anew([folder], tmp_path / "runs", cards=[unknown])
-    assert publication_of_card(several, folder.parent.parent) == folder
+    assert publication_of(several, folder.parent.parent, is_judged=False) == folder
     with pytest.raises(PublishError, match="several/other: give a run folder <device>/<environ"):
-        publication_of_card(several.parent.parent / "other", folder.parent.parent)
+        publication_of(several.parent.parent / "other", folder.parent.parent, is_judged=False)
     with pytest.raises(PublishError, match="is of no publication that is made anew"):
         run_folders_anew([folder], tmp_path / "runs", cards=[several.rename(place.parent / "e")])
