@@ -106,6 +106,11 @@ class Chapter:
         )
 
     @property
+    def answered(self) -> list[ChapterQuestion]:
+        """The questions that the first page answers."""
+        return [one for one in self.questions if one.sections and not one.is_open]
+
+    @property
     def sections(self) -> list[ChapterSection]:
         """All sections of the chapter, in order."""
         return [section for question in self.questions for section in question.sections]

@@ -12,6 +12,7 @@ from roofcal.models.calibrations import cards_like
 from roofcal.ops.priors import unlike_other_cards
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.panel_factors import card_spreads
 from roofcal.report.data.quality import (
     LONG_S,
     STATES_TABLE,
@@ -202,7 +203,7 @@ def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
         )
         spreads = [
             f"{percent(one.spread)} (95 %: {percent(one.low)} to {percent(one.high)}) in {one.kind}"
-            for one in analysis.card_spreads
+            for one in card_spreads(analysis.panel)
         ]
         apart = (
             f"by their sentinels they differ by {', '.join(spreads)} (standard deviation)"

@@ -10,7 +10,6 @@ from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import short_names
 from roofcal.core.records import Ceiling, Session
-from roofcal.core.visits.differences import CardSpread
 from roofcal.fitting.parallel import parallel_map
 from roofcal.judge.errors import judged_errors
 from roofcal.ops import BY_NAME
@@ -21,7 +20,6 @@ from roofcal.report.data.claims import Row, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
 from roofcal.report.data.panel_factors import (
     PanelFit,
-    card_spreads,
     on_panel_scale,
     panel_factors,
     panel_fits,
@@ -33,7 +31,6 @@ from roofcal.report.data.quality import (
     points_with_states,
     quality_row,
     violations,
-    waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_shape
 
@@ -207,21 +204,6 @@ class Analysis:
         """One row per op on how well it was measured."""
         rows = [{"op": op} | quality_row(f, self.sessions[op]) for op, f in self.frames.items()]
         return pd.DataFrame(rows)
-
-    @cached_property
-    def waiting(self) -> pd.DataFrame:
-        """What the device waited for, by op in the order of measuring."""
-        return waiting_rows(self.sessions)
-
-    @cached_property
-    def panel_factors(self) -> pd.DataFrame:
-        """How sessions and cards differ, by the sentinels that they share."""
-        return panel_factors(self.panel)
-
-    @cached_property
-    def card_spreads(self) -> list[CardSpread]:
-        """How much cards differ, by kind of work; empty where no two shared a sentinel."""
-        return card_spreads(self.panel)
 
 
 def analyse(

@@ -8,6 +8,7 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.cards import OTHER, cards_sentence, counted_kinds
 from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.panel_factors import card_spreads, panel_factors
 from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Prose, Table
@@ -51,8 +52,8 @@ def show(analysis: Analysis) -> Iterator[Item]:
         yield draw_cards(cards)
         yield CsvTable(FILE, cards)
         yield Table("cards", "Times of further cards over those published", cards, CARDS, FILE)
+    factors = panel_factors(analysis.panel)
     yield Prose(text=panel_sentence(analysis))
-    factors = analysis.panel_factors
     if len(factors):
         yield CsvTable(PANEL_FILE, factors)
     name = "Sessions and cards by their sentinels"
@@ -115,7 +116,7 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
 
 def panel_sentence(analysis: Analysis) -> str:
     """What the panel of sentinels says of sessions and cards."""
-    if analysis.panel_factors.empty:
+    if not analysis.panel:
         cards = {card for session in analysis.all_sessions for card in session.cards}
         return (
             "No two sessions share a sentinel, so how sessions and cards of this run differ is "
@@ -125,7 +126,7 @@ def panel_sentence(analysis: Analysis) -> str:
     spreads = [
         f"{percent(one.spread)} ({percent(one.low)} to {percent(one.high)}) for {one.kind}, "
         f"{one.cards} cards"
-        for one in analysis.card_spreads
+        for one in card_spreads(analysis.panel)
     ]
     between = f" Standard deviation between cards: {'; '.join(spreads)}." if spreads else ""
     return (

@@ -21,6 +21,7 @@ from roofcal.report.data.quality import (
     minutes_since_start,
     sentinel_drift,
     times_by_hold,
+    waiting_rows,
 )
 from roofcal.report.data.tidy import ok_rows, with_protocol
 from roofcal.report.kit import charts
@@ -79,10 +80,11 @@ def show(analysis: Analysis) -> Iterator[Item]:
     yield CsvTable(FILE, analysis.quality)
     yield Table("quality-ops", "How each op was measured", analysis.quality, COLUMNS, FILE)
     yield from items_of_states(analysis.points_with_states)
-    if len(analysis.waiting):
-        yield CsvTable(WAITING_FILE, analysis.waiting)
+    waiting = waiting_rows(analysis.sessions)
+    if len(waiting):
+        yield CsvTable(WAITING_FILE, waiting)
     name = "What the device waited for while each op was measured"
-    yield Table("quality-waiting", name, analysis.waiting, WAITING, WAITING_FILE)
+    yield Table("quality-waiting", name, waiting, WAITING, WAITING_FILE)
     picture = draw_session(analysis)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
     if picture is not None and covered < _MOSTLY_EMPTY:

@@ -88,8 +88,9 @@ def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analy
 def test_a_run_of_one_session_has_no_panel_scale(analysis: Analysis) -> None:
     frame = analysis.frames["gemm"]
     assert len(panel_readings(analysis.frames, analysis.sessions))
-    assert analysis.panel_factors.empty
-    assert on_panel_scale(frame, analysis.panel_factors) is frame
+    factors = panel_factors(analysis.panel)
+    assert factors.empty
+    assert on_panel_scale(frame, factors) is frame
 
 
 def test_busy_is_timed_over_wall_of_all_sessions() -> None:
