@@ -74,21 +74,12 @@ def in_recipe_order(recipes: Iterable[str], op: str) -> list[str]:
 
 # --- charts: the points of an op ----------------------------------------------------------------
 
-_POINT_COLUMNS: Final = (
-    *("recipe", "provider", "regime", "median_s", "ci95_low_s", "ci95_high_s", "sm_clock_hz"),
-    *("kernel_names", "point_id", "achieved_flops_per_s", "achieved_bytes_per_s", "bound_by"),
-)
 HEAD_TIPS: Final = (Tip("shape", "shape"), Tip("recipe", "recipe"))
 TIME_TIP: Final = Tip("median_s", "time", "si", "s", "ci95_low_s", "ci95_high_s")
 FLOPS_TIP: Final = Tip("achieved_flops_per_s", "rate", "si", "FLOP/s")
 BYTES_TIP: Final = Tip("achieved_bytes_per_s", "bandwidth", "si", "B/s")
 STEP_TIP: Final = Tip(
     "decode_step_s", "time per token", "si", "s", "decode_step_low_s", "decode_step_high_s"
-)
-# What is said of every measured point, behind its shape, recipe and numbers: numbers, then words.
-_HOVERED: Final = sorted(
-    (column for column in (*IDENTITY, *COLUMNS, *RARE) if column.hover),
-    key=lambda column: column.kind == "text",
 )
 
 
@@ -100,7 +91,13 @@ def _tip(column: Column) -> Tip:
     return Tip(column.name, column.hover, "si", column.unit)
 
 
-_TAIL_TIPS: Final = tuple(map(_tip, _HOVERED))
+# What is said of every measured point, behind its shape, recipe and numbers: numbers, then words.
+_TAIL_TIPS: Final = tuple(
+    _tip(column)
+    for is_text in (False, True)
+    for column in (*IDENTITY, *COLUMNS, *RARE)
+    if column.hover and (column.kind == "text") == is_text
+)
 _KERNEL_LETTERS: Final = 90
 
 
@@ -119,14 +116,11 @@ def chart_points(frame: pd.DataFrame) -> pd.DataFrame:
 
 def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of measured points for a chart: hover texts, shape in words, colour and marker."""
-    names = dict.fromkeys([*_POINT_COLUMNS, *(column.name for column in _HOVERED)])
-    shown = rows[[name for name in names if name in rows]].assign(shape=shape_texts(rows))
-    kernels = rows["kernel_names"].map(_short_kernel_names, na_action="ignore")
-    return with_marks(shown).assign(kernel_names=kernels.str.slice(0, _KERNEL_LETTERS))
-
-
-def _short_kernel_names(names: str) -> str:
-    return "; ".join(map(short_kernel_name, names.split("; ")))
+    kernels = rows["kernel_names"].map(
+        lambda names: "; ".join(map(short_kernel_name, names.split("; ")))[:_KERNEL_LETTERS],
+        na_action="ignore",
+    )
+    return with_marks(rows).assign(shape=shape_texts(rows), kernel_names=kernels)
 
 
 def with_marks(rows: pd.DataFrame) -> pd.DataFrame:

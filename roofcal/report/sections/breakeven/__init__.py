@@ -124,6 +124,7 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:
             charts.Tip("class", "than bf16"),
         ),
         legend=drawing.speedup_legend(),
+        further=("n", "k"),  # of the shape that is nearest to the one in the shape box
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "

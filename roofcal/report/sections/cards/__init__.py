@@ -77,10 +77,7 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
         marker="o",
         is_open=is_open,
         place=2 * rows["card"].map(names.index) + is_open,
-        bar=[str(place) for place in rows.index],
     )
-    drawn = ["card", "kind", "code", "colour", "place", "bar"]
-    ends = points.drop(columns="ratio").melt(drawn, ["p5", "p95"], "end", "ratio")
     other = charts.LegendEntry(
         "code", OTHER, charts.MUTED, "o", label="other code of our kernels", is_open=True
     )
@@ -92,14 +89,10 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
         y=charts.Axis("kind", "", "names", order=list(dict.fromkeys(rows["kind"])), offset="place"),
         layers=[
             charts.Layer("upright", table="equal"),
-            charts.Layer("line", table="ends", detail="bar", size=1.4),
+            charts.Layer("interval", low="p5", high="p95"),
             charts.Layer("dots", size=42),
         ],
-        tables={
-            "points": points,
-            "ends": ends.assign(dashed=0),
-            "equal": charts.line_at(1.0, "ratio", charts.MUTED),
-        },
+        tables={"points": points, "equal": charts.line_at(1.0, "ratio", charts.MUTED)},
         panels=[charts.Panel(height=height)],
         tips=(
             *charts.text_tips(kind="work", card="card", code="code"),

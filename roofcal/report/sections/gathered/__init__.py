@@ -362,8 +362,7 @@ def draw_ranks(rows: pd.DataFrame) -> Picture | None:
     """How far the ranks of every point lie apart, a panel per world size; None without rows."""
     if rows.empty:
         return None
-    columns = [*_GROUP, "m", "n", "k", "median_s", "point_id", RANK_SPREAD]
-    points = _points(rows[columns]).sort_values("world_size", kind="stable").assign(marker="o")
+    points = _points(rows).sort_values("world_size", kind="stable").assign(marker="o")
     names = [name for name in spec.OP.every_provider if name in set(rows["provider"])]
     worst = row_of_largest(rows, RANK_SPREAD)
     return Picture(

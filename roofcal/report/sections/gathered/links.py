@@ -35,10 +35,6 @@ _KINDS: Final = {"bytes_per_s": "rate", "latency_s": "latency"}
 _KEYS: Final = ("collective", "by", "world_size")
 _COLOURS: Final = {2: charts.BLUE, 4: charts.GREEN, 8: charts.VERMILLION}  # of world sizes
 _ORDER: Final = list(COLLECTIVES.values())
-_DRAWN: Final = (
-    *("recipe", "provider", "devices", "size_bytes", "rate", "median_s", "ci95_low_s"),
-    *("ci95_high_s", "point_id", "colour", "marker"),
-)
 _CORNERS: Final = 60  # of the line of a fit
 
 
@@ -122,7 +118,7 @@ def draw_links(
             charts.Layer("dots"),
         ],
         tables={
-            "points": rows[[*_DRAWN]],
+            "points": rows,
             "fits": pd.concat(fits) if fits else pd.DataFrame(columns=["series"]),
             "levels": levels,
         },

@@ -268,12 +268,8 @@ def draw_bandwidth(
     rows = rows[rows["recipe"].isin((*_OTHER_RECIPES, recipe))]
     best = row_of_largest(rows[rows["format"] == "int4"], "achieved_bytes_per_s")
     drawn = rows[rows["weight"].isin(weights)]
-    points = drawing.styled_points(drawn).assign(
-        m=drawn["m"],
-        weight=drawn["weight"],
-        series=drawn["recipe"] + " by " + drawn["provider"],
-        relative_error=drawn["relative_error"],
-    )
+    points = drawing.styled_points(drawn)
+    points = points.assign(series=points["recipe"] + " by " + points["provider"])
     levels, level_entries = drawing.bandwidth_levels(calibration, spec)
     return Picture(
         key="mixed_bandwidth",
@@ -337,7 +333,7 @@ def draw_roofs(rows: pd.DataFrame, curves: pd.DataFrame, roofs: pd.DataFrame) ->
     providers = list(dict.fromkeys(curves["provider"]))
     own = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
     points = drawing.styled_points(own).assign(
-        m=own["m"], panel=own["provider"] + ", " + own["weight"], colour=charts.INK, marker="o"
+        panel=own["provider"] + ", " + own["weight"], colour=charts.INK, marker="o"
     )
     ours = [name for name in providers if name in OURS]
     return Picture(
@@ -352,16 +348,14 @@ def draw_roofs(rows: pd.DataFrame, curves: pd.DataFrame, roofs: pd.DataFrame) ->
         ],
         tables={
             "points": points,
-            "parts": parts[["m", "median_s", "part"]].assign(
+            "parts": parts.assign(
                 colour=parts["part"].map(colours),
                 dashed=[int(_PARTS[name][1]) for name in parts["part"]],
-                panel=parts["panel"],
             ),
-            "binding": strips[["m"]].assign(
+            "binding": strips.assign(
                 run=(strips["m_from"] - first).astype(str),
                 part=strips["bound_by"],
                 colour=strips["bound_by"].map(colours),
-                panel=strips["panel"],
                 median_s=strips["panel"].map(top),
             ),
         },

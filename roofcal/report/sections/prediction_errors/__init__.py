@@ -21,10 +21,6 @@ from roofcal.report.section import Answer, CsvTable, Item, Section, tidy_file
 _MOST_STRIP_DOTS: Final = 300  # per regime and model
 _BAND: Final = 0.1
 _BAND_ROWS: Final = pd.DataFrame({"band_low": [1 - _BAND], "band_high": [1 + _BAND], "one": [1.0]})
-_DOT_COLUMNS: Final = (
-    *("model", "recipe", "provider", "name", "ratio", "error", "model_s", "median_s"),
-    *("ci95_low_s", "ci95_high_s", "point_id", "colour", "marker"),
-)
 _RATIO_LOW: Final = 0.25
 _RATIO_HIGH: Final = 2.5
 _TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)  # ratios beyond sit on the edge
@@ -194,8 +190,7 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
     dots = pd.concat([charts.thinned(group, _MOST_STRIP_DOTS) for _, group in groups])
     # set apart evenly, by the golden section: a page must not change at random
     jitter = dots.groupby(["regime", "model"], sort=False).cumcount() * 0.618034 % 1 - 0.5
-    place, shape = dots["place"] + 0.6 * jitter, shape_texts(dots)
-    dots = dots[[*_DOT_COLUMNS]].assign(place=place, shape=shape)
+    dots = dots.assign(place=dots["place"] + 0.6 * jitter, shape=shape_texts(dots))
     # a box is its quantiles, and its median is a dash
     ratios = drawn.groupby(["name", "place", "model", "colour"], sort=False)["ratio"]
     boxes = pd.DataFrame({name: ratios.quantile(share) for name, share in _QUANTILES.items()})

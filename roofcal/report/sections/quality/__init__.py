@@ -38,7 +38,6 @@ _READINGS: Final = (  # column, name, its unit, unit of the figure, factor
     ("temperature_c", "temperature", "\N{DEGREE SIGN}C", "\N{DEGREE SIGN}C", 1.0),
 )
 _SENTINEL: Final = "sentinel, % from its median"
-_DRAWN: Final = ["op", "panel", "minute", "value", "series"]
 FILE: Final = "quality.csv"
 POINTS_WITH_STATES: Final = (
     *col.named("op", "provider", "recipe", "shape", "protocol", "states"),
@@ -166,7 +165,7 @@ def draw_session(analysis: Analysis) -> Picture | None:
         return None
     sessions = analysis.all_sessions
     timed_parts = [part.assign(minute=minutes_since_start(part, sessions)) for part in parts]
-    points = pd.concat([part.filter(_DRAWN) for part in timed_parts], ignore_index=True)
+    points = pd.concat(timed_parts, ignore_index=True)
     points = points.assign(colour=points["op"].map(drawing.op_colour), marker="o")
     colours = {op: drawing.op_colour(op) for op in dict.fromkeys(points["op"])}
     return Picture(
@@ -215,7 +214,7 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
         y=charts.Axis("slower", "settled over burst", "percent"),
         layers=[charts.Layer("level", table="equal"), charts.Layer("dots", size=36)],
         tables={
-            "points": drawing.styled_points(drawn).join(drawn[["slower", "burst_median_s"]]),
+            "points": drawing.styled_points(drawn),
             "equal": charts.line_at(0.0, "slower", MUTED),
         },
         panels=[charts.Panel()],

@@ -19,9 +19,6 @@ def test_weights_at_three_sizes_of_m_have_a_panel_with_the_fastest_times(
     points = chart.rows_of("points", chart.panels[0])
     assert set(points["provider"]) == {"cublaslt"}
     assert sorted(set(points["m"])) == [1, 16, 64, 256]
-    bars = chart.rows_of("bars", chart.panels[0])
-    assert len(bars) == 2 * len(points)
-    medians = points.set_index("bar")["median_s"].sort_index()
-    ends = bars.groupby("bar")["median_s"]
-    assert ((ends.min() < medians) & (medians < ends.max())).all()
+    assert [layer.low for layer in chart.layers if layer.mark == "interval"] == ["ci95_low_s"]
+    assert ((points["ci95_low_s"] < points["median_s"]) & points["ci95_high_s"].notna()).all()
     assert draw_latency(frame[frame["m"] == 64]) is None
