@@ -8,17 +8,13 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
-from roofcal.ops.regimes import REGIMES
-from roofcal.points.run import Run, load_run
+from roofcal.points.run import Run
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import (
     ALL,
-    COLUMNS,
     error_by_regime,
     error_of,
     judged,
-    regime_rank,
-    residuals,
 )
 from roofcal.report.data.provenance import commands
 from roofcal.report.data.quality import violations
@@ -111,21 +107,6 @@ def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_p
     wave = row_of(errors, "wave")
     assert (wave["count"], wave["mape"]) == (1, pytest.approx(1.0))
     assert error_of(errors, "datasheet", op="gemm") is None
-
-
-def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:
-    frame = load_run(bare).points("gemm").table
-
-    assert residuals(frame).empty
-    table = error_by_regime(frame)
-    assert table.empty
-    assert tuple(table.columns) == COLUMNS
-
-
-def test_regimes_come_in_the_order_of_size() -> None:
-    names = ["ragged", "other", "large", ALL, "decode", "mid"]
-    assert sorted(names, key=regime_rank) == [ALL, "decode", "mid", "large", "ragged", "other"]
-    assert all(regime_rank(regime)[0] < regime_rank("other")[0] for regime in REGIMES)
 
 
 TORCH, DRIVER = (transferred_model(one.environment_id) for one in (OTHER_TORCH, OTHER_DRIVER))

@@ -18,11 +18,8 @@ from roofcal.report.data.panel_factors import (
 )
 from roofcal.report.data.quality import (
     busy_fraction,
-    covered_fraction,
-    drift_fraction,
     minutes_since_start,
     quality_row,
-    sentinel_drift,
     waiting_rows,
     wall_seconds,
 )
@@ -34,16 +31,6 @@ from tests.roofcal.report.synthetic import (
 )
 
 SESSION = MadeUpRun().session("gemm")
-
-
-def test_the_drift_of_the_sentinel_is_that_of_the_made_up_run(analysis: Analysis) -> None:
-    drift = sentinel_drift(analysis.frames["gemm"])
-    assert list(drift["repeat"]) == [1, 2, 3, 4, 5]
-    assert drift["ratio"][2] == 1.0
-    assert drift_fraction(drift) == pytest.approx(DRIFT)
-    without = sentinel_drift(analysis.frames["cast"])
-    assert without.empty
-    assert drift_fraction(without) is None
 
 
 def two_cards(analysis: Analysis, factor: float) -> tuple[pd.DataFrame, list[Session]]:
@@ -83,14 +70,6 @@ def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analy
         (scaled["median_s"] / scaled["panel_factor"])[known].to_numpy()
     )
     assert "panel" not in models_in(scaled)
-
-
-def test_a_run_of_one_session_has_no_panel_scale(analysis: Analysis) -> None:
-    frame = analysis.frames["gemm"]
-    assert len(panel_readings(analysis.frames, analysis.sessions))
-    factors = panel_factors(analysis.panel)
-    assert factors.empty
-    assert on_panel_scale(frame, factors) is frame
 
 
 def test_busy_is_timed_over_wall_of_all_sessions() -> None:
@@ -144,14 +123,6 @@ def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
     assert list(minutes_since_start(frame, [SESSION, later])) == pytest.approx([0.5, 10.1])
     nameless = replace(SESSION, started_utc="")  # counts from the first
     assert list(minutes_since_start(frame[:1], [nameless])) == pytest.approx([0.5])
-
-
-def test_sessions_hours_apart_cover_little_of_the_time(analysis: Analysis) -> None:
-    frame, (first, *_) = analysis.frames["gemm"], analysis.sessions["gemm"]
-    later = replace(first, session_id="later", started_utc="2030-01-01T00:00:00+00:00")
-    moved = frame.assign(session_id="later")
-    assert covered_fraction([frame], [first]) > 0.3
-    assert covered_fraction([frame, moved], [first, later]) < 0.01
 
 
 def test_what_the_device_waited_for_adds_up_to_the_wall_time_in_the_order_of_measuring() -> None:

@@ -81,9 +81,3 @@ def test_other_calibrations_are_drawn_under_their_labels_and_never_the_best(
     facts = drawn(draw_error_by_regime(moved.frames["gemm"], moved.labels)).facts
     assert "The model with the least error is calibrated;" in facts
     assert "highest in regime decode, 10.0" in facts
-
-
-def test_without_predictions_there_is_no_figure(analysis: Analysis) -> None:
-    frame = analysis.frames["probe_copy"]
-    assert draw_measured_against_predicted(frame, {}) is None
-    assert draw_error_by_regime(frame, {}) is None
