@@ -13,7 +13,7 @@ from typing import Any, Final
 from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.decision import Decision, decided_advice
-from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Option, Part
+from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Option
 from roofcal.ask.measured import MeasuredPoint, by_key, measured_point
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import BITS, CAST_RECIPES, RECIPES, Operand
@@ -120,7 +120,7 @@ class ShapeBox:
         ways: dict[tuple[str, str, str], list[list[tuple[str, str, str]]]] = {}
         for option in self._linears:
             # forward has no other product and no cast of w
-            product, *of_x = map(_pair, option.parts)
+            product, *of_x = ((one.op, one.provider, one.recipe) for one in option.parts)
             ways.setdefault(product, []).append(of_x)
         casts = [part for of_product in ways.values() for way in of_product for part in way]
         casts = _with_errors(calibration, dict.fromkeys(casts))
@@ -187,10 +187,6 @@ class ShapeBox:
         return columns
 
 
-def _pair(part: Part) -> tuple[str, str, str]:
-    return part.op, part.provider, part.recipe
-
-
 def _with_errors(
     calibration: Calibration, pairs: Iterable[tuple[str, str, str]]
 ) -> list[tuple[str, str, str]]:
@@ -203,13 +199,17 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
     values = values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
     family = model.FAMILIES[decode_family(model.FAMILIES, values.pop(model.FAMILY))]
     span = calibration.probe_spans.get(name)
+    formats: dict[str, Any] = {}
+    if op != "cast":
+        spec = RECIPES[recipe]
+        formats = {"a": _operand(spec.a), "b": _operand(spec.b), "out_bits": BITS[spec.out]}
     return {
         "op": op,
         "provider": provider,
         "recipe": recipe,
         **family_record(family),
         "constants": neutral_values(model.CONSTANTS) | values,
-        **(cast_formats(recipe) if op == "cast" else _product_formats(recipe)),
+        **(formats or cast_formats(recipe)),
         "half_widths": {group: half_width(calibration, name, group) for group in model.GROUPS},
         "unprobed": {
             group: words
@@ -221,11 +221,6 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
         "least_sizes": dict(BY_NAME[op].least_sizes(provider, recipe)),
         "span": span and dict(span),
     }
-
-
-def _product_formats(recipe: str) -> dict[str, Any]:
-    spec = RECIPES[recipe]
-    return {"a": _operand(spec.a), "b": _operand(spec.b), "out_bits": BITS[spec.out]}
 
 
 def cast_formats(recipe: str) -> dict[str, Any]:

@@ -50,16 +50,12 @@ def show(analysis: Analysis) -> Iterator[Item]:
         return
     yield CsvTable(FILE, derived.rows)
     yield draw_breakeven(derived.rows, derived.command)
-    name = "Smallest m from which on a linear is faster than in bf16; none: never up to 131,072"
-    yield Table("breakeven-m", name, smallest_m(derived.rows), COLUMNS, FILE)
-
-
-def smallest_m(table: pd.DataFrame) -> pd.DataFrame:
-    """Per recipe, pass, casts and weight the break-even m and the highest speed-up of the map."""
     keys = [*_KEYS, "n", "k"]
-    rows = table.groupby(keys, sort=True, as_index=False)
-    best = rows["speedup"].max()["speedup"]
-    return rows[[*keys, *_ENDS]].head(1).sort_values(keys, ignore_index=True).assign(best=best)
+    ends = {name: (name, "first") for name in _ENDS}  # the same at every m
+    groups = derived.rows.groupby(keys, sort=True, as_index=False, dropna=False)
+    smallest = groups.agg(**ends, best=("speedup", "max"))
+    name = "Smallest m from which on a linear is faster than in bf16; none: never up to 131,072"
+    yield Table("breakeven-m", name, smallest, COLUMNS, FILE)
 
 
 def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:

@@ -76,8 +76,13 @@ def show(analysis: Analysis) -> Iterator[Item]:
     yield Table("headline", "What the device does", headline, HEADLINE, FILE)
     name = "Constants of the models of products and casts"
     yield Table("constants-all", name, others, FULL, FILE)
-    name, errors = "Error on probes that were left out of the fit", probe_errors_table(calibration)
-    yield Table("probe-errors", name, errors, PROBE_ERRORS)
+    columns = keys_of(PROBE_ERRORS)  # named as the constants are: op, provider and recipe
+    errors = [
+        dict(zip(columns, name.split("."), strict=False)) | dict(errors)
+        for name, errors in calibration.probe_errors.items()
+    ]
+    name = "Error on probes that were left out of the fit"
+    yield Table("probe-errors", name, pd.DataFrame(errors).reindex(columns=columns), PROBE_ERRORS)
 
 
 def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.DataFrame:
@@ -93,7 +98,12 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
         prefix, *group = head.split(".")
         spare = Constant(last, constant.unit, last.replace("_", " "))
         text = constant_texts(prefix).get(last) or spare
-        datasheet = _datasheet_of(text, group[-1] if group else "", spec)
+        datasheet = None
+        if spec is not None and text.datasheet == "peak":
+            product = GEMM_RECIPES.get(group[-1] if group else "")
+            datasheet = spec.peak_flops_per_s.get(product.math_dtype) if product else None
+        elif spec is not None and text.datasheet:
+            datasheet = float(getattr(spec, text.datasheet))
         row = {
             "group": " ".join(group) or DEVICE_GROUP,
             "name": name,
@@ -112,16 +122,6 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
         rows.append((place, row))
     rows.sort(key=lambda pair: pair[0])
     return pd.DataFrame([row for _, row in rows], columns=list(COLUMNS))
-
-
-def _datasheet_of(text: Constant, recipe: str, spec: DeviceSpec | None) -> float | None:
-    """The figure of the datasheet that a constant stands beside, if it has one."""
-    if spec is None or text.datasheet is None:
-        return None
-    if text.datasheet != "peak":
-        return float(getattr(spec, text.datasheet))
-    product = GEMM_RECIPES.get(recipe)
-    return spec.peak_flops_per_s.get(product.math_dtype) if product else None
 
 
 def readable_constants(constants: pd.DataFrame) -> pd.DataFrame:
@@ -152,19 +152,6 @@ def _readable(row: dict[Any, Any]) -> dict[str, Any]:
         "evidence": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
         "name": row["name"],
     }
-
-
-def probe_errors_table(calibration: Calibration) -> pd.DataFrame:
-    """Error of the fit on probes left out of it; fractions of the measured time.
-
-    Rows are named as the constants are: op, provider and recipe.
-    """
-    columns = keys_of(PROBE_ERRORS)
-    rows = [
-        dict(zip(columns, name.split("."), strict=False)) | dict(errors)
-        for name, errors in calibration.probe_errors.items()
-    ]
-    return pd.DataFrame(rows).reindex(columns=columns)
 
 
 SECTION = Section("Calibrated constants", "trust", show)

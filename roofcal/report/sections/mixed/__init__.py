@@ -103,10 +103,15 @@ def show(analysis: Analysis) -> Iterator[Item]:
     if frame is None or frame.empty:
         yield _NO_ANSWER
         return
-    rows = rows_with_format(frame)
+    rows = standard_rows(frame)
+    formats = [RECIPES[str(name)].b.dtype.removesuffix("_e4m3") for name in rows["recipe"]]
+    rows = rows.assign(format=formats, weight=shape_texts(rows, ("n", "k")))
     winners, errors = winners_table(rows), errors_table(rows)
     curves = roof_curves(calibration, weights_with_curves(rows))
-    roofs = roofs_table(curves)
+    run = (curves["bound_by"] != curves["bound_by"].shift()).cumsum().rename("run")
+    keys = ["provider", "recipe", "n", "k", "bound_by"]
+    runs = curves.groupby([*keys, run], sort=False, as_index=False)
+    roofs = runs.agg(m_from=("m", "min"), m_to=("m", "max"))[keys_of(ROOF_COLUMNS)]
     yield answer(winners)
     yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), (winners, roofs, errors))
     yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
@@ -147,13 +152,6 @@ def answer(winners: pd.DataFrame) -> Answer:
 
 
 # --- the tables ----------------------------------------------------------------------------------
-
-
-def rows_with_format(frame: pd.DataFrame) -> pd.DataFrame:
-    """Points with a time, measured as the study does, with `format` and `weight` in words."""
-    rows = standard_rows(frame)
-    formats = [RECIPES[str(name)].b.dtype.removesuffix("_e4m3") for name in rows["recipe"]]
-    return rows.assign(format=formats, weight=shape_texts(rows, ("n", "k")))
 
 
 def winners_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -223,14 +221,6 @@ def roof_curves(
             curve = curve.assign(provider=provider, recipe=recipe, n=n, k=k, m=tokens)
             curves.append(curve.assign(bound_by=bound_by))
     return pd.concat(curves[1:] or curves, ignore_index=True)
-
-
-def roofs_table(curves: pd.DataFrame) -> pd.DataFrame:
-    """The ranges of m in which each roof binds, by provider, recipe and weight of `roof_curves`."""
-    run = (curves["bound_by"] != curves["bound_by"].shift()).cumsum()
-    keys = ["provider", "recipe", "n", "k", "bound_by"]
-    runs = curves.assign(run=run).groupby([*keys, "run"], sort=False, as_index=False)
-    return runs.agg(m_from=("m", "min"), m_to=("m", "max"))[keys_of(ROOF_COLUMNS)]
 
 
 def errors_table(rows: pd.DataFrame) -> pd.DataFrame:

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import pytest
+import pandas as pd
 
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.tidy import (
-    protocol_name,
+    with_protocol,
 )
 from roofcal.report.kit.charts import model_colours
 
@@ -28,20 +28,16 @@ def test_a_run_with_next_to_nothing_has_empty_tables(
     assert nothing.quality.empty
 
 
-PROTOCOLS = {  # (method, distribution) -> words
-    ("graph", "normal"): "graph, cold",
-    ("events_flush", "zeros"): "events + flush, cold, zeros",
-    ("graph", "heavy_tails"): "graph, cold, heavy tails",
-    ("accuracy", "normal"): "not timed",
-    ("accuracy", "outlier_channels"): "not timed, outlier channels",
-}
-
-
-@pytest.mark.parametrize(("protocol", "words"), PROTOCOLS.items())
-def test_a_protocol_has_words(protocol: tuple[str, str], words: str) -> None:
-    method, distribution = protocol
-    row = {"method": method, "cache": "cold", "distribution": distribution}
-    assert protocol_name(row) == words
+def test_a_protocol_has_words() -> None:
+    words = {
+        ("graph", "normal"): "graph, cold",
+        ("events_flush", "zeros"): "events + flush, cold, zeros",
+        ("graph", "heavy_tails"): "graph, cold, heavy tails",
+        ("accuracy", "normal"): "not timed",
+        ("accuracy", "outlier_channels"): "not timed, outlier channels",
+    }
+    rows = pd.DataFrame([*words], columns=["method", "distribution"]).assign(cache="cold")
+    assert list(with_protocol(rows)["protocol"]) == list(words.values())
 
 
 def test_a_model_keeps_its_colour_beside_others() -> None:
