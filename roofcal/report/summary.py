@@ -6,6 +6,7 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.core.recipes import RECIPES
+from roofcal.core.units import MISSING
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import MODEL
 from roofcal.points.roofs import COPY
@@ -17,7 +18,7 @@ from roofcal.report.data.quality import busy_fraction, wall_seconds
 from roofcal.report.data.regime_matrices import error_table, gain_table
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Table
-from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
+from roofcal.report.kit.numbers import count_of, duration, percent, scaled, times
 from roofcal.report.sections.roofline import BURST_RECIPE, first_turn, settled_sentences
 
 _OTHER_MODELS: Final = {

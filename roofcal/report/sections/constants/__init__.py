@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration
+from roofcal.core.units import fitting_unit, significant, with_interval
 from roofcal.ops.constants import Constant, family_of_constant
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
@@ -24,7 +25,7 @@ from roofcal.report.kit.columns import (
     wide,
     written_number,
 )
-from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
+from roofcal.report.kit.numbers import is_missing
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "constants.csv"
@@ -126,32 +127,25 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
 
 def readable_constants(constants: pd.DataFrame) -> pd.DataFrame:
     """A constants_table as text, each row in a unit that fits it; `*_si` columns sort it."""
-    return pd.DataFrame([_readable(row) for row in constants.to_dict("records")])
-
-
-def _readable(row: dict[Any, Any]) -> dict[str, Any]:
-    factor, unit = fitting_unit(row["value"], row["unit"])
-    exact = row["ci95_low"] == row["ci95_high"]
-
-    def shown(value: float) -> str | None:
-        if is_missing(value):
-            return None
-        is_count = exact and float(value).is_integer()
-        return f"{value:.0f}" if is_count else significant(value / factor, 4)
-
-    return {
-        "of": row["group"],
-        "label": row["label"],
-        "value": shown(row["value"]) if is_missing(row["choice"]) else row["choice"],
-        "value_si": row["value"],
-        "interval": None if exact else f"{shown(row['ci95_low'])} to {shown(row['ci95_high'])}",
-        "datasheet": shown(row["datasheet"]),
-        "datasheet_si": row["datasheet"],
-        "fraction": row["fraction"],
-        "unit": unit,
-        "evidence": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
-        "name": row["name"],
-    }
+    rows = []
+    for row in constants.to_dict("records"):
+        numbers = row["value"], row["ci95_low"], row["ci95_high"]
+        value, interval, unit = with_interval(*numbers, row["unit"])
+        factor, _ = fitting_unit(row["value"], row["unit"])
+        printed = row["datasheet"]
+        digits = 4 if interval or factor != 1.0 else 1  # an exact count has no decimals
+        readable = {
+            "of": row["group"],
+            "value": value if is_missing(row["choice"]) else row["choice"],
+            "value_si": row["value"],
+            "interval": interval or None,
+            "datasheet": None if is_missing(printed) else significant(printed / factor, digits),
+            "datasheet_si": printed,
+            "unit": unit,
+            "evidence": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
+        }
+        rows.append({name: row[name] for name in ("label", "fraction", "name")} | readable)
+    return pd.DataFrame(rows)
 
 
 SECTION = Section("Calibrated constants", "trust", show)

@@ -5,13 +5,14 @@ from typing import Final
 
 import pandas as pd
 
+from roofcal.core.units import significant
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import casts_note
 from roofcal.report.data.tidy import ok_rows, row_of_largest, shape_texts, with_protocol
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.columns import fraction, named, number, ratio, seconds, text
-from roofcal.report.kit.numbers import count_of, percent, significant, times
+from roofcal.report.kit.numbers import count_of, percent, times
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "energy.csv"

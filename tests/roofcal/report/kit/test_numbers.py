@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from roofcal.core.units import significant
 from roofcal.report.kit import numbers
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -23,7 +24,7 @@ SPACE = "\N{NO-BREAK SPACE}"
     ],
 )
 def test_significant_digits(value: float, digits: int, text: str) -> None:
-    assert numbers.significant(value, digits) == text
+    assert significant(value, digits) == text
 
 
 SCALED = {  # unit -> value -> text
