@@ -14,8 +14,8 @@ from roofcal.report.data import comparisons, prediction_errors
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import counts_text
 from roofcal.report.data.op_pages import headline_op, page_of
+from roofcal.report.data.prediction_errors import error_table, gain_table
 from roofcal.report.data.quality import busy_fraction, wall_seconds
-from roofcal.report.data.regime_matrices import error_table, gain_table
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.numbers import count_of, duration, percent, scaled, times

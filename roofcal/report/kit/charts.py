@@ -184,8 +184,8 @@ class Chart:
     layers    from below to above; the last one can be moved
     tables    name -> rows, which entries of the legend hide by those of their fields that they
               have. `points` are what the pointer finds.
-    panels    at least one
     tips      what is said of a row of `points`
+    panels    at least one
     columns   panels abreast, where the page is wide enough
     is_shared whether `points` are the points of the op: then the page has these rows once
     further   columns that only a script of the page reads
@@ -195,8 +195,8 @@ class Chart:
     y: Axis
     layers: Sequence[Layer]
     tables: Mapping[str, pd.DataFrame]
-    panels: Sequence[Panel]
     tips: Sequence[Tip]
+    panels: Sequence[Panel] = (Panel(),)
     legend: Sequence[LegendEntry] = ()
     columns: int = 2
     is_shared: bool = False

@@ -12,7 +12,7 @@ from roofcal.core.records import PlanPoint, Protocol, Status
 from roofcal.models.calibrations import cards_like
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.regime_matrices import error_table, gain_table
+from roofcal.report.data.prediction_errors import error_table, gain_table
 from roofcal.report.summary import (
     device_line,
     fastest_recipes,

@@ -44,15 +44,15 @@ _PASSES: Final = ("forward", "forward_backward")
 
 def show(analysis: Analysis) -> Iterator[Item]:
     """The map of breakeven.csv, and the smallest m of each weight."""
-    derived = derived_table(analysis.run, FILE, LABELS, NUMBERS)
-    if derived.rows.empty:
+    table, command = derived_table(analysis.run, FILE, LABELS, NUMBERS)
+    if table.empty:
         yield absence("This run has no break-even map of linears.")
         return
-    yield CsvTable(FILE, derived.rows)
-    yield draw_breakeven(derived.rows, derived.command)
+    yield CsvTable(FILE, table)
+    yield draw_breakeven(table, command)
     keys = [*_KEYS, "n", "k"]
     ends = {name: (name, "first") for name in _ENDS}  # the same at every m
-    groups = derived.rows.groupby(keys, sort=True, as_index=False, dropna=False)
+    groups = table.groupby(keys, sort=True, as_index=False, dropna=False)
     smallest = groups.agg(**ends, best=("speedup", "max"))
     name = "Smallest m from which on a linear is faster than in bf16; none: never up to 131,072"
     yield Table("breakeven-m", name, smallest, COLUMNS, FILE)

@@ -100,7 +100,6 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
             charts.Tip("points", "points", "count"),
         ),
         legend=[*charts.swatches("card", colours, "o"), *([other] if is_open.any() else [])],
-        columns=1,
         alt="Times of further cards of this model over those of the published one, by work.",
         facts=f"{count_of(len(names), 'further card')}, "
         f"{count_of(int(rows['points'].sum()), 'point')}.",

@@ -47,8 +47,8 @@ _COLOURS: Final = {"int4": charts.PURPLE}  # of a recipe that no op has
 
 def show(analysis: Analysis) -> Iterator[Item]:
     """The estimates of llm.csv: a figure, and a row per cut."""
-    derived = derived_table(analysis.run, FILE, LABELS, NUMBERS)
-    estimates, picture = derived.rows, draw_llm(derived.rows, derived.command)
+    estimates, command = derived_table(analysis.run, FILE, LABELS, NUMBERS)
+    picture = draw_llm(estimates, command)
     if picture is None:
         yield Answer("Cannot be told here: this run has no estimate of a model.", is_open=True)
     else:

@@ -127,7 +127,6 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
             TIME_TIP,
         ),
         legend=charts.marked("protocol", marks),
-        columns=1,
         alt="The same points timed by every method, as ratios to graph replay.",
         facts=" ".join((f"{count_of(len(shown), 'point')} by every method.", *_facts(rows, burst))),
     )

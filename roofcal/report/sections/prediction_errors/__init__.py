@@ -9,7 +9,7 @@ from roofcal.core.environments import origin_environment
 from roofcal.points.columns import MODEL, interval_columns
 from roofcal.report.data import drawing, prediction_errors
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.regime_matrices import error_table
+from roofcal.report.data.prediction_errors import error_table
 from roofcal.report.data.tidy import models_in, shape_texts, with_shape
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
@@ -229,7 +229,6 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
             charts.LegendEntry("model", name, colours[name], "swatch", (), labels.get(name, name))
             for name in models
         ],
-        columns=1,
         alt="Predicted over measured time by regime and model.",
         facts=f"The model with the least error is {best}; its MAPE is highest in regime "
         f"{mean.idxmax()}, {percent(float(mean.max()))}.{_providers_text(errors)}{edge}",

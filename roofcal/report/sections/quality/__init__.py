@@ -217,14 +217,12 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
             "points": drawing.styled_points(drawn),
             "equal": charts.line_at(0.0, "slower", MUTED),
         },
-        panels=[charts.Panel()],
         tips=drawing.point_tips(
             drawing.TIME_TIP,
             charts.Tip("burst_median_s", "first turn", "si", "s"),
             charts.Tip("slower", "settled over burst", "percent"),
         ),
         legend=drawing.point_legend(drawn),
-        columns=1,
         alt="How much slower a settled device is than a burst.",
         facts=facts + charts.thinning_note(len(rows)),
     )
