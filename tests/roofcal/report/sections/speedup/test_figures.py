@@ -47,12 +47,6 @@ def test_the_grid_of_tokens_has_weights_down_and_tokens_across(shown: Shown) -> 
     assert [entry.value for entry in chart.legend][::2] == ["0.5\u00d7", "1\u00d7", "2\u00d7"]
 
 
-def test_facts_name_median_and_highest(shown: Shown, analysis: Analysis) -> None:
-    table = analysis.speedups["gemm"]
-    cubes = table[(table["m"] == table["n"]) & (table["n"] == table["k"])]
-    assert f"highest {cubes['speedup'].max():.2f}" in shown.figures["speedup_cubes"].facts
-
-
 def test_the_sizes_that_most_shapes_have_are_drawn_and_many_weights_thinned(
     analysis: Analysis,
 ) -> None:
