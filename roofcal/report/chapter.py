@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
+from roofcal.report import summary
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.cards import own_card_sentence
@@ -18,13 +19,6 @@ from roofcal.report.kit.templates import read_caption
 from roofcal.report.page import QUESTIONS, PageError, sections_by_question
 from roofcal.report.section import Answer, CsvTable, Item, Section, tidy_file
 from roofcal.report.shape_box import ShapeBox
-from roofcal.report.summary import (
-    headline_numbers,
-    regime_tables,
-    summary_sentences,
-    summary_tables,
-    verdict,
-)
 
 _FEWEST_POINTS: Final = 10  # of a figure that is no sparse one
 
@@ -141,13 +135,13 @@ class Chapter:
             return [replace(table, id=f"{self.id}-{table.id}") for table in tables]
 
         return {
-            "verdict": verdict(self.analysis),
-            "numbers": headline_numbers(self.analysis),
-            "sentences": list(summary_sentences(self.analysis)),
+            "verdict": summary.verdict(self.analysis),
+            "numbers": summary.headline_numbers(self.analysis),
+            "sentences": list(summary.summary_sentences(self.analysis)),
             "checks": all_checks(self.analysis),
             "comparison": self._comparison(),
-            "tables": placed(summary_tables(self.analysis)),
-            "regime_tables": placed(regime_tables(self.analysis)),
+            "tables": placed(summary.summary_tables(self.analysis)),
+            "regime_tables": placed(summary.regime_tables(self.analysis)),
         }
 
 

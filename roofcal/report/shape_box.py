@@ -20,28 +20,13 @@ from roofcal.core.recipes import BITS, CAST_RECIPES, RECIPES, Operand
 from roofcal.core.records import Calibration
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.ops import BY_NAME, OPS
+from roofcal.ops import BY_NAME, OPS, constants, predictions
 from roofcal.ops.cast import model as cast
 from roofcal.ops.cast.spec import read_bytes
-from roofcal.ops.constants import (
-    calibrated_pairs,
-    decode_family,
-    neutral_values,
-    values_of_pair,
-)
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.tiles import RULES
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model as mixed_gemm
-from roofcal.ops.predictions import (
-    GROWTH,
-    MOST_DOUBLINGS,
-    MOST_FACTOR,
-    NOTICEABLE,
-    calibrated_roofs,
-    half_width,
-    has_probes,
-)
 from roofcal.ops.spec import Shape
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
@@ -112,7 +97,7 @@ class ShapeBox:
             (op, provider, recipe)
             for op in _PRODUCTS
             for provider, recipe in (
-                calibrated_pairs(calibration.constants, op) if calibration else ()
+                constants.calibrated_pairs(calibration.constants, op) if calibration else ()
             )
         ]
         if calibration is None or not (pairs := _with_errors(calibration, pairs)):
@@ -144,10 +129,10 @@ class ShapeBox:
             "largest_size": LARGEST_SIZE,
             "first_shape": dict(self.first_shape),
             "farthest_doublings": FARTHEST,
-            "noticeable_doublings": NOTICEABLE,
-            "growth_outside": GROWTH,
-            "most_doublings": MOST_DOUBLINGS,
-            "most_factor": MOST_FACTOR,
+            "noticeable_doublings": predictions.NOTICEABLE,
+            "growth_outside": predictions.GROWTH,
+            "most_doublings": predictions.MOST_DOUBLINGS,
+            "most_factor": predictions.MOST_FACTOR,
             "far_doublings": FAR,
             "dram_bytes": analysis.spec.dram_bytes if analysis.spec else None,
             "datasheet": analysis.device,
@@ -196,8 +181,8 @@ def _with_errors(
 
 def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> dict[str, Any]:
     model, name = _MODELS[op], f"{op}.{provider}.{recipe}"
-    values = values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
-    family = model.FAMILIES[decode_family(model.FAMILIES, values.pop(model.FAMILY))]
+    values = constants.values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
+    family = model.FAMILIES[constants.decode_family(model.FAMILIES, values.pop(model.FAMILY))]
     span = calibration.probe_spans.get(name)
     formats: dict[str, Any] = {}
     if op != "cast":
@@ -208,15 +193,17 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
         "provider": provider,
         "recipe": recipe,
         **family_record(family),
-        "constants": neutral_values(model.CONSTANTS) | values,
+        "constants": constants.neutral_values(model.CONSTANTS) | values,
         **(formats or cast_formats(recipe)),
-        "half_widths": {group: half_width(calibration, name, group) for group in model.GROUPS},
+        "half_widths": {
+            group: predictions.half_width(calibration, name, group) for group in model.GROUPS
+        },
         "unprobed": {
             group: words
             for group, words in model.GROUPS.items()
-            if not has_probes(calibration, name, group)
+            if not predictions.has_probes(calibration, name, group)
         },
-        "roofs": calibrated_roofs(calibration, BY_NAME[op], provider, recipe),
+        "roofs": predictions.calibrated_roofs(calibration, BY_NAME[op], provider, recipe),
         "multiples": dict(BY_NAME[op].size_multiples(provider, recipe)),
         "least_sizes": dict(BY_NAME[op].least_sizes(provider, recipe)),
         "span": span and dict(span),

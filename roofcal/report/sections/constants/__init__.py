@@ -14,38 +14,29 @@ from roofcal.ops.constants import Constant, family_of_constant
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 from roofcal.report.data.provenance import outdated_commands, outdated_text
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Commands, Prose, Table, absence
-from roofcal.report.kit.columns import (
-    code,
-    count,
-    fraction,
-    keys_of,
-    named,
-    text,
-    wide,
-    written_number,
-)
 from roofcal.report.kit.numbers import is_missing
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "constants.csv"
 HEADLINE: Final = (
-    *named("of"),
-    text("label", "constant"),
-    written_number("value", "calibrated", "value_si"),
-    *named("unit"),
-    text("interval", "95 % interval"),
-    written_number("datasheet", "datasheet", "datasheet_si"),
-    fraction("fraction", "of datasheet"),
-    wide("evidence", "fitted on"),
+    *col.named("of"),
+    col.text("label", "constant"),
+    col.written_number("value", "calibrated", "value_si"),
+    *col.named("unit"),
+    col.text("interval", "95 % interval"),
+    col.written_number("datasheet", "datasheet", "datasheet_si"),
+    col.fraction("fraction", "of datasheet"),
+    col.wide("evidence", "fitted on"),
 )
-FULL: Final = (*HEADLINE[:-1], code("name", "name"), text("evidence", "fitted on"))
+FULL: Final = (*HEADLINE[:-1], col.code("name", "name"), col.text("evidence", "fitted on"))
 PROBE_ERRORS: Final = (
-    *named("op", "provider", "recipe"),
-    count("count", "probes"),
-    fraction("mape", "MAPE"),
-    fraction("median", "median"),
-    fraction("p95", "95th percentile"),
+    *col.named("op", "provider", "recipe"),
+    col.count("count", "probes"),
+    col.fraction("mape", "MAPE"),
+    col.fraction("median", "median"),
+    col.fraction("p95", "95th percentile"),
 )
 
 COLUMNS: Final = (
@@ -77,7 +68,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
     yield Table("headline", "What the device does", headline, HEADLINE, FILE)
     name = "Constants of the models of products and casts"
     yield Table("constants-all", name, others, FULL, FILE)
-    columns = keys_of(PROBE_ERRORS)  # named as the constants are: op, provider and recipe
+    columns = col.keys_of(PROBE_ERRORS)  # named as the constants are: op, provider and recipe
     errors = [
         dict(zip(columns, name.split("."), strict=False)) | dict(errors)
         for name, errors in calibration.probe_errors.items()
@@ -98,17 +89,17 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
         head, _, last = name.rpartition(".")
         prefix, *group = head.split(".")
         spare = Constant(last, constant.unit, last.replace("_", " "))
-        text = constant_texts(prefix).get(last) or spare
+        known = constant_texts(prefix).get(last) or spare
         datasheet = None
-        if spec is not None and text.datasheet == "peak":
+        if spec is not None and known.datasheet == "peak":
             product = GEMM_RECIPES.get(group[-1] if group else "")
             datasheet = spec.peak_flops_per_s.get(product.math_dtype) if product else None
-        elif spec is not None and text.datasheet:
-            datasheet = float(getattr(spec, text.datasheet))
+        elif spec is not None and known.datasheet:
+            datasheet = float(getattr(spec, known.datasheet))
         row = {
             "group": " ".join(group) or DEVICE_GROUP,
             "name": name,
-            "label": text.label,
+            "label": known.label,
             "value": constant.value,
             "ci95_low": constant.ci95_low,
             "ci95_high": constant.ci95_high,
@@ -117,7 +108,7 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
             "fraction": constant.value / datasheet if datasheet else None,
             "choice": family_of_constant(name, constant),
             "evidence": constant.evidence,
-            "headline": text.headline,
+            "headline": known.headline,
         }
         place = (group != [], row["group"], ranks.get(last, len(ranks)), name)
         rows.append((place, row))

@@ -6,12 +6,7 @@ import pytest
 from roofcal.core.environments import transferred_model
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import residuals
-from roofcal.report.sections.prediction_errors import (
-    best_model,
-    draw_error_by_regime,
-    draw_measured_against_predicted,
-    models_by_error,
-)
+from roofcal.report.sections import prediction_errors
 from tests.roofcal.report.chapters import Shown, shown_of
 from tests.roofcal.report.drawn import drawn, plain
 from tests.roofcal.report.transferred import OTHER_TORCH, transferred_run
@@ -37,7 +32,7 @@ def test_tables_are_those_of_their_op_the_worst_points_first(
 def test_a_tab_per_model_with_its_error_in_which_every_point_stands_at_it(
     analysis: Analysis,
 ) -> None:
-    chart = drawn(draw_measured_against_predicted(analysis.frames["gemm"], {}))
+    chart = drawn(prediction_errors.draw_measured_against_predicted(analysis.frames["gemm"], {}))
     tabs = [plain(panel.choice) for panel in chart.panels]
     assert tabs[1] == "torchao: 30.0 %"
     assert [tab.partition(":")[0] for tab in tabs] == ["calibrated", "torchao", "datasheet"]
@@ -49,12 +44,14 @@ def test_a_tab_per_model_with_its_error_in_which_every_point_stands_at_it(
 def test_dots_of_a_model_stand_at_its_error_and_those_beyond_the_axis_are_counted(
     analysis: Analysis,
 ) -> None:
-    chart = drawn(draw_error_by_regime(analysis.frames["gemm"], {}))
+    chart = drawn(prediction_errors.draw_error_by_regime(analysis.frames["gemm"], {}))
     assert np.isclose(chart.tables["points"][chart.y.key], 0.7).sum() == 48
     boxes = chart.tables["boxes"]
     of_torchao = boxes.loc[boxes["model"] == "torchao", ["p5", "ratio", "p95"]]
     assert np.allclose(of_torchao, 0.7)
-    beyond = draw_error_by_regime(analysis.frames["gemm"].assign(torchao_s=1e3), {})
+    beyond = prediction_errors.draw_error_by_regime(
+        analysis.frames["gemm"].assign(torchao_s=1e3), {}
+    )
     assert "5 ratios beyond the axis sit on its edge." in chart.facts
     assert "53 ratios beyond the axis sit on its edge." in drawn(beyond).facts
 
@@ -68,16 +65,20 @@ def test_other_calibrations_are_drawn_under_their_labels_and_never_the_best(
     moved: Analysis,
 ) -> None:
     figures = shown_of(moved, "prediction-errors").figures.values()
-    picture = drawn(draw_measured_against_predicted(moved.frames["gemm"], moved.labels))
+    picture = drawn(
+        prediction_errors.draw_measured_against_predicted(moved.frames["gemm"], moved.labels)
+    )
     tabs = {plain(panel.choice) for panel in picture.panels}
     assert {"calibrated of torch2.0.1: 2.0 %", "calibrated of driver123.45: 40.0 %"} <= tabs
     assert not any("calibrated@" in figure.facts for figure in figures)
 
     errors = residuals(moved.frames["gemm"])
     name = transferred_model(OTHER_TORCH.environment_id)
-    assert models_by_error(errors)[-1] == name
-    assert best_model(errors) == "calibrated"
-    assert best_model(errors[errors["model"] == name]) == name, "there is no other"
-    facts = drawn(draw_error_by_regime(moved.frames["gemm"], moved.labels)).facts
+    assert prediction_errors.models_by_error(errors)[-1] == name
+    assert prediction_errors.best_model(errors) == "calibrated"
+    assert prediction_errors.best_model(errors[errors["model"] == name]) == name, (
+        "there is no other"
+    )
+    facts = drawn(prediction_errors.draw_error_by_regime(moved.frames["gemm"], moved.labels)).facts
     assert "The model with the least error is calibrated;" in facts
     assert "highest in regime decode, 10.0" in facts
