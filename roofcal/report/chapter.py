@@ -119,14 +119,6 @@ class Chapter:
         """All figures of the chapter, in order."""
         return [block for block in self.blocks if isinstance(block, Picture)]
 
-    def _comparison(self) -> str:
-        """Whether a card of this machine is as fast as its model is published; "" where unknown."""
-        healthy = next(one for one in self.questions if one.id == f"{self.id}-healthy")
-        if self.origin != "measured" or healthy.is_open:
-            return ""
-        own = {card for session in self.analysis.all_sessions for card in session.cards}
-        return f"{healthy.answer} {own_card_sentence(self.analysis.cards, own)}".rstrip()
-
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What stands above the questions: sentences, numbers, checks and tables, by their name."""
@@ -134,12 +126,17 @@ class Chapter:
         def placed(tables: Iterable[Table]) -> list[Table]:
             return [replace(table, id=f"{self.id}-{table.id}") for table in tables]
 
+        comparison = ""  # whether a card of this machine is as fast as its model is published
+        healthy = next(one for one in self.questions if one.id == f"{self.id}-healthy")
+        if self.origin == "measured" and not healthy.is_open:
+            own = {card for session in self.analysis.all_sessions for card in session.cards}
+            comparison = f"{healthy.answer} {own_card_sentence(self.analysis.cards, own)}".rstrip()
         return {
             "verdict": summary.verdict(self.analysis),
             "numbers": summary.headline_numbers(self.analysis),
             "sentences": list(summary.summary_sentences(self.analysis)),
             "checks": all_checks(self.analysis),
-            "comparison": self._comparison(),
+            "comparison": comparison,
             "tables": placed(summary.summary_tables(self.analysis)),
             "regime_tables": placed(summary.regime_tables(self.analysis)),
         }

@@ -1,6 +1,6 @@
 """The first page: sentences with numbers that come from the tables, and a line per device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pandas as pd
@@ -26,7 +26,7 @@ _OTHER_MODELS: Final = {
     "wave": "wave model",
     "datasheet": "datasheet's roofline",
 }
-_DEVICE_COLUMNS: Final = (
+DEVICE_COLUMNS: Final = (
     *col.named("device", "records", "points"),
     col.count("ok", "ok"),
     col.number("bf16", "bf16", "TFLOP/s", 1e-12),
@@ -171,11 +171,6 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
         f"Best recipe over its baseline: {best}.",
         f"Predictions of {headline_op()}: {predicted}.",
     ]
-
-
-def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
-    """The lines of all devices as the first table of the page."""
-    return Table("devices", "Devices at a glance", pd.DataFrame(list(lines)), _DEVICE_COLUMNS)
 
 
 def judged_products(error: "pd.Series[Any]") -> str:

@@ -26,7 +26,7 @@ from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
 from roofcal.report.kit.vega import chart_svgs, page_charts
-from roofcal.report.summary import device_line, device_table, headlines
+from roofcal.report.summary import DEVICE_COLUMNS, device_line, headlines
 
 DETAILS: Final = "details.html"
 _MOST_CARRIED: Final = 500_000  # characters of a packed table; larger ones stand beside the page
@@ -69,7 +69,8 @@ def write_report(
     here = [chapter for chapter in chapters if chapter.origin == chapters[0].origin]
     lines = [device_line(chapter.analysis) for chapter in chapters]
     files = _joined(table for chapter in chapters for table in chapter.labelled_tables())
-    details = _second_page(chapters, device_table(lines), files)
+    devices = Table("devices", "Devices at a glance", pd.DataFrame(lines), DEVICE_COLUMNS)
+    details = _second_page(chapters, devices, files)
     page = _first_page(chapters, here)
     for name, text in files.items():
         write_bytes(out.parent / "tables" / name, text.encode())

@@ -160,12 +160,6 @@ def measured_row(publication: Analysis, root: str = "") -> dict[str, Any]:
     return row | {"memory_share": _share(row["memory_copy"], row["memory_peak"])}
 
 
-def measured_grid(publications: Sequence[Analysis]) -> Table:
-    """The table of all publications."""
-    rows = [measured_row(publication) for publication in publications]
-    return site_table(rows, MEASURED_COLUMNS, "measured", "Measured devices")
-
-
 def datasheet_grid(specs: Mapping[str, DeviceSpec]) -> Table:
     """The table of devices that nobody measured, by what their vendors print."""
     rows = [

@@ -220,7 +220,9 @@ def _page(site: _Site, page: str) -> bytes:
     own: dict[str, Any] = {}
     if page == "index":
         unmeasured = {name: s for name, s in site.specs.items() if not site.of_device(name)}
-        own["measured"] = devices.measured_grid(site.publications)
+        rows = [devices.measured_row(publication) for publication in site.publications]
+        columns, caption = devices.MEASURED_COLUMNS, "Measured devices"
+        own["measured"] = devices.site_table(rows, columns, "measured", caption)
         own["unmeasured"] = devices.datasheet_grid(unmeasured)
     if page == "claims":
         own["ledgers"] = list(devices.judged_ledgers(site.publications, site.claims))

@@ -15,8 +15,8 @@ from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import error_table, gain_table
 from roofcal.report.write import write_report
+from tests.roofcal.report.chapters import plain
 from tests.roofcal.report.conftest import DEVICES
-from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import (
     GPU,
     MODEL_ERROR,

@@ -12,7 +12,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import judge
 from roofcal.report.summary import device_line, headline_numbers
 from tests.roofcal.claim_ledgers import entries
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import plain
 from tests.roofcal.report.synthetic import MadeUpRun, product, samples_around, true_seconds
 
 

@@ -8,8 +8,7 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.breakeven import draw_breakeven
-from tests.roofcal.report.chapters import Shown, analysis_with, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, analysis_with, plain, shown_of
 
 
 def made_up_map() -> pd.DataFrame:

@@ -15,8 +15,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.charts import Picture
 from roofcal.report.sections import gathered as section
 from roofcal.report.summary import fastest_recipes
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 from tests.roofcal.report.gathers import (
     APART,
     DIRECT,

@@ -4,8 +4,7 @@ import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.latency import draw_latency
-from tests.roofcal.report.chapters import shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import plain, shown_of
 
 
 def test_weights_at_three_sizes_of_m_have_a_panel_with_the_fastest_times(

@@ -10,8 +10,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
 from roofcal.report.sections.llm import draw_llm
-from tests.roofcal.report.chapters import Shown, analysis_with, shown_of
-from tests.roofcal.report.drawn import drawn, plain
+from tests.roofcal.report.chapters import Shown, analysis_with, drawn, plain, shown_of
 
 
 def made_up_estimates() -> pd.DataFrame:

@@ -7,8 +7,7 @@ from roofcal.core.environments import transferred_model
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import residuals
 from roofcal.report.sections import prediction_errors
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import drawn, plain
+from tests.roofcal.report.chapters import Shown, drawn, plain, shown_of
 from tests.roofcal.report.transferred import OTHER_TORCH, transferred_run
 
 

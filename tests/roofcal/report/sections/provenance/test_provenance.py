@@ -9,8 +9,7 @@ from roofcal.report.data import provenance
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Commands
 from roofcal.report.sections.provenance import SESSION
-from tests.roofcal.report.chapters import blocks_of, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import blocks_of, plain, shown_of
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product
 
 RUN = f"nvidia-h200/{GPU.environment_id}"

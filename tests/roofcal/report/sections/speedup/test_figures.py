@@ -8,8 +8,7 @@ import pytest
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.charts import Picture
 from roofcal.report.sections.speedup import draw_speedups
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 
 
 @pytest.fixture(scope="module")
