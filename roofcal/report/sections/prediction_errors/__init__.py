@@ -65,8 +65,10 @@ def show(analysis: Analysis) -> Iterator[Item]:
     labelled = prediction_errors.with_model_labels(analysis.errors, analysis.labels)
     for op in analysis.studies:
         frame, errors = analysis.frames[op], labelled[labelled["op"] == op]
-        yield draw_measured_against_predicted(frame, analysis.labels)
-        yield draw_error_by_regime(frame, analysis.labels)
+        residuals = prediction_errors.residuals(frame)
+        if len(residuals):
+            yield draw_measured_against_predicted(frame, residuals, analysis.labels)
+            yield draw_error_by_regime(residuals, analysis.labels)
         if len(errors):
             yield error_table(errors, op, id=f"regimes-{op}")
         name = f"Error of {op} by model, regime, recipe and provider"
@@ -110,15 +112,12 @@ def best_model(errors: pd.DataFrame) -> str:
 
 
 def draw_measured_against_predicted(
-    frame: pd.DataFrame, labels: Mapping[str, str]
-) -> Picture | None:
+    frame: pd.DataFrame, errors: pd.DataFrame, labels: Mapping[str, str]
+) -> Picture:
     """Predicted over measured time: a panel per model, the most accurate first.
 
-    None if nothing was predicted. labels: what people read for a model whose name is long.
+    errors: `residuals` of the frame; labels: what people read for a model whose name is long.
     """
-    errors = prediction_errors.residuals(frame)
-    if errors.empty:
-        return None
     models = models_by_error(errors)
     names = {model: labels.get(model, model) for model in models}
     by_model = errors["error"].abs().groupby(errors["model"])
@@ -166,14 +165,11 @@ def draw_measured_against_predicted(
     )
 
 
-def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Picture | None:
-    """A box and every point per regime and model; None if nothing was predicted.
+def draw_error_by_regime(errors: pd.DataFrame, labels: Mapping[str, str]) -> Picture:
+    """A box and every point of `residuals` per regime and model.
 
     labels: what people read for a model whose name is long.
     """
-    errors = prediction_errors.residuals(frame)
-    if errors.empty:
-        return None
     regimes = sorted({str(r) for r in errors["regime"]}, key=prediction_errors.regime_rank)
     models, best = models_by_error(errors), best_model(errors)
     colours = charts.model_colours(models)
