@@ -183,7 +183,7 @@ def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
     """The error on the op's library, or on all providers where the table does not separate them."""
     if analysis.errors.empty:
         return None
-    providers = prediction_errors.providers_in(analysis.errors, op)
+    providers = set(analysis.errors.loc[analysis.errors["op"] == op, "provider"])
     libraries = [name for name in page_of(op).library_providers if name in providers]
     return prediction_errors.error_of(
         analysis.errors, MODEL, op=op, provider=next(iter(libraries), prediction_errors.ALL)

@@ -79,12 +79,6 @@ def regime_rank(name: str) -> tuple[int, str]:
     return rank, name
 
 
-def providers_in(errors: pd.DataFrame, op: str) -> list[str]:
-    """Providers that error_by_regime tells apart for an op: two or more, or none."""
-    providers = dict.fromkeys(errors.loc[errors["op"] == op, "provider"])
-    return [str(name) for name in providers if name != ALL]
-
-
 def error_of(
     errors: pd.DataFrame,
     model: str,

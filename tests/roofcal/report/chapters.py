@@ -93,12 +93,6 @@ def shown_of(analysis: Analysis, key: str, **frames: pd.DataFrame) -> Shown:
     return shown
 
 
-def drawn(picture: Picture | None) -> Picture:
-    """The picture of a table that has something to draw."""
-    assert picture is not None
-    return picture
-
-
 def plain(text: str) -> str:
     """A text for people with plain spaces, x, u and - for its signs."""
     return text.translate(
