@@ -131,26 +131,22 @@ def shared_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     both = comparisons.with_ratios(both, RATIOS, under="_published").assign(kind=both["op"])
     ends = [f"{end}{suffix}" for end in comparisons.TIME[1:] for suffix in ("", "_published")]
     both = both.drop(columns=[*ends, f"{INTERVAL_HOLDS}_published"])
-    return pd.concat([both, _sentinels(ours, published)], ignore_index=True)
-
-
-def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
-    rows = with_shape(replayed_points(frame))
-    return rows[["point_id", "op", "provider", "recipe", "shape", *_COMPARED]]
-
-
-def _sentinels(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame | None:
-    """The repetitions of each sentinel over the published median one; None if either has none."""
     here, there = sentinel_drift(ours), sentinel_drift(published)
     if here.empty or there.empty:
-        return None
+        return both
     read = ["median_s", "sm_clock_hz", "power_w"]
     identity = list(here.columns[: list(here.columns).index("repeat")])
     middle = there.groupby(identity, as_index=False)[read].median()
     rows = here.merge(middle, on=identity, suffixes=("", "_published"))
     rows = rows[["op", "provider", "recipe", *read, *(f"{name}_published" for name in read)]]
     ratio = rows["median_s"] / rows["median_s_published"]
-    return rows.assign(kind=rows["op"] + " sentinel", ratio=ratio) if len(rows) else None
+    sentinels = rows.assign(kind=rows["op"] + " sentinel", ratio=ratio)
+    return pd.concat([both, sentinels], ignore_index=True) if len(rows) else both
+
+
+def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
+    rows = with_shape(replayed_points(frame))
+    return rows[["point_id", "op", "provider", "recipe", "shape", *_COMPARED]]
 
 
 def summarise_kinds(points: pd.DataFrame) -> pd.DataFrame:
