@@ -14,10 +14,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from roofcal.core.units import significant
 from roofcal.ops import BY_NAME
 from roofcal.report.data.prediction_errors import regime_rank
 from roofcal.report.data.tidy import axes_of, standard_rows
-from roofcal.report.kit.numbers import shape_text, significant
+from roofcal.report.kit.numbers import shape_text
 from tools.method_numbers import markdown_table, tables_of_devices
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -1,19 +1,8 @@
 // The calibrated equations of products and of casts along rows, as roofcal/ops/gemm/model.py,
 // roofcal/ops/mixed_gemm/model.py and roofcal/ops/cast/model.py have them: same names, same order. tests/roofcal/report/test_shape_box.py holds them to Python.
-// Data: roofcal/report/shape_box.py.
+// Data: roofcal/report/shape_box.py; where a calibration leaves a constant out, it gives the value that has no effect.
 "use strict";
 const productModel = (() => {
-  // Constants that a calibration may leave out, and the value that leaves them out.
-  const NO_LIMIT = 1e30;
-  const NEUTRAL = {
-    tile_flops_per_s: NO_LIMIT, load_bytes_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0,
-    crowd_s_per_byte: 0, wave_s: 0, store_bytes_per_s: NO_LIMIT, split_k_s: 0,
-    piece_bytes_per_s: NO_LIMIT, misaligned: 1, sustained_flops_per_s: NO_LIMIT,
-    side_s: 0, direct_flops_per_s: 1 / NO_LIMIT, pack_bytes_per_s: NO_LIMIT, pack_a_bytes_per_s: NO_LIMIT,
-    pack_b_bytes_per_s: NO_LIMIT, update_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, far: 0 };
-  const CAST_NEUTRAL = {
-    fill_s: 0, further_s: 0, misaligned: 1, uneven: 1, cached_bytes_per_s: NO_LIMIT, fork_s: 0,
-    serial_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, row_s: 0 };
   const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
 
   function operandBytes({ bits, scale_bits, rows: perRows, cols: perCols, per_scale }, rows, cols) {
@@ -87,7 +76,7 @@ const productModel = (() => {
 
   function gemmTime(option, shape, units) {
     const { m, n, k } = shape, { family } = option;
-    const constants = { ...NEUTRAL, ...option.constants };
+    const { constants } = option;
     if (family.constants) return packedTime(option, shape, units, constants);
     const width = option.a.bits / 8, { flops, bytes } = leastWork(option, shape);
     const launch = constants.launch_s, dram = bytes / constants.dram_bytes_per_s;
@@ -196,7 +185,7 @@ const productModel = (() => {
 
   function narrowTime(option, shape, units) {
     if (option.family.rule) return ourNarrowTime(option, shape, units);
-    const { m, n, k } = shape, { family } = option, constants = { weights_per_s: NO_LIMIT, ...option.constants };
+    const { m, n, k } = shape, { family } = option, constants = { weights_per_s: Infinity, ...option.constants };
     if (family.converts) {
       const launch = constants.fixed_s, dram = 2 * (m * n + n * k + m * k) / constants.bytes_per_s;
       const slots = 3 * n * k / constants.pass_bytes_per_s, math = 2 * m * n * k / constants.flops_per_s;
@@ -242,8 +231,8 @@ const productModel = (() => {
   }
 
   function castTime(option, shape, units) {
-    const { family, recipe } = option, { rows, cols } = shape, elements = rows * cols;
-    const constants = { ...CAST_NEUTRAL, ...option.constants }, { bytes } = leastWork(option, shape);
+    const { family, recipe, constants } = option, { rows, cols } = shape, elements = rows * cols;
+    const { bytes } = leastWork(option, shape);
     let launch = constants.fixed_s, dram;
     if (family.grain) {
       const threads = Math.min(units, Math.ceil(elements / family.grain)), cached = Math.min(1, constants.near_bytes / bytes);
@@ -318,11 +307,10 @@ const productModel = (() => {
   }
 
   // roofcal.ask.shape_limits.memory_refusal; null for what fits.
-  function memoryRefusal({ op, recipe, ...option }, shape, { dram_bytes: memory, datasheet }) {
-    const { rows, cols } = shape;
-    const bytes = op === "cast" ? 2 * rows * cols + operandBytes(option.out, rows, cols) : leastWork(option, shape).bytes;
+  function memoryRefusal(option, shape, { dram_bytes: memory, datasheet }) {
+    const bytes = leastWork({ ...option, reads: 1 }, shape).bytes;  // a cast that reads twice holds its matrix once
     if (!memory || bytes <= memory) return null;
-    return `${op} ${recipe} of ${Object.entries(shape).map((pair) => pair.join("=")).join(", ")} does not fit ${datasheet}: its `
+    return `${option.op} ${option.recipe} of ${Object.entries(shape).map((pair) => pair.join("=")).join(", ")} does not fit ${datasheet}: its `
       + `tensors take ${Math.round(bytes / 1e9).toLocaleString("en")} GB, and the memory has ${Math.round(memory / 1e9)}`;
   }
 

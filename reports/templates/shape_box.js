@@ -12,11 +12,9 @@ if (shapeBox) (async () => {
     fields.op.append(element("option", { value: op, textContent: op })));
 
   const UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "\u00b5s"], [1e-9, "ns"]];
-  const digits = (value) => value >= 1000 ? Math.round(value).toLocaleString("en")
-    : value.toLocaleString("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
   const time = (seconds) => {
     const [factor, unit] = UNITS.find(([size]) => Number(seconds.toPrecision(3)) >= size) ?? UNITS.at(-1);
-    return `${digits(seconds / factor)}\u00a0${unit}`;
+    return `${significant(Number((seconds / factor).toPrecision(3)))}${SPACE}${unit}`;
   };
   const sizes = ({ m, n, k }) => [m, n, k].map((size) => size.toLocaleString("en")).join(" \u00d7 ");
 
@@ -41,7 +39,7 @@ if (shapeBox) (async () => {
     const { option, casts, parts, total, low, high, predicted, isMeasured, boundBy, doublings, unprobed } = answer;
     const rate = productModel.leastWork(option, shape).flops / total / 1e12;
     const texts = [`${place + 1}`, option.recipe, option.provider, casts.map(({ provider }) => provider).join(", ") || "none", time(total),
-      `${time(low)} to ${time(high)}`, baseline ? `${(baseline.total / total).toFixed(2)}\u00d7` : "\u2013", `${digits(rate)}\u00a0TFLOP/s`, ""];
+      `${time(low)} to ${time(high)}`, baseline ? times(baseline.total / total) : MISSING, `${significant(rate)}${SPACE}TFLOP/s`, ""];
     const cells = texts.map((text, number) => element("td", { textContent: text, className: HEADS[number][1] ? "n" : "" }));
     const note = (cell, textContent) => cell.append(element("small", { textContent }));
     if (casts.length) note(cells[4], parts.map((part) => time(part.total)).join(" + "));
@@ -55,13 +53,12 @@ if (shapeBox) (async () => {
     note(cells[7], `bound by ${boundBy}`);
     const [near] = productModel.nearest(device, option, shape, 1);
     const off = !near ? "" : near.predicted === null ? " (a probe of the fit)"
-      : ` (predicted ${signed(near.predicted / near.seconds - 1)})`;
+      : ` (predicted ${signedPercent(near.predicted / near.seconds - 1)})`;
     cells[8].className = "w";
     cells[8].textContent = !near ? "none" : parts[0].isMeasured ? `this product${off}`
       : `product ${sizes(near.point)} in ${time(near.seconds)}, ${near.distance.toFixed(1)} doublings away${off}`;
     return element("tr", {}, ...cells);
   }
-  const signed = (fraction) => `${fraction < 0 ? "\u2212" : "+"}${Math.abs(100 * fraction).toFixed(1)}\u00a0%`;
 
   function show() {
     const device = byName.get(fields.device.value) ?? devices[0];
@@ -110,7 +107,7 @@ if (shapeBox) (async () => {
     const [second] = rivals, overlapping = rivals.find((other) => other.low <= high);
     const counted = hasCasts ? "casts included" : "casts not counted";
     const over = baseline && option.recipe !== baseline.option.recipe
-      ? `${(baseline.total / total).toFixed(2)}\u00d7 ${baseline.option.recipe}, ${counted}` : counted;
+      ? `${times(baseline.total / total)} ${baseline.option.recipe}, ${counted}` : counted;
     const rest = !second ? "." : !overlapping ? "; no interval of another recipe overlaps it."
       : `; ${second.option.recipe} ${longer(second.total / total)}, and `
         + (overlapping === second ? "the intervals overlap." : `the interval of ${overlapping.option.recipe} overlaps it.`);

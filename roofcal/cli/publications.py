@@ -42,7 +42,6 @@ def publish(
         check_checkout,
         check_terms,
         publication_of,
-        publication_of_card,
         run_folders_anew,
     )
     from roofcal.publish.freeze import publish as freeze
@@ -51,9 +50,12 @@ def publish(
     limits, claims = load_study(paths.CONFIG).file.publish, load_claims(paths.CLAIMS)
     check_checkout(paths.PUBLISHED)  # before minutes of deriving
     with tempfile.TemporaryDirectory() as place:
-        of_judged = (publication_of(folder, paths.PUBLISHED) for folder in judged)
-        of_cards = (publication_of_card(folder, paths.PUBLISHED) for folder in cards)
-        if publications := list(dict.fromkeys((*again, *of_judged, *of_cards))):
+        beside = [
+            publication_of(folder, paths.PUBLISHED, is_judged=folders is judged)
+            for folders in (judged, cards)
+            for folder in folders
+        ]
+        if publications := list(dict.fromkeys((*again, *beside))):
             for folder in publications:
                 _refuse_other_folder(folder)
             folders = run_folders_anew(publications, Path(place), judged, cards)

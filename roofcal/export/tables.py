@@ -1,24 +1,18 @@
 """The constants of a calibration as tables and as plain data. See docs/exports.md."""
 
 import json
-import math
 import re
-from collections.abc import Mapping
 from dataclasses import asdict
 from html import escape
-from typing import Any, Final
+from typing import Any
 
 import pandas as pd
 import yaml
 
 from roofcal.core.csv_files import defused
-from roofcal.core.units import SI_PREFIXES, TERA
+from roofcal.core.units import with_interval
 from roofcal.export.subject import ExportError, Subject, comment_lines
 from roofcal.ops.constants import family_of_constant
-
-# Units that take a prefix -> how people write them. TFLOP/s are usual, PFLOP/s are not.
-_PREFIXED_UNITS: Final = {u: u for u in ("B/s", "Hz", "s", "s/B", "W")} | {"flop/s": "FLOP/s"}
-_PREFIXES: Final = tuple((factor, prefix) for factor, prefix in SI_PREFIXES if factor <= TERA)
 
 
 def constant_rows(subject: Subject) -> list[dict[str, Any]]:
@@ -42,45 +36,6 @@ def constant_rows(subject: Subject) -> list[dict[str, Any]]:
         }
         for name in sorted(constants, key=lambda name: ("." in name, name))
     ]
-
-
-def readable_row(row: Mapping[str, Any]) -> dict[str, str]:
-    """A row for people, to four digits: value and interval share a unit that fits them.
-
-    A constant that is exact has no interval.
-    """
-    value, ends = row["value"], (row["ci95_low"], row["ci95_high"])
-    is_exact = ends[0] == ends[1]
-    factor, unit = (1.0, "") if row["unit"] in ("1", "code") else _fitting_unit(value, row["unit"])
-    is_count = is_exact and value.is_integer() and factor == 1.0
-    shown = f"{value:.0f}" if is_count else four_digits(value / factor)
-    low, high = (four_digits(end / factor) for end in ends)
-    return {
-        "constant": row["name"],
-        "value": row["choice"] or shown,
-        "95 % interval": "" if is_exact else f"{low} to {high}",
-        "unit": unit,
-        "fitted on": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
-    }
-
-
-def _fitting_unit(value: float, unit: str) -> tuple[float, str]:
-    """(factor, unit with its prefix): (4.1e12, "B/s") -> (1e12, "TB/s")."""
-    base, _, rest = unit.partition(" ")
-    if base not in _PREFIXED_UNITS or value == 0 or not math.isfinite(value):
-        return 1.0, unit
-    # 0.9995 of a prefix rounds up to 1.000 of it in four digits.
-    fitting = [pair for pair in _PREFIXES if abs(value) >= 0.9995 * pair[0]]
-    factor, prefix = fitting[0] if fitting else _PREFIXES[-1]
-    return factor, f"{prefix}{_PREFIXED_UNITS[base]} {rest}".rstrip()
-
-
-def four_digits(value: float) -> str:
-    """To four significant digits; whole digits stay, and no exponent: 12345.6 -> '12346'."""
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    rounded = float(f"{value:.4g}")  # 0.99996 has four digits as 1.000
-    return f"{value:.{max(0, 3 - math.floor(math.log10(abs(rounded))))}f}"
 
 
 def write_csv(subject: Subject) -> str:
@@ -129,7 +84,15 @@ def write_yaml(subject: Subject) -> str:
 
 
 def _readable_frame(subject: Subject) -> pd.DataFrame:
-    return pd.DataFrame([readable_row(row) for row in constant_rows(subject)], dtype=object)
+    """The constants for people: value and interval share a unit that fits them."""
+    rows = []
+    for row in constant_rows(subject):
+        numbers = row["value"], row["ci95_low"], row["ci95_high"]
+        value, interval, unit = with_interval(*numbers, row["unit"])
+        value, fitted = row["choice"] or value, re.sub(r"[{}']", "", row["evidence"])
+        rows.append((row["name"], value, interval, unit, fitted))
+    columns = ["constant", "value", "95 % interval", "unit", "fitted on"]
+    return pd.DataFrame(rows, columns=columns, dtype=object)
 
 
 def write_markdown(subject: Subject) -> str:
@@ -157,7 +120,6 @@ def write_latex(subject: Subject) -> str:
     calibration = subject.calibration
     frame = _readable_frame(subject).drop(columns="fitted on")
     frame["95 % interval"] = frame["95 % interval"].str.replace(" to ", "--")
-    frame["unit"] = frame["unit"].str.replace(r"^us\b", "µs", regex=True)
     frame.columns = [title.capitalize() for title in frame.columns]
     title = f"Calibrated constants of {calibration.device} in {calibration.environment_id}."
     table = frame.to_latex(

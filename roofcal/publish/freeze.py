@@ -25,14 +25,6 @@ from roofcal.core.machine.checkout import (
 )
 from roofcal.core.manifest import manifest_problems, write_manifest
 from roofcal.core.names import is_name
-from roofcal.core.paths import (
-    CARDS,
-    DERIVED_TABLES,
-    ENVIRONMENT_FILE,
-    JUDGED,
-    SEED_FOLDER,
-    RunFolder,
-)
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
 from roofcal.ops import BY_NAME, point_problem
 from roofcal.points.columns import MODEL
@@ -73,7 +65,7 @@ def publish(folder: Path, published: Path, claims: Sequence[Entry] = ()) -> Path
     RecordsError for bad files, and OSError; then the publication from before stands unchanged.
     """
     check_folder(folder)
-    run = RunFolder.at(folder)
+    run = paths.RunFolder.at(folder)
     environment = read_single_record(run.environment_file, Environment)
     for problem in claimed_twice(published):
         raise PublishError(problem)
@@ -89,9 +81,9 @@ def publish(folder: Path, published: Path, claims: Sequence[Entry] = ()) -> Path
     target = published / environment.device / environment.environment_id
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=published) as place:
-        fresh = RunFolder.at(Path(place) / environment.device / environment.environment_id)
+        fresh = paths.RunFolder.at(Path(place) / environment.device / environment.environment_id)
         _freeze_records(run, fresh, target.parent)
-        _refuse_other_records(fresh, RunFolder.at(target))
+        _refuse_other_records(fresh, paths.RunFolder.at(target))
         page = fresh.folder / "report.html"
         write_report([(fresh.folder, fresh.folder)], page, paths.DEVICES, claims)
         write_manifest(fresh.folder, checkout_commit())
@@ -106,13 +98,13 @@ def publish(folder: Path, published: Path, claims: Sequence[Entry] = ()) -> Path
     return target
 
 
-def _freeze_records(run: RunFolder, fresh: RunFolder, beside: Path) -> None:
+def _freeze_records(run: paths.RunFolder, fresh: paths.RunFolder, beside: Path) -> None:
     """Write records, calibration, predictions and derived tables of `run` to `fresh`, packed.
 
     beside: folder of the device's publications.
     """
     _freeze_measured(run, fresh.folder)
-    published = RunFolder.at(beside / fresh.environment_id).beside()
+    published = paths.RunFolder.at(beside / fresh.environment_id).beside()
     for place, records in (published | run.beside()).items():
         _freeze_measured(records, fresh.folder / place)
     write_records(fresh.calibration_file, read_records(run.calibration_file, Calibration))
@@ -123,17 +115,17 @@ def _freeze_records(run: RunFolder, fresh: RunFolder, beside: Path) -> None:
             prediction
             for prediction in predictions
             if (origin := origin_environment(prediction.model)) is None
-            or RunFolder.at(beside / origin).calibration_file.is_file()
+            or paths.RunFolder.at(beside / origin).calibration_file.is_file()
         ]
         write_records(fresh.predictions_file(op), reproducible)
-    for name in DERIVED_TABLES:
+    for name in paths.DERIVED_TABLES:
         if run.table_file(name).is_file():
             shutil.copyfile(run.table_file(name), fresh.table_file(name))
 
 
-def _freeze_measured(run: RunFolder, target: Path) -> None:
+def _freeze_measured(run: paths.RunFolder, target: Path) -> None:
     """Write environment, plans and measurements of `run` to the folder `target`, packed."""
-    write_records(target / ENVIRONMENT_FILE, read_records(run.environment_file, Environment))
+    write_records(target / paths.ENVIRONMENT_FILE, read_records(run.environment_file, Environment))
     for op in run.planned_ops():
         points = read_plan(run, op, point_problem)
         rows = read_records(run.measurements_file(op), Session, Measurement)
@@ -141,9 +133,9 @@ def _freeze_measured(run: RunFolder, target: Path) -> None:
         write_records(target / "measurements" / f"{op}.jsonl.gz", rows)
 
 
-def _refuse_other_records(fresh: RunFolder, target: RunFolder) -> None:
+def _refuse_other_records(fresh: paths.RunFolder, target: paths.RunFolder) -> None:
     """Published measurements are never replaced; a new calibration of the same ones may be."""
-    folders = ("", f"{JUDGED}/*/", f"{CARDS}/*/")
+    folders = ("", f"{paths.JUDGED}/*/", f"{paths.CARDS}/*/")
     for old in (p for at in folders for p in sorted(target.folder.glob(f"{at}measurements/*"))):
         new = fresh.folder / old.relative_to(target.folder)
         if not new.is_file():
@@ -181,9 +173,9 @@ def run_folders_anew(
             No publication is changed.
         ValueError: a file cannot be made.
     """
-    runs = [RunFolder.at(folder) for folder in publications]
-    added = [(folder, f"{JUDGED}/seed{_checked_seed(folder, runs)}") for folder in judged]
-    added += [(folder, f"{CARDS}/{_checked_card(folder, runs)}") for folder in cards]
+    runs = [paths.RunFolder.at(folder) for folder in publications]
+    added = [(folder, _place_beside(folder, runs, is_judged=True)) for folder in judged]
+    added += [(folder, _place_beside(folder, runs, is_judged=False)) for folder in cards]
     places = {(*folder.absolute().parts[-2:], beside) for folder, beside in added}
     if len(places) < len(added):
         raise PublishError("several of the folders are of one seed or card; give one of them")
@@ -193,7 +185,7 @@ def run_folders_anew(
             raise PublishError("\n".join(problems))
     for run in runs:
         (place / run.name).mkdir(parents=True)
-        for part in (ENVIRONMENT_FILE, "plan", "measurements", JUDGED, CARDS):
+        for part in (paths.ENVIRONMENT_FILE, "plan", "measurements", paths.JUDGED, paths.CARDS):
             if (run.folder / part).exists():
                 copy = shutil.copytree if (run.folder / part).is_dir() else shutil.copyfile
                 copy(run.folder / part, place / run.name / part)
@@ -201,89 +193,72 @@ def run_folders_anew(
     for run in runs:
         list(derive(run, derived_names(run)[1:], place / run.name))
     for folder, beside in added:
-        records = RunFolder.at(folder.absolute())
+        records = paths.RunFolder.at(folder.absolute())
         _freeze_measured(records, place / records.name / beside)
     return [place / run.name for run in runs]
 
 
-def publication_of(judged: Path, published: Path) -> Path:
-    """The publication beside which records of a judge belong, by the names of their folders.
+def publication_of(records: Path, published: Path, *, is_judged: bool) -> Path:
+    """The publication beside which records belong, by the names of their folders.
 
+    is_judged: of a judge, whose folders name its seed, too; else of a further card.
     Raises PublishError where there is none, or no seed in the names.
     """
-    run = RunFolder.at(judged.absolute())
-    publication = RunFolder.at(published / run.name)
-    if _seed_of(judged) is None or not publication.environment_file.is_file():
+    publication = paths.RunFolder.at(published / paths.RunFolder.at(records.absolute()).name)
+    if not publication.environment_file.is_file() or (is_judged and _seed_of(records) is None):
         raise PublishError(
-            f"{judged}: give a folder seed<seed>/<device>/<environment_id>, as `python "
+            f"{records}: give a folder seed<seed>/<device>/<environment_id>, as `python "
             "tools/spot_checks.py unlisted` makes it, of an environment that is published"
-        )
-    return publication.folder
-
-
-def publication_of_card(card: Path, published: Path) -> Path:
-    """The publication beside which the records of a card belong, by the names of their folders.
-
-    Raises PublishError where there is none.
-    """
-    publication = RunFolder.at(published / RunFolder.at(card.absolute()).name)
-    if not publication.environment_file.is_file():
-        raise PublishError(
-            f"{card}: give a run folder <device>/<environment_id> of an environment that is "
-            f"published; there is no {publication.folder}"
+            if is_judged
+            else f"{records}: give a run folder <device>/<environment_id> of an environment that "
+            f"is published; there is no {publication.folder}"
         )
     return publication.folder
 
 
 def _seed_of(judged: Path) -> int | None:
-    match = SEED_FOLDER.fullmatch(judged.absolute().parent.parent.name)
+    match = paths.SEED_FOLDER.fullmatch(judged.absolute().parent.parent.name)
     return int(match[1]) if match else None
 
 
-def _checked_seed(folder: Path, runs: Sequence[RunFolder]) -> int:
-    """The seed of the finished records of a judge in a folder, which belong beside one of `runs`.
+def _place_beside(folder: Path, runs: Sequence[paths.RunFolder], *, is_judged: bool) -> str:
+    """Where the finished records of a judge or of one card go below that of `runs` they belong to.
 
     Raises PublishError for records that may not be published.
     """
     check_folder(folder)
-    judged, seed = RunFolder.at(folder.absolute()), _seed_of(folder)
-    run = next((run for run in runs if run.name == judged.name), None)
-    if seed is None or run is None:
-        raise PublishError(f"{folder}: is of no seed, or of no publication that is made anew")
-    if problems := list(problems_of_records(judged, run)):
-        raise PublishError("\n".join(problems))
-    if not is_drawn(judged, seed, run.device):
-        raise PublishError(f"{folder}/plan: holds other points than seed {seed} draws; {_ALL}")
-    for op in judged.planned_ops():
-        rows = read_records(judged.measurements_file(op), Measurement)
-        missing = len(read_plan(judged, op, point_problem)) - len({row.point_id for row in rows})
-        if missing:
-            file = judged.measurements_file(op)
-            raise PublishError(f"{file}: lacks {missing} of the points that were drawn; {_ALL}")
-    if seed in run.judged():
-        raise PublishError(f"{run.judged()[seed].folder}: is published; draw another seed")
-    return seed
-
-
-def _checked_card(folder: Path, runs: Sequence[RunFolder]) -> str:
-    """The name of the one card that measured the records of a folder, beside one of `runs`.
-
-    Raises PublishError for records that may not be published.
-    """
-    check_folder(folder)
-    records = RunFolder.at(folder.absolute())
+    records, seed = paths.RunFolder.at(folder.absolute()), _seed_of(folder)
     run = next((run for run in runs if run.name == records.name), None)
-    if run is None:
-        raise PublishError(f"{folder}: is of no publication that is made anew")
+    if run is None or (is_judged and seed is None):
+        no_seed = "of no seed, or " if is_judged else ""
+        raise PublishError(f"{folder}: is {no_seed}of no publication that is made anew")
     if problems := list(problems_of_records(records, run)):
         raise PublishError("\n".join(problems))
     names = sorted(names_of_cards(records))
-    if len(names) != 1 or not is_name(names[0]):
+    if is_judged and seed is not None:
+        _refuse_chosen(records, seed, run.device)
+    elif len(names) != 1 or not is_name(names[0]):
         on = " and ".join(names) or "no card"
         raise PublishError(f"{folder}: was measured on {on}; give the records of one card")
-    if names[0] in run.cards():
-        raise PublishError(f"{run.cards()[names[0]].folder}: is published; {_NEVER}")
-    return names[0]
+    place = f"{paths.JUDGED}/seed{seed}" if is_judged else f"{paths.CARDS}/{names[0]}"
+    if place in run.beside():
+        way_out = "draw another seed" if is_judged else _NEVER
+        raise PublishError(f"{run.beside()[place].folder}: is published; {way_out}")
+    return place
+
+
+def _refuse_chosen(judged: paths.RunFolder, seed: int, device: str) -> None:
+    """Raises PublishError where records are not of all points that a seed draws for a device."""
+    if not is_drawn(judged, seed, device):
+        raise PublishError(
+            f"{judged.folder}/plan: holds other points than seed {seed} draws; {_ALL}"
+        )
+    for op in judged.planned_ops():
+        file = judged.measurements_file(op)
+        rows = read_records(file, Measurement)
+        missing = len(read_plan(judged, op, point_problem)) - len({row.point_id for row in rows})
+        if missing:
+            raise PublishError(f"{file}: lacks {missing} of the points that were drawn; {_ALL}")
 
 
 _ALL: Final = "nobody may choose among them: measure the seed again with this roofcal"

@@ -25,17 +25,6 @@ from roofcal.core.jsonl import RecordsError, encode, read_plan, read_records
 from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
 from roofcal.core.names import is_name
-from roofcal.core.paths import (
-    CARD_NAME,
-    CARDS,
-    DERIVED_TABLES,
-    ENVIRONMENT_FILE,
-    JUDGED,
-    SEED_FOLDER,
-    PathError,
-    RunFolder,
-    run_folders,
-)
 from roofcal.core.records import Environment, Measurement, Prediction, Session
 from roofcal.judge.layers import JUDGED_OPS, unlisted_points
 from roofcal.models.calibrations import cards_like
@@ -49,7 +38,7 @@ ROUNDING: Final = 1e-6  # relative: a thousandth of the narrowest interval of a 
 _NUMBER: Final = re.compile(rb"-?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 # Files of a publication: what others hold would be hosted with it, a script or a program perhaps.
-_FILES: Final = {ENVIRONMENT_FILE, "calibration.jsonl", "moved.json", *DERIVED_TABLES}
+_FILES: Final = {paths.ENVIRONMENT_FILE, "calibration.jsonl", "moved.json", *paths.DERIVED_TABLES}
 # What publications of earlier versions hold beside them. Nothing makes these files any more, so
 # that the manifest alone vouches for them; `publish --again` leaves them out.
 _NO_LONGER_MADE: Final = {"learning.csv", "tables/learning.csv", "tables/transfer.csv"}
@@ -89,7 +78,7 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
     strange = list(folder_problems(folder))
     if strange:  # then nothing of it is read: a link may point to anything
         return Outcome(folder=folder, state="does not hold", problems=tuple(strange), notes=())
-    run = RunFolder.at(folder)
+    run = paths.RunFolder.at(folder)
     problems: list[str] = []
     notes: list[str] = []
     try:
@@ -132,10 +121,10 @@ def verify(folder: Path, *, quick: bool = False) -> Outcome:
 
 def _is_file_of_publication(name: str) -> bool:
     folder, _, file = name.partition("/")
-    if folder in {JUDGED, CARDS}:
+    if folder in {paths.JUDGED, paths.CARDS}:
         place, _, record = file.partition("/")
-        is_place = SEED_FOLDER.fullmatch(place) if folder == JUDGED else is_name(place)
-        is_record = record.partition("/")[0] in {ENVIRONMENT_FILE, "plan", "measurements"}
+        is_place = paths.SEED_FOLDER.fullmatch(place) if folder == paths.JUDGED else is_name(place)
+        is_record = record.partition("/")[0] in {paths.ENVIRONMENT_FILE, "plan", "measurements"}
         return bool(is_place) and is_record and _is_file_of_publication(record)
     if not file:
         return name in {*_FILES, *_PAGES, *_NO_LONGER_MADE, NAME}
@@ -148,21 +137,21 @@ def files_without_report(folder: Path) -> list[str]:
     return [name for name in names if name not in _PAGES and not name.startswith("tables/")]
 
 
-def record_problems(run: RunFolder) -> Iterator[str]:
+def record_problems(run: paths.RunFolder) -> Iterator[str]:
     """Files of records that cannot be read, or whose rows are not those of plan and environment.
 
     Those of judges and of further cards beside the run are checked, too.
     """
     try:
         beside = run.beside()
-    except PathError as error:
+    except paths.PathError as error:
         yield str(error)
         return
     for records in (run, *beside.values()):
         yield from problems_of_records(records, run)
 
 
-def names_of_cards(records: RunFolder) -> set[str]:
+def names_of_cards(records: paths.RunFolder) -> set[str]:
     """The names of the cards that measured what is planned, as the folders of cards have them.
 
     A session that does not know its card is of 'an unknown card', one of several GPUs of 'several
@@ -171,12 +160,16 @@ def names_of_cards(records: RunFolder) -> set[str]:
     files = (records.measurements_file(op) for op in records.planned_ops())
     cards = (session.cards for file in files for session in read_records(file, Session))
     return {
-        card[0][:CARD_NAME] if len(card) == 1 else "several cards" if card else "an unknown card"
+        card[0][: paths.CARD_NAME]
+        if len(card) == 1
+        else "several cards"
+        if card
+        else "an unknown card"
         for card in cards
     }
 
 
-def problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
+def problems_of_records(records: paths.RunFolder, run: paths.RunFolder) -> Iterator[str]:
     """The same of one folder of records, of a run or of what lies beside it."""
     try:
         environments = read_records(records.environment_file, Environment)
@@ -189,29 +182,29 @@ def problems_of_records(records: RunFolder, run: RunFolder) -> Iterator[str]:
         yield f"{records.environment_file}: describes {described}, not its folder; {_RESTORE}"
     try:
         planned, measured = records.planned_ops(), records.measured_ops()
-    except PathError as error:
+    except paths.PathError as error:
         yield str(error)
         return
     if not planned:
         yield f"{records.folder}/plan: holds no plan; {_RESTORE}"
     beside = records.folder.parent.name
-    is_published = records is run or beside in {JUDGED, CARDS}
+    is_published = records is run or beside in {paths.JUDGED, paths.CARDS}
     if is_published and (unplanned := set(measured) - set(planned)):
         names = ", ".join(sorted(unplanned))
         yield f"{records.folder}/measurements: holds {names} without a plan; {_RESTORE}"
     of_ops = [text for op in planned for text in _op_problems(records, op, run.environment_id)]
     yield from of_ops
-    if beside == JUDGED and (strange := set(planned) - {*JUDGED_OPS}):
+    if beside == paths.JUDGED and (strange := set(planned) - {*JUDGED_OPS}):
         names = ", ".join(sorted(strange))
         yield f"{records.folder}/plan: holds {names}, of which no seed draws points; {_RESTORE}"
-    if beside != CARDS or of_ops:  # of a file that cannot be read
+    if beside != paths.CARDS or of_ops:  # of a file that cannot be read
         return
     if (cards := names_of_cards(records)) != {records.folder.name}:
         on = " and ".join(sorted(cards)) or "no card"
         yield f"{records.folder}: was measured on {on}, not on the card of its name; {_RESTORE}"
 
 
-def is_drawn(judged: RunFolder, seed: int, device: str) -> bool:
+def is_drawn(judged: paths.RunFolder, seed: int, device: str) -> bool:
     """Whether a plan has the points that a seed draws for a device, all of them and no others.
 
     A session that was stopped has the first ops alone: their order is fixed, so that nobody chooses
@@ -229,7 +222,7 @@ def claimed_twice(published: Path) -> Iterator[str]:
     Raises RecordsError for a damaged environment.jsonl.
     """
     claimed: dict[str, list[Path]] = {}
-    for run in run_folders(published):
+    for run in paths.run_folders(published):
         for environment in read_records(run.environment_file, Environment):
             name = f"{environment.device}/{environment.environment_id}"
             claimed.setdefault(name, []).append(run.folder)
@@ -241,7 +234,7 @@ def claimed_twice(published: Path) -> Iterator[str]:
             )
 
 
-def _op_problems(run: RunFolder, op: str, environment_id: str) -> Iterator[str]:
+def _op_problems(run: paths.RunFolder, op: str, environment_id: str) -> Iterator[str]:
     """Measurements of an op that are not of its plan or not of the environment."""
     measured = run.measurements_file(op)
     try:
@@ -265,7 +258,7 @@ def _op_problems(run: RunFolder, op: str, environment_id: str) -> Iterator[str]:
 _RESTORE: Final = "restore the folder with git, or publish the run again"
 
 
-def _made_again(run: RunFolder, quick: bool) -> Iterator[tuple[str, bytes]]:
+def _made_again(run: paths.RunFolder, quick: bool) -> Iterator[tuple[str, bytes]]:
     """(path in the publication, bytes) of every file that follows from others."""
     if not quick:
         with tempfile.TemporaryDirectory() as temporary:
@@ -321,14 +314,14 @@ def _lines_agree(one: bytes, other: bytes) -> bool:
 # --- derived files again ----------------------------------------------------------------------
 
 
-def derived_names(run: RunFolder) -> list[str]:
+def derived_names(run: paths.RunFolder) -> list[str]:
     """Files that `derive` can make of a run, the calibration first: the others are made from it."""
     studies = {op for op in run.measured_ops() if op in BY_NAME and BY_NAME[op].role == "study"}
     predictions = [f"predictions/{op}.jsonl" for op in sorted({*studies, *run.predicted_ops()})]
-    return ["calibration.jsonl", *predictions, *DERIVED_TABLES]
+    return ["calibration.jsonl", *predictions, *paths.DERIVED_TABLES]
 
 
-def derive(run: RunFolder, names: Iterable[str], place: Path) -> Iterator[tuple[str, bytes]]:
+def derive(run: paths.RunFolder, names: Iterable[str], place: Path) -> Iterator[tuple[str, bytes]]:
     """(name, bytes) of derived files of a run, made by the present code and written to `place`.
 
     Args:
@@ -363,12 +356,12 @@ def derive(run: RunFolder, names: Iterable[str], place: Path) -> Iterator[tuple[
         yield name, text.encode()
 
 
-def _other_calibrations(run: RunFolder, op: str, place: Path) -> Iterator[Path]:
+def _other_calibrations(run: paths.RunFolder, op: str, place: Path) -> Iterator[Path]:
     """Calibrations of other environments that the present predictions of an op were made with."""
     file = run.predictions_file(op)
     predictions = read_records(file, Prediction) if file.is_file() else []
     origins = {origin_environment(prediction.model): None for prediction in predictions}
     for origin in filter(None, origins):
         folders = (place.parent / origin, run.folder.parent / origin)
-        files = [RunFolder.at(folder).calibration_file for folder in folders]
+        files = [paths.RunFolder.at(folder).calibration_file for folder in folders]
         yield files[0] if files[0].is_file() else files[1]

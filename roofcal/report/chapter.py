@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
+from roofcal.report import summary
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.cards import own_card_sentence
@@ -18,13 +19,6 @@ from roofcal.report.kit.templates import read_caption
 from roofcal.report.page import QUESTIONS, PageError, sections_by_question
 from roofcal.report.section import Answer, CsvTable, Item, Section, tidy_file
 from roofcal.report.shape_box import ShapeBox
-from roofcal.report.summary import (
-    headline_numbers,
-    regime_tables,
-    summary_sentences,
-    summary_tables,
-    verdict,
-)
 
 _FEWEST_POINTS: Final = 10  # of a figure that is no sparse one
 
@@ -106,6 +100,11 @@ class Chapter:
         )
 
     @property
+    def answered(self) -> list[ChapterQuestion]:
+        """The questions that the first page answers."""
+        return [one for one in self.questions if one.sections and not one.is_open]
+
+    @property
     def sections(self) -> list[ChapterSection]:
         """All sections of the chapter, in order."""
         return [section for question in self.questions for section in question.sections]
@@ -120,14 +119,6 @@ class Chapter:
         """All figures of the chapter, in order."""
         return [block for block in self.blocks if isinstance(block, Picture)]
 
-    def _comparison(self) -> str:
-        """Whether a card of this machine is as fast as its model is published; "" where unknown."""
-        healthy = next(one for one in self.questions if one.id == f"{self.id}-healthy")
-        if self.origin != "measured" or healthy.is_open:
-            return ""
-        own = {card for session in self.analysis.all_sessions for card in session.cards}
-        return f"{healthy.answer} {own_card_sentence(self.analysis.cards, own)}".rstrip()
-
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What stands above the questions: sentences, numbers, checks and tables, by their name."""
@@ -135,14 +126,19 @@ class Chapter:
         def placed(tables: Iterable[Table]) -> list[Table]:
             return [replace(table, id=f"{self.id}-{table.id}") for table in tables]
 
+        comparison = ""  # whether a card of this machine is as fast as its model is published
+        healthy = next(one for one in self.questions if one.id == f"{self.id}-healthy")
+        if self.origin == "measured" and not healthy.is_open:
+            own = {card for session in self.analysis.all_sessions for card in session.cards}
+            comparison = f"{healthy.answer} {own_card_sentence(self.analysis.cards, own)}".rstrip()
         return {
-            "verdict": verdict(self.analysis),
-            "numbers": headline_numbers(self.analysis),
-            "sentences": list(summary_sentences(self.analysis)),
+            "verdict": summary.verdict(self.analysis),
+            "numbers": summary.headline_numbers(self.analysis),
+            "sentences": list(summary.summary_sentences(self.analysis)),
             "checks": all_checks(self.analysis),
-            "comparison": self._comparison(),
-            "tables": placed(summary_tables(self.analysis)),
-            "regime_tables": placed(regime_tables(self.analysis)),
+            "comparison": comparison,
+            "tables": placed(summary.summary_tables(self.analysis)),
+            "regime_tables": placed(summary.regime_tables(self.analysis)),
         }
 
 

@@ -10,17 +10,10 @@ from roofcal.core.visits.intervals import HOLDS, MEANINGS
 from roofcal.core.visits.rows import DISTURBED, STATE_FACTOR, drift_texts, load_texts, width_texts
 from roofcal.models.calibrations import cards_like
 from roofcal.ops.priors import unlike_other_cards
+from roofcal.report.data import quality
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import headline_op
-from roofcal.report.data.quality import (
-    LONG_S,
-    STATES_TABLE,
-    STATES_TITLE,
-    drift_fraction,
-    sentinel_drift,
-    times_by_hold,
-    worst_factor,
-)
+from roofcal.report.data.panel_factors import card_spreads
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, percent, times
 
@@ -72,8 +65,10 @@ def disturbances(analysis: Analysis) -> list[str]:
 
 def _largest_drift(frame: pd.DataFrame) -> float:
     """The largest drift of a sentinel of an op within a session; 0 where none was repeated."""
-    drift = sentinel_drift(frame)
-    return max((drift_fraction(rows) or 0.0 for _, rows in drift.groupby("session_id")), default=0)
+    drift = quality.sentinel_drift(frame)
+    return max(
+        (quality.drift_fraction(rows) or 0.0 for _, rows in drift.groupby("session_id")), default=0
+    )
 
 
 def _roof_checks(analysis: Analysis) -> Iterator[Check]:
@@ -83,8 +78,8 @@ def _roof_checks(analysis: Analysis) -> Iterator[Check]:
     table = analysis.violations
     # zeros draw less power than the random data of the calibration, so only normal data counts
     normal = table[table["distribution"] == "normal"] if len(table) else table
-    beyond_datasheet = worst_factor(table, "datasheet") if len(table) else None
-    beyond_ceiling = worst_factor(normal, "calibrated") if len(normal) else None
+    beyond_datasheet = quality.worst_factor(table, "datasheet") if len(table) else None
+    beyond_ceiling = quality.worst_factor(normal, "calibrated") if len(normal) else None
     if analysis.spec is None:
         yield Check("note", f"There is no datasheet of {analysis.device} to compare times with.")
     elif beyond_datasheet is None:
@@ -148,7 +143,7 @@ def _state_checks(table: pd.DataFrame) -> Iterator[Check]:
         f"{count} several states, which are visits more than {percent(STATE_FACTOR - 1, 0)} "
         f"apart: {counts}. {held:,} of their 95 % intervals include all states of the point."
     )
-    yield Check("look", text, STATES_TITLE, STATES_TABLE)
+    yield Check("look", text, quality.STATES_TITLE, quality.STATES_TABLE)
 
 
 def _clock_checks(frame: pd.DataFrame | None) -> Iterator[Check]:
@@ -160,7 +155,7 @@ def _clock_checks(frame: pd.DataFrame | None) -> Iterator[Check]:
     text = (
         f"The card named a reason to clock down during {percent(throttled, 0)} of the {op} points."
     )
-    long = rows[(rows["median_s"] >= LONG_S) & rows["burst_median_s"].notna()]
+    long = rows[(rows["median_s"] >= quality.LONG_S) & rows["burst_median_s"].notna()]
     if len(long):
         slower = float((long["median_s"] / long["burst_median_s"] - 1).median())
         text += (
@@ -202,7 +197,7 @@ def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
         )
         spreads = [
             f"{percent(one.spread)} (95 %: {percent(one.low)} to {percent(one.high)}) in {one.kind}"
-            for one in analysis.card_spreads
+            for one in card_spreads(analysis.panel)
         ]
         apart = (
             f"by their sentinels they differ by {', '.join(spreads)} (standard deviation)"
@@ -214,7 +209,7 @@ def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
             f"Measured on {len(several)} cards of this model ({usage}), whose differences are "
             f"part of the prediction error: {apart}.",
         )
-    if once := times_by_hold(analysis.frames)[HOLDS["samples"]]:
+    if once := quality.times_by_hold(analysis.frames)[HOLDS["samples"]]:
         what = MEANINGS[HOLDS["samples"]]
         text = f"{once:,} of {analysis.timed:,} times have an interval that covers {what} only."
         yield Check("look" if 2 * once > analysis.timed else "note", text)

@@ -13,30 +13,20 @@ from typing import Any, Final
 from roofcal.ask.advise import Adviser
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.decision import Decision, decided_advice
-from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Option, Part
+from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Option
 from roofcal.ask.measured import MeasuredPoint, by_key, measured_point
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import BITS, CAST_RECIPES, RECIPES, Operand
 from roofcal.core.records import Calibration
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.ops import BY_NAME, OPS
+from roofcal.ops import BY_NAME, OPS, constants, predictions
 from roofcal.ops.cast import model as cast
 from roofcal.ops.cast.spec import read_bytes
-from roofcal.ops.constants import calibrated_pairs, decode_family, values_of_pair
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.tiles import RULES
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model as mixed_gemm
-from roofcal.ops.predictions import (
-    GROWTH,
-    MOST_DOUBLINGS,
-    MOST_FACTOR,
-    NOTICEABLE,
-    calibrated_roofs,
-    half_width,
-    has_probes,
-)
 from roofcal.ops.spec import Shape
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
@@ -107,7 +97,7 @@ class ShapeBox:
             (op, provider, recipe)
             for op in _PRODUCTS
             for provider, recipe in (
-                calibrated_pairs(calibration.constants, op) if calibration else ()
+                constants.calibrated_pairs(calibration.constants, op) if calibration else ()
             )
         ]
         if calibration is None or not (pairs := _with_errors(calibration, pairs)):
@@ -115,7 +105,7 @@ class ShapeBox:
         ways: dict[tuple[str, str, str], list[list[tuple[str, str, str]]]] = {}
         for option in self._linears:
             # forward has no other product and no cast of w
-            product, *of_x = map(_pair, option.parts)
+            product, *of_x = ((one.op, one.provider, one.recipe) for one in option.parts)
             ways.setdefault(product, []).append(of_x)
         casts = [part for of_product in ways.values() for way in of_product for part in way]
         casts = _with_errors(calibration, dict.fromkeys(casts))
@@ -133,16 +123,16 @@ class ShapeBox:
         return {
             "device": analysis.device,
             "anchor": anchor,
-            "name": f"{analysis.run.environment.device_name}, {analysis.environment_name}",
+            "name": f"{analysis.device_name}, {analysis.environment_name}",
             "compute_units": int(calibration.constants["compute_units"].value),
             "baseline": BASELINE,
             "largest_size": LARGEST_SIZE,
             "first_shape": dict(self.first_shape),
             "farthest_doublings": FARTHEST,
-            "noticeable_doublings": NOTICEABLE,
-            "growth_outside": GROWTH,
-            "most_doublings": MOST_DOUBLINGS,
-            "most_factor": MOST_FACTOR,
+            "noticeable_doublings": predictions.NOTICEABLE,
+            "growth_outside": predictions.GROWTH,
+            "most_doublings": predictions.MOST_DOUBLINGS,
+            "most_factor": predictions.MOST_FACTOR,
             "far_doublings": FAR,
             "dram_bytes": analysis.spec.dram_bytes if analysis.spec else None,
             "datasheet": analysis.device,
@@ -182,10 +172,6 @@ class ShapeBox:
         return columns
 
 
-def _pair(part: Part) -> tuple[str, str, str]:
-    return part.op, part.provider, part.recipe
-
-
 def _with_errors(
     calibration: Calibration, pairs: Iterable[tuple[str, str, str]]
 ) -> list[tuple[str, str, str]]:
@@ -195,32 +181,33 @@ def _with_errors(
 
 def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> dict[str, Any]:
     model, name = _MODELS[op], f"{op}.{provider}.{recipe}"
-    values = values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
-    family = model.FAMILIES[decode_family(model.FAMILIES, values.pop(model.FAMILY))]
+    values = constants.values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
+    family = model.FAMILIES[constants.decode_family(model.FAMILIES, values.pop(model.FAMILY))]
     span = calibration.probe_spans.get(name)
+    formats: dict[str, Any] = {}
+    if op != "cast":
+        spec = RECIPES[recipe]
+        formats = {"a": _operand(spec.a), "b": _operand(spec.b), "out_bits": BITS[spec.out]}
     return {
         "op": op,
         "provider": provider,
         "recipe": recipe,
         **family_record(family),
-        "constants": values,
-        **(cast_formats(recipe) if op == "cast" else _product_formats(recipe)),
-        "half_widths": {group: half_width(calibration, name, group) for group in model.GROUPS},
+        "constants": constants.neutral_values(model.CONSTANTS) | values,
+        **(formats or cast_formats(recipe)),
+        "half_widths": {
+            group: predictions.half_width(calibration, name, group) for group in model.GROUPS
+        },
         "unprobed": {
             group: words
             for group, words in model.GROUPS.items()
-            if not has_probes(calibration, name, group)
+            if not predictions.has_probes(calibration, name, group)
         },
-        "roofs": calibrated_roofs(calibration, BY_NAME[op], provider, recipe),
+        "roofs": predictions.calibrated_roofs(calibration, BY_NAME[op], provider, recipe),
         "multiples": dict(BY_NAME[op].size_multiples(provider, recipe)),
         "least_sizes": dict(BY_NAME[op].least_sizes(provider, recipe)),
         "span": span and dict(span),
     }
-
-
-def _product_formats(recipe: str) -> dict[str, Any]:
-    spec = RECIPES[recipe]
-    return {"a": _operand(spec.a), "b": _operand(spec.b), "out_bits": BITS[spec.out]}
 
 
 def cast_formats(recipe: str) -> dict[str, Any]:

@@ -1,23 +1,24 @@
 """The first page: sentences with numbers that come from the tables, and a line per device."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pandas as pd
 
 from roofcal.core.recipes import RECIPES
+from roofcal.core.units import MISSING
 from roofcal.ops import BY_NAME
 from roofcal.points.columns import MODEL
-from roofcal.points.roofs import COPY, constants_of
+from roofcal.points.roofs import COPY
 from roofcal.report.data import comparisons, prediction_errors
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import counts_text
 from roofcal.report.data.op_pages import headline_op, page_of
+from roofcal.report.data.prediction_errors import error_table, gain_table
 from roofcal.report.data.quality import busy_fraction, wall_seconds
-from roofcal.report.data.regime_matrices import error_table, gain_table
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Table
-from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
+from roofcal.report.kit.numbers import count_of, duration, percent, scaled, times
 from roofcal.report.sections.roofline import BURST_RECIPE, first_turn, settled_sentences
 
 _OTHER_MODELS: Final = {
@@ -25,7 +26,7 @@ _OTHER_MODELS: Final = {
     "wave": "wave model",
     "datasheet": "datasheet's roofline",
 }
-_DEVICE_COLUMNS: Final = (
+DEVICE_COLUMNS: Final = (
     *col.named("device", "records", "points"),
     col.count("ok", "ok"),
     col.number("bf16", "bf16", "TFLOP/s", 1e-12),
@@ -77,10 +78,10 @@ def device_line(analysis: Analysis) -> dict[str, Any]:
     rates = {recipe: product.rate.value for recipe, product in analysis.fastest.items()}
     gain = comparisons.best_gain(analysis.speedups.get(op), op)
     error = _library_error(analysis, op)
-    copy = constants_of(analysis.run.calibration).get(COPY)
+    copy = analysis.constants.get(COPY)
     beyond = int((table["bound"] == "datasheet").sum()) if len(table) else 0
     return {
-        "device": analysis.run.environment.device_name,
+        "device": analysis.device_name,
         "environment": analysis.environment_name,
         "records": analysis.run.origin,
         "points": analysis.points,
@@ -103,7 +104,7 @@ def headline_numbers(analysis: Analysis) -> list[tuple[str, str, str]]:
     """
     spec, product = analysis.spec, analysis.fastest.get(BURST_RECIPE)
     rate = product.rate.value if product else None
-    copy = constants_of(analysis.run.calibration).get(COPY)
+    copy = analysis.constants.get(COPY)
     error, burst = _library_error(analysis, headline_op()), first_turn(product)
     peak = spec.peak_flops_per_s.get(BURST_RECIPE) if spec else None
     notes = [product.shape if product else "", _share_text(rate, peak)]
@@ -172,11 +173,6 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
-    """The lines of all devices as the first table of the page."""
-    return Table("devices", "Devices at a glance", pd.DataFrame(list(lines)), _DEVICE_COLUMNS)
-
-
 def judged_products(error: "pd.Series[Any]") -> str:
     """Words for the products that an error of `_library_error` is a mean over."""
     by = "" if error["provider"] == prediction_errors.ALL else f" by {error['provider']}"
@@ -187,7 +183,7 @@ def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
     """The error on the op's library, or on all providers where the table does not separate them."""
     if analysis.errors.empty:
         return None
-    providers = prediction_errors.providers_in(analysis.errors, op)
+    providers = set(analysis.errors.loc[analysis.errors["op"] == op, "provider"])
     libraries = [name for name in page_of(op).library_providers if name in providers]
     return prediction_errors.error_of(
         analysis.errors, MODEL, op=op, provider=next(iter(libraries), prediction_errors.ALL)

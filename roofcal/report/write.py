@@ -26,7 +26,7 @@ from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.kit.templates import FOLDER, packed, packed_json, render
 from roofcal.report.kit.vega import chart_svgs, page_charts
-from roofcal.report.summary import device_line, device_table, headlines
+from roofcal.report.summary import DEVICE_COLUMNS, device_line, headlines
 
 DETAILS: Final = "details.html"
 _MOST_CARRIED: Final = 500_000  # characters of a packed table; larger ones stand beside the page
@@ -66,15 +66,14 @@ def write_report(
     specs = load_devices(devices_folder)
     loaded = in_page_order(load_run(*pair) for pair in runs)
     chapters = [_chapter(run, loaded, specs.get(run.environment.device), claims) for run in loaded]
-    newest = [chapter for chapter in chapters if not chapter.is_earlier]
-    boxes = [chapter.shape_box.data(chapter.id) for chapter in newest]
+    here = [chapter for chapter in chapters if chapter.origin == chapters[0].origin]
     lines = [device_line(chapter.analysis) for chapter in chapters]
     files = _joined(table for chapter in chapters for table in chapter.labelled_tables())
-    details = _second_page(chapters, device_table(lines), files)
-    page = _first_page(chapters, list(filter(None, boxes)))
+    devices = Table("devices", "Devices at a glance", pd.DataFrame(lines), DEVICE_COLUMNS)
+    details = _second_page(chapters, devices, files)
+    page = _first_page(chapters, here)
     for name, text in files.items():
         write_bytes(out.parent / "tables" / name, text.encode())
-    here = [chapter for chapter in chapters if chapter.origin == chapters[0].origin]
     if figures is not None:
         # Drawing those of two published GPUs as well took 18 s of a report of 58 s.
         for name, svg in figure_files(here).items():
@@ -175,19 +174,28 @@ def in_page_order(runs: Iterable[Run]) -> list[Run]:
     )
 
 
-def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, Any]]) -> str:
-    """The page of answers. shape_boxes: of roofcal.report.shape_box, by device."""
+def _first_page(chapters: Sequence[Chapter], here: Sequence[Chapter]) -> str:
+    """The page of answers; here: the chapters of what was measured here, or else of all.
+
+    Figures of what others published are on the second page: three cards of them are more than a
+    megabyte.
+    """
+    current = [chapter for chapter in chapters if not chapter.is_earlier]
+    first = [chapter for chapter in current if chapter in here]
+    boxes = (chapter.shape_box.data(chapter.id) for chapter in current)
+    shape_boxes = list(filter(None, boxes))
     figures = [
         figure
-        for chapter in chapters
-        if chapter.origin == chapters[0].origin
-        for question in chapter.questions
+        for chapter in first
+        for question in chapter.answered
         for of_section in question.figures
         for figure in of_section
     ]
     return render(
         "report.html.j2",
         chapters=chapters,
+        current=current,
+        first=first,
         shape_box=packed_json(shape_boxes) if shape_boxes else None,
         glossary_ops=glossary_ops(),
         interval_meanings=MEANINGS,

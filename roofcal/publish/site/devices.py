@@ -13,16 +13,20 @@ from roofcal.ask.llm.architecture import INT4_RECIPE
 from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.records import Ceiling
+from roofcal.core.visits.intervals import MEANINGS
 from roofcal.export.subject import LAUNCH
 from roofcal.points.roofs import COPY, STREAMS
-from roofcal.publish.site.publications import Publication
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import VERDICT_CLASSES, counts_text, judge
 from roofcal.report.data.drawing import recipe_colour
+from roofcal.report.data.quality import times_by_hold
 from roofcal.report.kit.blocks import Column, Table
 from roofcal.report.kit.charts import COLOURS
 from roofcal.report.kit.columns import code, fraction, named, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.vega import marker_path
+from roofcal.report.summary import device_line
 
 _STREAMS: Final = dict(
     zip(STREAMS, ("Memory reads", "Memory writes", "Memory copies"), strict=True)
@@ -34,6 +38,7 @@ _LINKS: Final = {
     "reduce_scatter": ("Reduce-scatter", "NCCL"),
     "all_reduce": ("All-reduce", "NCCL"),
 }
+_LAUNCH: Final = "Empty kernel in a graph"
 _SETTLED: Final = "rate of the fastest product under load, clocks settled"
 _HOLDS_COLUMN: Final = text(
     "holds", "intervals cover", "how far the intervals of most of its times can be trusted"
@@ -114,28 +119,36 @@ def device_address(device: str, root: str = "") -> str:
     return f"{root}devices/{device}.html"
 
 
-def report_address(publication: Publication, root: str = "") -> str:
+def report_address(publication: Analysis, root: str = "") -> str:
     """Address of the report of a publication."""
     return f"{root}{publication.key}/report.html"
 
 
-def measured_row(publication: Publication, root: str = "") -> dict[str, Any]:
+def interval_words(publication: Analysis) -> tuple[str, str]:
+    """How far the intervals of most of its times can be trusted, in a word and in a sentence."""
+    for holds, count in times_by_hold(publication.frames).most_common(1):
+        times = f"{count:,} of its {publication.timed:,} times"
+        return holds, f"{times} have an interval that covers {MEANINGS[holds]}."
+    return "", ""  # without a time
+
+
+def measured_row(publication: Analysis, root: str = "") -> dict[str, Any]:
     """What the table of measured devices says of a publication, in SI."""
-    spec, constants = publication.analysis.spec, publication.constants
-    environment = publication.analysis.run.environment
+    spec, constants = publication.spec, publication.constants
+    environment = publication.run.environment
     settled: dict[str, float] = {}  # by number format; the fastest recipe of one comes first
-    for recipe, product in publication.analysis.fastest.items():
+    for recipe, product in publication.fastest.items():
         settled.setdefault(GEMM_RECIPES[recipe].math_dtype, product.rate.value)
     row: dict[str, Any] = {
         "name": publication.device_name,
         "page": device_address(publication.device, root),
-        "environment": publication.environment,
+        "environment": publication.environment_name,
         "memory_peak": spec.dram_bytes_per_s if spec else None,
         "memory_copy": constants[COPY].value if COPY in constants else None,
         "launch_s": constants[LAUNCH].value if LAUNCH in constants else None,
-        "mape": publication.headline["mape"],
-        "date": publication.date,
-        "holds": publication.holds,
+        "mape": device_line(publication)["mape"],
+        "date": publication.run.measured_utc[:10],
+        "holds": interval_words(publication)[0],
         "report": "report",
         "report_address": report_address(publication, root),
         **{key: getattr(environment, key) for key in ("driver", "torch", "triton", "cublas")},
@@ -145,12 +158,6 @@ def measured_row(publication: Publication, root: str = "") -> dict[str, Any]:
         row[f"{dtype}_settled"] = settled.get(dtype)
         row[f"{dtype}_share"] = _share(row[f"{dtype}_settled"], row[f"{dtype}_peak"])
     return row | {"memory_share": _share(row["memory_copy"], row["memory_peak"])}
-
-
-def measured_grid(publications: Sequence[Publication]) -> Table:
-    """The table of all publications."""
-    rows = [measured_row(publication) for publication in publications]
-    return site_table(rows, MEASURED_COLUMNS, "measured", "Measured devices")
 
 
 def datasheet_grid(specs: Mapping[str, DeviceSpec]) -> Table:
@@ -173,34 +180,41 @@ def datasheet_grid(specs: Mapping[str, DeviceSpec]) -> Table:
     return site_table(rows, DATASHEET_COLUMNS, "datasheets", title)
 
 
-def rates_grid(publication: Publication) -> Table:
+def rates_grid(publication: Analysis) -> Table:
     """What a publication measured beside what the datasheet prints."""
-    spec, rows = publication.analysis.spec, []
-    products = publication.analysis.fastest
+    spec, constants, products = publication.spec, publication.constants, publication.fastest
+    peaks = spec.peak_flops_per_s if spec else {}
+    memory, link = (spec.dram_bytes_per_s, spec.link_bytes_per_s) if spec else (None, None)
+    rates: list[tuple[str, str, Ceiling | None, float | None]] = []
     for recipe in (name for name in GEMM_RECIPES if name in products):
-        dtype, rate = GEMM_RECIPES[recipe].math_dtype, products[recipe].rate
-        peak = spec.peak_flops_per_s.get(dtype) if spec else None
-        rows.append(_rate_row(f"Fastest {recipe} product", rate.evidence, rate, peak))
-    for name, label in _STREAMS.items():
-        if name in publication.constants:
-            peak = spec.dram_bytes_per_s if spec else None
-            rows.append(_rate_row(label, "", publication.constants[name], peak))
+        rate, peak = products[recipe].rate, peaks.get(GEMM_RECIPES[recipe].math_dtype)
+        rates.append((f"Fastest {recipe} product", rate.evidence, rate, peak))
+    rates += [(label, "", constants.get(name), memory) for name, label in _STREAMS.items()]
     # over the link of a GPU, in bytes that pass it one way, by world size
-    names = (name.split(".") for name in publication.constants if name.startswith("link."))
-    found = {(int(size), kind) for _, kind, size, of in names if of == "bytes_per_s"}
-    order = list(_LINKS)
-    lines = [(size, order.index(kind), kind) for size, kind in found if kind in _LINKS]
-    for size, _, kind in sorted(lines):
-        label, by = _LINKS[kind]
-        constant = publication.constants[f"link.{kind}.{size}.bytes_per_s"]
-        peak = spec.link_bytes_per_s if spec else None
-        rows.append(_rate_row(f"{label}, {size} GPUs", by, constant, peak))
-    if LAUNCH in publication.constants:
-        rows.append(_rate_row("Empty kernel in a graph", "", publication.constants[LAUNCH], None))
-    return site_table(rows, _RATE_COLUMNS, "rates", f"Settled rates, {publication.environment}")
+    names = (name.split(".") for name in constants if name.startswith("link."))
+    for size in sorted({int(size) for _, _, size, of in names if of == "bytes_per_s"}):
+        for kind, (label, by) in _LINKS.items():
+            constant = constants.get(f"link.{kind}.{size}.bytes_per_s")
+            rates.append((f"{label}, {size} GPUs", by, constant, link))
+    rates.append((_LAUNCH, "", constants.get(LAUNCH), None))
+    rows = [
+        {
+            "label": label,
+            "by": by or None,
+            "value": scaled(constant.value, constant.unit, 4),
+            "interval": f"{scaled(constant.ci95_low, constant.unit, 4)} to "
+            f"{scaled(constant.ci95_high, constant.unit, 4)}",
+            "datasheet": None if peak is None else scaled(peak, constant.unit, 4),
+            "share": _share(constant.value, peak),
+        }
+        for label, by, constant, peak in rates
+        if constant is not None
+    ]
+    title = f"Settled rates, {publication.environment_name}"
+    return site_table(rows, _RATE_COLUMNS, "rates", title)
 
 
-def history_grid(publications: Sequence[Publication]) -> Table:
+def history_grid(publications: Sequence[Analysis]) -> Table:
     """The environments of one device, the newest first, as its page shows them."""
     rows = [measured_row(publication, "../") for publication in publications]
     for row, newer, older in zip(rows, publications, publications[1:], strict=False):
@@ -233,14 +247,12 @@ def source_grid(spec: DeviceSpec) -> Table:
     return site_table(rows, _SOURCE_COLUMNS, "sources", "What the vendor prints, with sources")
 
 
-def side_of(publication: Publication) -> str:
+def side_of(publication: Analysis) -> str:
     """How the scripts of the site name the measurements of a publication."""
     return f"measured:{publication.key}"
 
 
-def site_index(
-    publications: Sequence[Publication], specs: Mapping[str, DeviceSpec]
-) -> dict[str, Any]:
+def site_index(publications: Sequence[Analysis], specs: Mapping[str, DeviceSpec]) -> dict[str, Any]:
     """What every script of the site knows: sides that can be compared, and their rates.
 
     A side is a publication (`measured:<device>/<environment>`), a datasheet (`datasheet:<device>`)
@@ -249,7 +261,7 @@ def site_index(
     """
     sides: dict[str, Any] = {}
     for publication in publications:
-        constants, products = publication.constants, publication.analysis.fastest
+        constants, products = publication.constants, publication.fastest
         constants_by_key = {
             f"rate.{name}": products[name].rate for name in GEMM_RECIPES if name in products
         }
@@ -257,13 +269,13 @@ def site_index(
             name: constants[name] for name in (*_STREAMS, LAUNCH) if name in constants
         }
         rates = {key: [c.value, c.ci95_low, c.ci95_high] for key, c in constants_by_key.items()}
-        if power := publication.analysis.run.environment.power_limit_w:
+        if power := publication.run.environment.power_limit_w:
             rates["power"] = [power]
         sides[side_of(publication)] = {
             "title": publication.device_name,
-            "environment": publication.environment,
+            "environment": publication.environment_name,
             "device": publication.device,
-            "date": publication.date,
+            "date": publication.run.measured_utc[:10],
             "report": report_address(publication),
             "page": device_address(publication.device),
             "rates": rates,
@@ -287,7 +299,7 @@ def site_index(
     quantities = {f"rate.{recipe}": [f"{recipe} products", "flop/s"] for recipe in GEMM_RECIPES}
     quantities |= {name: [label, "B/s"] for name, label in _STREAMS.items()}
     quantities |= {
-        LAUNCH: ["Empty kernel in a graph", "s"],
+        LAUNCH: [_LAUNCH, "s"],
         "link": ["Link, one way", "B/s"],
         "power": ["Power limit", "W"],
     }
@@ -301,35 +313,19 @@ def site_index(
     }
 
 
-def _rate_row(label: str, by: str, constant: Any, datasheet: float | None) -> dict[str, Any]:
-    unit = constant.unit
-    ends = (scaled(end, unit, 4) for end in (constant.ci95_low, constant.ci95_high))
-    return {
-        "label": label,
-        "by": by or None,
-        "value": scaled(constant.value, unit, 4),
-        "interval": " to ".join(ends),
-        "datasheet": None if datasheet is None else scaled(datasheet, unit, 4),
-        "share": _share(constant.value, datasheet),
-    }
-
-
 def _share(value: float | None, whole: float | None) -> float | None:
     return value / whole if value is not None and whole else None
 
 
 def judged_ledgers(
-    publications: Sequence[Publication], entries: Sequence[Entry]
+    publications: Sequence[Analysis], entries: Sequence[Entry]
 ) -> Iterator[dict[str, Any]]:
     """Every ledger with its claims on the newest environments, a column of verdicts for each.
 
     counts: (device, how many have each verdict) of each.
     """
-    newest = [publication for publication in publications if not publication.analysis.is_earlier]
-    verdicts = {}
-    for publication in newest:
-        analysis = publication.analysis
-        verdicts[publication.key] = judge(entries, analysis.run, analysis.spec, analysis.frames)
+    newest = [publication for publication in publications if not publication.is_earlier]
+    verdicts = {p.key: judge(entries, p.run, p.spec, p.frames) for p in newest}
     columns = [wide("says", "claim"), text("theirs", "theirs")]
     for publication in newest:
         name = publication.device_name

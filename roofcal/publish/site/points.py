@@ -22,7 +22,7 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.time_models import Sources
 from roofcal.publish.site.devices import side_of
-from roofcal.publish.site.publications import Publication
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import title_of
 from roofcal.report.data.prediction_errors import regime_rank
@@ -38,11 +38,11 @@ COLUMNS: Final = (
 )
 
 
-def measured_points(publication: Publication) -> dict[str, Any]:
+def measured_points(publication: Analysis) -> dict[str, Any]:
     """Op -> its points under the standard protocol: times, and reasons where there is none."""
     points = {}
-    for op in publication.analysis.studies:
-        frame, axes = publication.analysis.frames[op], BY_NAME[op].axes
+    for op in publication.studies:
+        frame, axes = publication.frames[op], BY_NAME[op].axes
         timed = frame[standard_protocol(frame)]
         rows = timed[~timed["provider"].isin(BY_NAME[op].partial)]
         recipes, providers = in_recipe_order(rows["recipe"], op), sorted(set(rows["provider"]))
@@ -80,7 +80,7 @@ def measured_points(publication: Publication) -> dict[str, Any]:
 
 
 def modelled_points(
-    publications: Sequence[Publication], specs: Mapping[str, DeviceSpec]
+    publications: Sequence[Analysis], specs: Mapping[str, DeviceSpec]
 ) -> dict[str, Any]:
     """What the datasheet and the wave model say of every published shape, on every device.
 
@@ -115,12 +115,12 @@ def modelled_points(
     return modelled
 
 
-def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -> list[PlanPoint]:
+def _shapes(op: str, axes: Sequence[str], publications: Iterable[Analysis]) -> list[PlanPoint]:
     """Every shape and recipe that a provider of an op takes, once, as a point of no device."""
     parts = [
         frame[standard_protocol(frame)][[*axes, "recipe", "provider"]]
         for publication in publications
-        if (frame := publication.analysis.frames.get(op)) is not None
+        if (frame := publication.frames.get(op)) is not None
     ]
     if not parts:
         return []
@@ -165,7 +165,7 @@ _OF_MODELS: Final = ("side", "model", "recipe", "gpus", "tp", "pp", "batch", *_E
 
 
 def language_model_rows(
-    publications: Sequence[Publication],
+    publications: Sequence[Analysis],
     specs: Mapping[str, DeviceSpec],
     models: Mapping[str, LanguageModel],
 ) -> dict[str, Any]:
@@ -175,8 +175,8 @@ def language_model_rows(
     """
     sides: list[tuple[str, str, Sources]] = []
     for publication in publications:
-        run = publication.analysis.run
-        sources = Sources(calibration=run.calibration, spec=publication.analysis.spec)
+        run = publication.run
+        sources = Sources(calibration=run.calibration, spec=publication.spec)
         sides.append((side_of(publication), CALIBRATED, sources))
     for device, spec in specs.items():
         models_of_time = ("wave", "datasheet") if spec.wave else ("datasheet",)

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,18 +17,21 @@ from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.language_models import load_models
 from roofcal.core.manifest import NAME, read_manifest, write_manifest
-from roofcal.core.paths import RunFolder
+from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Calibration, Environment
+from roofcal.export.formats import FORMATS, export
+from roofcal.export.subject import ExportError, Subject
 from roofcal.fitting.parallel import parallel_map
+from roofcal.points.run import load_run
 from roofcal.publish.site import devices
 from roofcal.publish.site.points import language_model_rows, measured_points, modelled_points
-from roofcal.publish.site.publications import LeftOut, Publication, read_publications
-from roofcal.publish.verify import files_without_report
+from roofcal.publish.verify import files_without_report, verify
+from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.kit.vega import page_charts
 from roofcal.report.shape_box import ShapeBox
-from roofcal.report.write import write_report
+from roofcal.report.write import in_page_order, write_report
 
 # Page -> its name in the navigation, in order
 PAGES: Final = {
@@ -47,15 +51,23 @@ class SiteError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A folder that is not shown, and why."""
+
+    key: str
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Site:
     """What the pages show; specs: datasheets by device."""
 
-    publications: Sequence[Publication]
+    publications: Sequence[Analysis]
     left_out: Sequence[LeftOut]
     specs: Mapping[str, DeviceSpec]
     claims: Sequence[Entry]
 
-    def of_device(self, device: str) -> list[Publication]:
+    def of_device(self, device: str) -> list[Analysis]:
         """The publications of a device, the newest first."""
         return [p for p in self.publications if p.device == device]
 
@@ -65,6 +77,22 @@ class _Site:
         newest = {p.device: p.device_name for p in reversed(self.publications)}
         measured = {device: newest[device] for device in reversed(newest)}
         return measured | {d: s.names[0] for d, s in self.specs.items() if d not in measured}
+
+    @cached_property
+    def exports(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Publication -> format -> its text, or the reason why it cannot be written in it."""
+        files: dict[str, dict[str, dict[str, str]]] = {p.key: {} for p in self.publications}
+        for publication in self.publications:
+            calibration, own = publication.run.calibration, publication.run.environment
+            if calibration is None:
+                continue
+            subject = Subject(calibration=calibration, spec=publication.spec, environment=own)
+            for name in FORMATS:
+                try:
+                    files[publication.key][name] = {"text": export(name, subject)}
+                except ExportError as error:
+                    files[publication.key][name] = {"reason": str(error)}
+        return files
 
 
 def write_site(published: Path, out: Path, *, are_verified: bool = False) -> list[LeftOut]:
@@ -104,12 +132,36 @@ def write_site(published: Path, out: Path, *, are_verified: bool = False) -> lis
     return left_out
 
 
-def _host(publication: Publication, target: Path, site: _Site) -> None:
+def read_publications(
+    published: Path, specs: Mapping[str, DeviceSpec], *, are_verified: bool = False
+) -> tuple[list[Analysis], list[LeftOut]]:
+    """(publications that hold, those that are left out).
+
+    GPUs come first, and of each device the newest environment. A publication holds if
+    `verify --quick` finds no problem; one from before manifests is shown too. are_verified: all are
+    known to hold.
+
+    Raises:
+        PathError: a folder has a name that no run may have.
+    """
+    found = [one.folder for one in run_folders(published)]
+    outcomes = [] if are_verified else parallel_map(partial(verify, quick=True), found)
+    bad = {outcome.folder: outcome.problems for outcome in outcomes if outcome.problems}
+    left_out = []
+    for folder, problems in bad.items():
+        # the first line says what is wrong; the folder of this machine is nobody's business
+        lines = [problem.partition("\n")[0].replace(f"{folder}/", "") for problem in problems]
+        left_out.append(LeftOut(key=RunFolder.at(folder).name, problems=lines))
+    runs = in_page_order(load_run(folder) for folder in found if folder not in bad)
+    return [analyse(run, specs.get(run.environment.device), peers=runs) for run in runs], left_out
+
+
+def _host(publication: Analysis, target: Path, site: _Site) -> None:
     """Write a publication to `target`, with a report of the present code and a manifest of it all.
 
     The commit of the manifest stays the one that derived the calibration and the predictions.
     """
-    folder = publication.folder.folder
+    folder = publication.run.folder
     manifest = read_manifest(folder)
     shutil.rmtree(target, ignore_errors=True)
     for name in files_without_report(folder):
@@ -168,7 +220,9 @@ def _page(site: _Site, page: str) -> bytes:
     own: dict[str, Any] = {}
     if page == "index":
         unmeasured = {name: s for name, s in site.specs.items() if not site.of_device(name)}
-        own["measured"] = devices.measured_grid(site.publications)
+        rows = [devices.measured_row(publication) for publication in site.publications]
+        columns, caption = devices.MEASURED_COLUMNS, "Measured devices"
+        own["measured"] = devices.site_table(rows, columns, "measured", caption)
         own["unmeasured"] = devices.datasheet_grid(unmeasured)
     if page == "claims":
         own["ledgers"] = list(devices.judged_ledgers(site.publications, site.claims))
@@ -192,7 +246,8 @@ def _device_page(site: _Site, device: str, name: str) -> bytes:
         history=devices.history_grid(own),
         sources=devices.source_grid(spec) if spec else None,
         side=devices.side_of,
-        exports={publication.key: publication.exports for publication in own},
+        exports=site.exports,
+        holds_sentence=devices.interval_words(own[0])[1] if own else "",
     )
     return f"{text}\n".encode()
 
@@ -209,9 +264,10 @@ def _data(site: _Site) -> Iterator[tuple[str, Any]]:
     yield "modelled", modelled_points(site.publications, site.specs)
     for publication in site.publications:
         yield f"points/{publication.key}", measured_points(publication)
-        box = ShapeBox(publication.analysis).data(publication.key)
+        box = ShapeBox(publication).data(publication.key)
         yield f"shape_box/{publication.key}", packed_json(box)
-        files = {name: file["text"] for name, file in publication.exports.items() if "text" in file}
+        exports = site.exports[publication.key].items()
+        files = {name: file["text"] for name, file in exports if "text" in file}
         yield f"exports/{publication.key}", packed_json(files)
 
 

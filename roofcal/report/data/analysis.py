@@ -9,31 +9,17 @@ import pandas as pd
 from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import short_names
-from roofcal.core.records import Session
-from roofcal.core.visits.differences import CardSpread
+from roofcal.core.records import Ceiling, Session
 from roofcal.fitting.parallel import parallel_map
 from roofcal.judge.errors import judged_errors
 from roofcal.ops import BY_NAME
+from roofcal.points.roofs import constants_of
 from roofcal.points.run import Run
+from roofcal.report.data import panel_factors, quality
 from roofcal.report.data.cards import ratios_of_cards
 from roofcal.report.data.claims import Row, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
-from roofcal.report.data.panel_factors import (
-    PanelFit,
-    card_spreads,
-    on_panel_scale,
-    panel_factors,
-    panel_fits,
-    panel_readings,
-)
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
-from roofcal.report.data.quality import (
-    not_ok,
-    points_with_states,
-    quality_row,
-    violations,
-    waiting_rows,
-)
 from roofcal.report.data.tidy import ok_rows, with_shape
 
 
@@ -57,12 +43,27 @@ class Analysis:
     peers: Sequence[Run] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
     claims: Sequence[Row] = ()
-    panel: Sequence[PanelFit] = ()
+    panel: Sequence[panel_factors.PanelFit] = ()
 
     @property
     def device(self) -> str:
         """Device id."""
         return self.run.environment.device
+
+    @property
+    def device_name(self) -> str:
+        """The name that the driver reports."""
+        return self.run.environment.device_name
+
+    @property
+    def key(self) -> str:
+        """<device>/<environment_id>, its folder among all runs or publications."""
+        return self.run.files.name
+
+    @property
+    def constants(self) -> Mapping[str, Ceiling]:
+        """The calibrated constants."""
+        return constants_of(self.run.calibration)
 
     @property
     def environment_id(self) -> str:
@@ -157,17 +158,17 @@ class Analysis:
     @cached_property
     def violations(self) -> pd.DataFrame:
         """Violations of all ops."""
-        return self._of_all_ops(lambda frame: violations(frame, self.cache_bytes))
+        return self._of_all_ops(lambda frame: quality.violations(frame, self.cache_bytes))
 
     @cached_property
     def missing(self) -> pd.DataFrame:
         """Points without a result of all ops."""
-        return self._of_all_ops(not_ok)
+        return self._of_all_ops(quality.not_ok)
 
     @cached_property
     def points_with_states(self) -> pd.DataFrame:
         """Points of all ops with several states, widest first."""
-        every = self._of_all_ops(points_with_states)
+        every = self._of_all_ops(quality.points_with_states)
         if not self.frames:
             return every
         return every.sort_values("spread", ascending=False, kind="stable", ignore_index=True)
@@ -189,23 +190,10 @@ class Analysis:
     @cached_property
     def quality(self) -> pd.DataFrame:
         """One row per op on how well it was measured."""
-        rows = [{"op": op} | quality_row(f, self.sessions[op]) for op, f in self.frames.items()]
+        rows = [
+            {"op": op} | quality.quality_row(f, self.sessions[op]) for op, f in self.frames.items()
+        ]
         return pd.DataFrame(rows)
-
-    @cached_property
-    def waiting(self) -> pd.DataFrame:
-        """What the device waited for, by op in the order of measuring."""
-        return waiting_rows(self.sessions)
-
-    @cached_property
-    def panel_factors(self) -> pd.DataFrame:
-        """How sessions and cards differ, by the sentinels that they share."""
-        return panel_factors(self.panel)
-
-    @cached_property
-    def card_spreads(self) -> list[CardSpread]:
-        """How much cards differ, by kind of work; empty where no two shared a sentinel."""
-        return card_spreads(self.panel)
 
 
 def analyse(
@@ -231,9 +219,9 @@ def analyse(
     points = parallel_map(lambda op: run.points(op, spec), run.ops)
     tables = {op: of_op.table for op, of_op in zip(run.ops, points, strict=True)}
     sessions = {op: of_op.sessions for op, of_op in zip(run.ops, points, strict=True)}
-    panel = panel_fits(panel_readings(tables, sessions))
-    factors = panel_factors(panel)
-    frames = {op: on_panel_scale(table, factors) for op, table in tables.items()}
+    panel = panel_factors.panel_fits(panel_factors.panel_readings(tables, sessions))
+    factors = panel_factors.panel_factors(panel)
+    frames = {op: panel_factors.on_panel_scale(table, factors) for op, table in tables.items()}
     return Analysis(
         run=run,
         spec=spec,

@@ -6,8 +6,7 @@ provider.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -203,8 +202,7 @@ def best_gain(speedups: pd.DataFrame | None, op: str) -> tuple[float, str] | Non
     return gain, f"{recipe} ({provider})" if several else recipe
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FastestProduct:
+class FastestProduct(NamedTuple):
     """The product of a recipe with the highest settled rate, and with the highest first turn.
 
     rate         of the settled one, FLOP/s, with the 95 % interval of its time
@@ -236,12 +234,12 @@ def fastest_products(frames: Mapping[str, pd.DataFrame]) -> dict[str, FastestPro
     if rows.empty:
         return {}
     rows = rows.assign(burst=rows["flops"] / rows["burst_median_s"])
-    products = []
-    for recipe, of_recipe in rows.groupby("recipe"):
-        row = row_of_largest(of_recipe, "achieved_flops_per_s")
-        has_burst = bool(of_recipe["burst"].notna().any())
-        first = row_of_largest(of_recipe, "burst") if has_burst else row
-        provider, shape = str(row["provider"]), str(row["shape"])
+    rows = rows.sort_values("achieved_flops_per_s", ascending=False, kind="stable")
+    products = {}
+    for recipe, own in rows.groupby("recipe", sort=False):
+        row, has_burst = own.iloc[0], bool(own["burst"].notna().any())
+        first = row_of_largest(own, "burst") if has_burst else row
+        name, provider, shape = str(recipe), str(row["provider"]), str(row["shape"])
         rate = Ceiling(
             value=float(row["achieved_flops_per_s"]),
             ci95_low=float(row["flops"] / row["ci95_high_s"]),
@@ -249,14 +247,6 @@ def fastest_products(frames: Mapping[str, pd.DataFrame]) -> dict[str, FastestPro
             unit="flop/s",
             evidence=f"{provider}, {shape}",
         )
-        fastest = FastestProduct(
-            recipe=str(recipe),
-            provider=provider,
-            shape=shape,
-            rate=rate,
-            burst=float(first["burst"]) if has_burst else None,
-            burst_shape=str(first["shape"]),
-        )
-        products.append(fastest)
-    products.sort(key=lambda product: -product.rate.value)
-    return {product.recipe: product for product in products}
+        burst = float(first["burst"]) if has_burst else None
+        products[name] = FastestProduct(name, provider, shape, rate, burst, str(first["shape"]))
+    return products

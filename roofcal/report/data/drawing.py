@@ -20,15 +20,6 @@ from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.tidy import shape_texts, standard_rows
 from roofcal.report.kit import charts
-from roofcal.report.kit.charts import (
-    DASH,
-    MUTED,
-    LegendEntry,
-    Tip,
-    marked,
-    swatches,
-    thinned,
-)
 from roofcal.report.kit.numbers import TIMES, scaled
 
 # Speed-ups whose colours the bar beside a map names
@@ -57,10 +48,10 @@ def op_colour(op: str) -> str:
     return charts.COLOURS[_OP_COLOURS[list(BY_NAME).index(op) % len(_OP_COLOURS)]]
 
 
-def speedup_legend() -> list[LegendEntry]:
+def speedup_legend() -> list[charts.LegendEntry]:
     """The colour bar of a map of speed-ups, whose cells are coloured by their binary logarithm."""
     colours = charts.cell_colours(_BAR.values(), charts.SLOWER_FASTER)["colour"]
-    return swatches("", dict(zip(_BAR, colours, strict=True)), "s")
+    return charts.swatches("", dict(zip(_BAR, colours, strict=True)), "s")
 
 
 def in_recipe_order(recipes: Iterable[str], op: str) -> list[str]:
@@ -74,37 +65,34 @@ def in_recipe_order(recipes: Iterable[str], op: str) -> list[str]:
 
 # --- charts: the points of an op ----------------------------------------------------------------
 
-_POINT_COLUMNS: Final = (
-    *("recipe", "provider", "regime", "median_s", "ci95_low_s", "ci95_high_s", "sm_clock_hz"),
-    *("kernel_names", "point_id", "achieved_flops_per_s", "achieved_bytes_per_s", "bound_by"),
-)
-HEAD_TIPS: Final = (Tip("shape", "shape"), Tip("recipe", "recipe"))
-TIME_TIP: Final = Tip("median_s", "time", "si", "s", "ci95_low_s", "ci95_high_s")
-FLOPS_TIP: Final = Tip("achieved_flops_per_s", "rate", "si", "FLOP/s")
-BYTES_TIP: Final = Tip("achieved_bytes_per_s", "bandwidth", "si", "B/s")
-STEP_TIP: Final = Tip(
+HEAD_TIPS: Final = (charts.Tip("shape", "shape"), charts.Tip("recipe", "recipe"))
+TIME_TIP: Final = charts.Tip("median_s", "time", "si", "s", "ci95_low_s", "ci95_high_s")
+FLOPS_TIP: Final = charts.Tip("achieved_flops_per_s", "rate", "si", "FLOP/s")
+BYTES_TIP: Final = charts.Tip("achieved_bytes_per_s", "bandwidth", "si", "B/s")
+STEP_TIP: Final = charts.Tip(
     "decode_step_s", "time per token", "si", "s", "decode_step_low_s", "decode_step_high_s"
 )
-# What is said of every measured point, behind its shape, recipe and numbers: numbers, then words.
-_HOVERED: Final = sorted(
-    (column for column in (*IDENTITY, *COLUMNS, *RARE) if column.hover),
-    key=lambda column: column.kind == "text",
-)
 
 
-def _tip(column: Column) -> Tip:
+def _tip(column: Column) -> charts.Tip:
     if column.kind != "number":
-        return Tip(column.name, column.hover, "count" if column.kind == "count" else "text")
+        return charts.Tip(column.name, column.hover, "count" if column.kind == "count" else "text")
     if column.unit in ("fraction", "relative"):
-        return Tip(column.name, column.hover, "percent")
-    return Tip(column.name, column.hover, "si", column.unit)
+        return charts.Tip(column.name, column.hover, "percent")
+    return charts.Tip(column.name, column.hover, "si", column.unit)
 
 
-_TAIL_TIPS: Final = tuple(map(_tip, _HOVERED))
+# What is said of every measured point, behind its shape, recipe and numbers: numbers, then words.
+_TAIL_TIPS: Final = tuple(
+    _tip(column)
+    for is_text in (False, True)
+    for column in (*IDENTITY, *COLUMNS, *RARE)
+    if column.hover and (column.kind == "text") == is_text
+)
 _KERNEL_LETTERS: Final = 90
 
 
-def point_tips(*own: Tip) -> tuple[Tip, ...]:
+def point_tips(*own: charts.Tip) -> tuple[charts.Tip, ...]:
     """What is said of a measured point: its shape and recipe, what a figure is of, all the rest."""
     return (*HEAD_TIPS, *own, *_TAIL_TIPS)
 
@@ -114,19 +102,16 @@ def chart_points(frame: pd.DataFrame) -> pd.DataFrame:
 
     The same frame gives the same rows, so that a page carries them once for several charts.
     """
-    return styled_points(thinned(standard_rows(frame)))
+    return styled_points(charts.thinned(standard_rows(frame)))
 
 
 def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of measured points for a chart: hover texts, shape in words, colour and marker."""
-    names = dict.fromkeys([*_POINT_COLUMNS, *(column.name for column in _HOVERED)])
-    shown = rows[[name for name in names if name in rows]].assign(shape=shape_texts(rows))
-    kernels = rows["kernel_names"].map(_short_kernel_names, na_action="ignore")
-    return with_marks(shown).assign(kernel_names=kernels.str.slice(0, _KERNEL_LETTERS))
-
-
-def _short_kernel_names(names: str) -> str:
-    return "; ".join(map(short_kernel_name, names.split("; ")))
+    kernels = rows["kernel_names"].map(
+        lambda names: "; ".join(map(short_kernel_name, names.split("; ")))[:_KERNEL_LETTERS],
+        na_action="ignore",
+    )
+    return with_marks(rows).assign(shape=shape_texts(rows), kernel_names=kernels)
 
 
 def with_marks(rows: pd.DataFrame) -> pd.DataFrame:
@@ -137,38 +122,42 @@ def with_marks(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def provider_legend(providers: Iterable[str]) -> list[LegendEntry]:
+def provider_legend(providers: Iterable[str]) -> list[charts.LegendEntry]:
     """Entries of providers by their markers; none for one provider alone."""
     names = sorted(dict.fromkeys(map(str, providers)))
-    entries = marked("provider", {name: (MUTED, provider_marker(name)) for name in names})
+    entries = charts.marked(
+        "provider", {name: (charts.MUTED, provider_marker(name)) for name in names}
+    )
     return entries if len(entries) > 1 else []
 
 
-def point_legend(rows: pd.DataFrame) -> list[LegendEntry]:
+def point_legend(rows: pd.DataFrame) -> list[charts.LegendEntry]:
     """Entries of the recipes and providers of some points of one op."""
     entries = recipe_legend(rows["recipe"], str(rows["op"].iloc[0]))
     return [*entries, *provider_legend(rows["provider"])]
 
 
-def recipe_legend(recipes: Iterable[str], op: str) -> list[LegendEntry]:
+def recipe_legend(recipes: Iterable[str], op: str) -> list[charts.LegendEntry]:
     """Entries of recipes by their colours, in the order in which their op declares them."""
     names = in_recipe_order(recipes, op)
-    return swatches("recipe", {name: recipe_colour(name) for name in names})
+    return charts.swatches("recipe", {name: recipe_colour(name) for name in names})
 
 
 def bandwidth_levels(
     calibration: Calibration | None, spec: DeviceSpec | None
-) -> tuple[pd.DataFrame, list[LegendEntry]]:
+) -> tuple[pd.DataFrame, list[charts.LegendEntry]]:
     """Level lines of the datasheet's bandwidth and of calibrated copies, and their entries."""
     copy = constants_of(calibration).get(COPY)
     rows, entries = [], []
     for name, value, dash in (
-        ("datasheet", spec.dram_bytes_per_s if spec else None, DASH),
+        ("datasheet", spec.dram_bytes_per_s if spec else None, charts.DASH),
         ("calibrated copy", copy.value if copy else None, ()),
     ):
         if value is not None:
-            rows.append((name, value, int(bool(dash)), MUTED))
+            rows.append((name, value, int(bool(dash)), charts.MUTED))
             label = f"{name} {scaled(value, 'B/s')}"
-            entries.append(LegendEntry("recipe", name, label=label, colour=MUTED, dash=dash))
+            entries.append(
+                charts.LegendEntry("recipe", name, label=label, colour=charts.MUTED, dash=dash)
+            )
     columns = ["recipe", "achieved_bytes_per_s", "dashed", "colour"]
     return pd.DataFrame(rows, columns=columns), entries

@@ -5,7 +5,7 @@ normal data, no repetition): other methods of the panel give other numbers, and 
 twenty times would count twenty times.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 from typing import Any, Final
 
@@ -13,8 +13,13 @@ import pandas as pd
 
 from roofcal.core.environments import origin_labels
 from roofcal.ops import BY_NAME
+from roofcal.points.columns import MODEL
 from roofcal.points.errors import STATISTICS, error_statistics, errors_of_models
+from roofcal.report.data.drawing import in_recipe_order
+from roofcal.report.data.op_pages import casts_note
 from roofcal.report.data.tidy import models_in, standard_rows
+from roofcal.report.kit.blocks import Column, Table
+from roofcal.report.kit.columns import count, fraction, ratio, text
 
 ALL: Final = "all"
 _KEYS: Final = ["op", "model", "regime", "recipe", "provider"]
@@ -74,12 +79,6 @@ def regime_rank(name: str) -> tuple[int, str]:
     return rank, name
 
 
-def providers_in(errors: pd.DataFrame, op: str) -> list[str]:
-    """Providers that error_by_regime tells apart for an op: two or more, or none."""
-    providers = dict.fromkeys(errors.loc[errors["op"] == op, "provider"])
-    return [str(name) for name in providers if name != ALL]
-
-
 def error_of(
     errors: pd.DataFrame,
     model: str,
@@ -108,3 +107,64 @@ def model_labels(environment_id: str, errors: pd.DataFrame) -> dict[str, str]:
 def with_model_labels(frame: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
     """A frame whose column `model` holds what people read."""
     return frame.assign(model=frame["model"].replace(dict(labels))) if labels else frame
+
+
+# --- by regime: speed-ups by recipe, errors by model ---------------------------------------------
+
+
+def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
+    """Rows: recipes by provider. Columns: medians by regime and `all`, `shapes`, `slower`."""
+    keys = ["recipe", "provider"]
+    medians = speedups.pivot_table("speedup", keys, "regime", aggfunc="median")
+    matrix = medians.assign(
+        **{ALL: speedups.groupby(keys)["speedup"].median()},
+        shapes=speedups.groupby(keys).size(),
+        slower=(speedups["speedup_high"] < 1).groupby([speedups[key] for key in keys]).sum(),
+    )
+    op = str(speedups["op"].iloc[0])
+    order = in_recipe_order(speedups["recipe"], op)
+    rows = matrix.reset_index().sort_values(
+        keys, key=lambda names: names.map(order.index) if names.name == "recipe" else names
+    )
+    columns = (text("recipe", "recipe"), count("shapes", "shapes"), count("slower", "slower"))
+    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians{casts_note(op)}"
+    return _by_regime(rows, columns, ratio, id=id, caption=caption)
+
+
+def error_table(errors: pd.DataFrame, op: str, *, id: str) -> Table:
+    """Rows: models, the calibrated one first, over all providers and by each of several.
+
+    Columns: MAPE by regime and `all`, `points`.
+    """
+    keys = ["model", "provider"]
+    chosen = errors[(errors["op"] == op) & (errors["recipe"] == ALL)]
+    points = chosen[chosen["regime"] == ALL].set_index(keys)["count"]
+    matrix = chosen.pivot(index=keys, columns="regime", values="mape").assign(points=points)
+    first = {"model": MODEL, "provider": ALL}
+    rows = matrix.reset_index().sort_values(
+        keys, key=lambda names: names.where(names != first[str(names.name)], ""), kind="stable"
+    )
+    columns = (text("model", "model"), count("points", "points"))
+    caption = f"Mean error of {op} (MAPE) by regime"
+    return _by_regime(rows, columns, fraction, id=id, caption=caption)
+
+
+def _by_regime(
+    matrix: pd.DataFrame,
+    columns: tuple[Column, ...],
+    regime_column: Callable[[str, str], Column],
+    *,
+    id: str,
+    caption: str,
+) -> Table:
+    """The first of `columns`, the provider if there are several, the regimes, the other columns."""
+    fixed = {"provider", *(column.key for column in columns)}
+    regimes = sorted((name for name in matrix.columns if name not in fixed), key=regime_rank)
+    several = matrix["provider"].nunique() > 1
+    shown = [
+        columns[0],
+        *([text("provider", "provider")] if several else []),
+        *(regime_column(name, name) for name in regimes),
+        *columns[1:],
+    ]
+    return Table(id, caption, matrix, shown)

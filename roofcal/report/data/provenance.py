@@ -1,7 +1,6 @@
 """The source of the numbers and how to reproduce them: environment, folders, commands."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -171,24 +170,16 @@ class ReportError(ValueError):
     """A run that cannot be reported; the message names the file and the way out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DerivedTable:
-    """A derived CSV file of a run: its rows, none without the file, and what prints them."""
-
-    name: str
-    rows: pd.DataFrame
-    command: str
-
-
 def derived_table(
     run: Run, name: str, labels: Sequence[str], numbers: Sequence[str]
-) -> DerivedTable:
-    """The file `name` of a run, empty if it follows from outdated ops; raises as read_derived."""
+) -> tuple[pd.DataFrame, str]:
+    """(rows of a derived file, the command that prints them); raises as read_derived.
+
+    Without the file there are none, and none of one that follows from outdated ops.
+    """
     rows = read_derived(run.derived / name, labels, numbers)
-    if is_outdated(run, name):
-        rows = rows.iloc[:0]
     arguments = _DERIVED[name][0].format(run=run_path(run), calibration=calibration_path(run))
-    return DerivedTable(name=name, rows=rows, command=f"roofcal {arguments}")
+    return rows.iloc[:0] if is_outdated(run, name) else rows, f"roofcal {arguments}"
 
 
 def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.records import Session
+from roofcal.core.units import significant
 from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL, STATES, read_states
 from roofcal.report.data.tidy import axes_of, ok_rows
-from roofcal.report.kit.numbers import significant
 
 TARGET_INTERVAL: Final = 0.01
 VIOLATION_COLUMNS: Final = ("bound", "bound_s", "factor", "cause")

@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from roofcal.points.columns import COLUMNS, FORMULAS, MODEL, PROTOCOL, RARE
+from roofcal.points.columns import COLUMNS, FORMULAS, MODEL, RARE
 from roofcal.points.tables import sqnr_column
 from roofcal.report.kit.numbers import shape_text
 
@@ -57,19 +57,15 @@ def with_shape(frame: pd.DataFrame) -> pd.DataFrame:
     return shaped
 
 
-def protocol_name(row: Any) -> str:
-    """A protocol in words: 'graph, cold', 'graph, cold, zeros' or 'not timed, heavy tails'."""
-    timed = row["method"] != "accuracy"
-    parts = [row["method"].replace("_", " + "), row["cache"]] if timed else ["not timed"]
-    if row["distribution"] != "normal":
-        parts.append(row["distribution"].replace("_", " "))
-    return ", ".join(parts)
-
-
 def with_protocol(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame and its column `protocol`: how a point was timed, in words."""
-    names = [protocol_name(row) for row in frame[PROTOCOL].to_dict("records")]
-    return frame.assign(protocol=pd.Series(names, index=frame.index, dtype=object))
+    """A frame and its column `protocol`: how a point was timed, in words.
+
+    'graph, cold', 'graph, cold, zeros' or 'not timed, heavy tails'.
+    """
+    data = ", " + frame["distribution"].str.replace("_", " ")
+    timed = frame["method"].str.replace("_", " + ") + ", " + frame["cache"]
+    words = timed.where(frame["method"] != "accuracy", "not timed")
+    return frame.assign(protocol=words + data.where(frame["distribution"] != "normal", ""))
 
 
 def standard_protocol(frame: pd.DataFrame) -> "pd.Series[bool]":

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Final, Literal
 
 import pandas as pd
 
+from roofcal.core.units import MISSING
 from roofcal.report.kit.charts import Picture
-from roofcal.report.kit.numbers import MISSING, is_missing
+from roofcal.report.kit.numbers import is_missing
 from roofcal.report.kit.templates import packed_json, render
 
 PAGED_FROM: Final = 31  # rows: longer tables are packed, and get a filter and pages when opened

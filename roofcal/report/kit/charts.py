@@ -184,21 +184,38 @@ class Chart:
     layers    from below to above; the last one can be moved
     tables    name -> rows, which entries of the legend hide by those of their fields that they
               have. `points` are what the pointer finds.
-    panels    at least one
     tips      what is said of a row of `points`
+    panels    at least one
     columns   panels abreast, where the page is wide enough
     is_shared whether `points` are the points of the op: then the page has these rows once
+    further   columns that only a script of the page reads
     """
 
     x: Axis
     y: Axis
     layers: Sequence[Layer]
     tables: Mapping[str, pd.DataFrame]
-    panels: Sequence[Panel]
     tips: Sequence[Tip]
+    panels: Sequence[Panel] = (Panel(),)
     legend: Sequence[LegendEntry] = ()
     columns: int = 2
     is_shared: bool = False
+    further: Sequence[str] = ()
+
+    @property
+    def carried(self) -> set[str]:
+        """The columns of its tables that are drawn, said, hidden by, or lead to a record."""
+        axes = [self.x, self.y, *(panel.y for panel in self.panels if panel.y)]
+        names = {"colour", "ink", "marker", "is_open", "dashed", "point_id", *self.further}
+        names.update(name for axis in axes for name in (axis.key, axis.offset))
+        for layer in self.layers:
+            names |= {layer.detail, layer.low, layer.high}
+        for tip in self.tips:
+            names |= {tip.key, tip.low, tip.high}
+        names.update(entry.field for entry in self.legend)
+        for panel in self.panels:
+            names |= {*panel.where, *panel.fields.values()}
+        return names
 
     @property
     def zooms(self) -> bool:

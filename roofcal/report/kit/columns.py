@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterable
 from typing import Any, Final
 
+from roofcal.core.units import significant
 from roofcal.report.kit.blocks import Column
-from roofcal.report.kit.numbers import MICROSECONDS, percent, significant, times
+from roofcal.report.kit.numbers import MICROSECONDS, percent, times
 
 
 def number(

@@ -254,7 +254,10 @@ def _parts(
         case "interval":
             looks = {"clip": True, "strokeWidth": layer.size or 1.4}
             low, high = _channel(layer.low, "quantitative"), {"field": layer.high}
-            yield rows("rule", looks, strokeDash=dash, **x, y=low, y2=high)
+            if axes["y"]["type"] == "ordinal":  # sideways, along a row of names
+                yield rows("rule", looks, strokeDash=dash, x=low, x2=high, **y)
+            else:
+                yield rows("rule", looks, strokeDash=dash, **x, y=low, y2=high)
         case "area":
             low = _channel(layer.low, "quantitative", scale=axes["y"]["scale"])
             looks = {"clip": True, "fillOpacity": 0.13}
@@ -328,14 +331,15 @@ def page_charts(charts: Iterable[tuple[str, str, str, Chart]]) -> tuple[str, str
     rows_of: dict[str, list[str]] = {}
     documents: dict[str, Any] = {}
     for name, shared, records, chart in charts:
-        names = {}
+        names, carried = {}, chart.carried
         for table, frame in chart.tables.items():
             names[table] = shared if chart.is_shared and table == "points" else f"{name}/{table}"
             rows = [*map(str, frame.index)]
             if rows_of.setdefault(names[table], rows) != rows:
                 raise ValueError(f"{name}: its shared points are not those of other charts")
             held, shown = tables.setdefault(names[table], {}), _with_paths(frame)
-            held |= {str(key): _column(shown[key]) for key in shown.columns if key not in held}
+            further = [key for key in shown if key in carried and key not in held]
+            held |= {str(key): _column(shown[key]) for key in further}
         documents[name] = _document(chart, names, records)
     if not documents:
         return "", ""
@@ -459,11 +463,12 @@ def _print_specification(chart: Chart) -> dict[str, Any]:
     is_named = chart.y.scale == "names"
     label_px = min(_LABEL_PX, _LETTER_PX * max(map(len, names), default=0)) if is_named else 40
     datasets: dict[str, Any] = {}
-    drawings = []
+    drawings, carried = [], chart.carried
     for place, panel in enumerate(chart.panels):
         for table in chart.tables:
             rows = _with_paths(chart.rows_of(table, panel))
-            text = rows.to_json(orient="records", double_precision=15)
+            own = [key for key in rows if key in carried or key in panel.fields]
+            text = rows[own].to_json(orient="records", double_precision=15)
             datasets[f"{table}{place}"] = json.loads(text)
         drawing = {
             "title": ", ".join(filter(None, (panel.title, panel.choice))),

@@ -12,13 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from roofcal.export.formats import (
-    write_aiconfigurator,
-    write_calculon,
-    write_genz,
-    write_llm_analysis,
-    write_torchao,
-)
+from roofcal.export import formats
 from roofcal.export.subject import ExportError
 from tests.roofcal.export.subjects import h200, measured, with_constants, without, without_fp8
 from tests.roofcal.made_up_records import exactly
@@ -39,7 +33,7 @@ def theirs(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     table = dict(roofline_utils.gpu_name_to_specs)
     monkeypatch.setattr(roofline_utils, "gpu_name_to_specs", table)
-    table.update(ast.literal_eval(write_torchao(h200())))
+    table.update(ast.literal_eval(formats.write_torchao(h200())))
     return roofline_utils
 
 
@@ -71,12 +65,12 @@ def test_the_entry_of_torchao_is_a_literal_with_the_launch_in_a_comment() -> Non
     entry = {"bf16_peak_tops": peak, "fp8_peak_tops": FP8 / (BF16 / peak)}
     entry |= {"pct_achievable_gemm_tops": BF16 / peak}
     entry |= {"peak_mem_bw_bytes_sec": 4.8e12, "pct_achievable_mem_bw": COPY / 4.8e12}
-    (found,) = ast.literal_eval(write_torchao(h200())).values()
+    (found,) = ast.literal_eval(formats.write_torchao(h200())).values()
     assert found == pytest.approx(entry, rel=EXACT)
     launch = measured("launch_graph_s")
     comment = f"KERNEL_LAUNCH_OVERHEAD_SEC of that module would be {launch!r}"
-    assert comment in write_torchao(h200())
-    assert "KERNEL_LAUNCH" not in write_torchao(without("launch_graph_s"))
+    assert comment in formats.write_torchao(h200())
+    assert "KERNEL_LAUNCH" not in formats.write_torchao(without("launch_graph_s"))
 
 
 def test_calculon_gets_rates_memory_and_rings_on_the_link_of_the_datasheet() -> None:
@@ -84,7 +78,7 @@ def test_calculon_gets_rates_memory_and_rings_on_the_link_of_the_datasheet() -> 
 
     A large product runs at tflops x efficiency, a ring of n moves scalar (1 - 1/n) of its bytes.
     """
-    found = json.loads(write_calculon(h200()))
+    found = json.loads(formats.write_calculon(h200()))
     matrix = {"bfloat16": (989.5, BF16), "float16": (989.5, BF16), "float8": (1979.0, FP8)}
     for name, (peak, rate) in matrix.items():
         engine = found["matrix"].pop(name)
@@ -106,7 +100,7 @@ def test_calculon_gets_rates_memory_and_rings_on_the_link_of_the_datasheet() -> 
 
 def test_aiconfigurator_gets_the_datasheet_with_our_bandwidth_and_launch() -> None:
     """Keys of systems/h200_sxm.yaml at 43bee4b805ae; what is not ours says so."""
-    text = write_aiconfigurator(h200())
+    text = formats.write_aiconfigurator(h200())
     found = yaml.load(text, Loader=yaml.SafeLoader)
     assert found["gpu"] == {
         "mem_bw": 4.8e12,
@@ -128,19 +122,19 @@ def test_aiconfigurator_gets_the_datasheet_with_our_bandwidth_and_launch() -> No
     assert set(found["misc"]) == of_runtime | {"vendor", "architecture", "name"}
     assert (found["data_dir"], found["misc"]["name"]) == ("data/h200_sxm", "NVIDIA H200")
     other = replace(h200(), calibration=replace(h200().calibration, device="nvidia-h300"))
-    assert write_aiconfigurator(other).count("\ndata_dir: data/nvidia-h300\n") == 1
+    assert formats.write_aiconfigurator(other).count("\ndata_dir: data/nvidia-h300\n") == 1
     # PyYAML reads 5e-07 as text.
     launch = replace(h200().calibration.constants["launch_graph_s"], value=5e-7)
-    file = write_aiconfigurator(with_constants(launch_graph_s=launch))
+    file = formats.write_aiconfigurator(with_constants(launch_graph_s=launch))
     assert yaml.safe_load(file)["gpu"]["mem_empirical_constant_latency"] == 5e-7
     amd = replace(h200(), spec=replace(h200().sheet, vendor="amd", architecture="gfx942"))
     with pytest.raises(ExportError, match="describes GPUs by their sm_version"):
-        write_aiconfigurator(amd)
+        formats.write_aiconfigurator(amd)
 
 
 def test_llm_analysis_and_genz_get_our_rates() -> None:
     """GPUConfig (cli99/llm-analysis 0b979ddd83a3); GenZ's Unit (8f6cc168e4f0) has GB of 2**30."""
-    assert json.loads(write_llm_analysis(h200())) == {
+    assert json.loads(formats.write_llm_analysis(h200())) == {
         "name": "nvidia-h200",
         "mem_per_GPU_in_GB": BYTES / 2**30,
         "hbm_bandwidth_in_GB_per_sec": pytest.approx(READ / 1e9, rel=EXACT),
@@ -150,8 +144,8 @@ def test_llm_analysis_and_genz_get_our_rates() -> None:
         "peak_i8_TFLOPS": pytest.approx(FP8 / 1e12, rel=EXACT),
     }
     int8 = with_constants(**{"gemm.cublaslt.int8.ceiling_flops_per_s": exactly(9e14, "flop/s")})
-    assert json.loads(write_llm_analysis(int8))["peak_i8_TFLOPS"] == 900
-    assert ast.literal_eval(write_genz(h200())) == {
+    assert json.loads(formats.write_llm_analysis(int8))["peak_i8_TFLOPS"] == 900
+    assert ast.literal_eval(formats.write_genz(h200())) == {
         "NVIDIA H200": {
             "Flops": pytest.approx(BF16 / 1e12, rel=EXACT),
             "Memory_size": BYTES / 2**30,
@@ -163,7 +157,10 @@ def test_llm_analysis_and_genz_get_our_rates() -> None:
 
 
 def test_a_format_that_was_not_calibrated_is_left_out() -> None:
-    ((_, entry),) = ast.literal_eval(write_torchao(without_fp8())).items()
+    ((_, entry),) = ast.literal_eval(formats.write_torchao(without_fp8())).items()
     assert {name for name in entry if name.endswith("_peak_tops")} == {"bf16_peak_tops"}
-    assert set(json.loads(write_calculon(without_fp8()))["matrix"]) == {"bfloat16", "float16"}
-    assert "peak_i8_TFLOPS" not in json.loads(write_llm_analysis(without_fp8()))
+    assert set(json.loads(formats.write_calculon(without_fp8()))["matrix"]) == {
+        "bfloat16",
+        "float16",
+    }
+    assert "peak_i8_TFLOPS" not in json.loads(formats.write_llm_analysis(without_fp8()))

@@ -9,12 +9,7 @@ from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.manifest import write_manifest
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement
-from roofcal.publish.freeze import (
-    PublishError,
-    publication_of_card,
-    publish,
-    run_folders_anew,
-)
+from roofcal.publish import freeze
 from roofcal.publish.verify import verify
 from tests.roofcal.made_up_records import session
 from tests.roofcal.published import files_in
@@ -46,8 +41,8 @@ def card(made: Path, tmp_path: Path) -> Path:
 def with_card(
     folder: Path, card: Path, tmp_path: Path, undrawn: None, _calibrations_as_published: None
 ) -> Path:
-    (run,) = run_folders_anew([folder], tmp_path / "runs", cards=[card])
-    return publish(run, folder.parents[1])
+    (run,) = freeze.run_folders_anew([folder], tmp_path / "runs", cards=[card])
+    return freeze.publish(run, folder.parents[1])
 
 
 def test_they_are_published_verified_and_kept(with_card: Path, card: Path, tmp_path: Path) -> None:
@@ -57,14 +52,10 @@ def test_they_are_published_verified_and_kept(with_card: Path, card: Path, tmp_p
     outcome = verify(with_card, quick=True)
     assert (outcome.state, outcome.problems) == ("holds", ())
     before = files_in(with_card)
-    (run,) = run_folders_anew([with_card], tmp_path / "again")
-    assert files_in(publish(run, tmp_path / "published")) == before
-    with pytest.raises(PublishError, match=f"cards/{CARD}: is published"):
-        run_folders_anew([with_card], tmp_path / "second", cards=[card])
-    file = RunFolder.at(run).cards()[CARD].measurements_file("probe_copy")
-    write_records(file, read_records(file)[:-1])
-    with pytest.raises(PublishError, match="holds other measurements of this environment"):
-        publish(run, tmp_path / "published")
+    (run,) = freeze.run_folders_anew([with_card], tmp_path / "again")
+    assert files_in(freeze.publish(run, tmp_path / "published")) == before
+    with pytest.raises(freeze.PublishError, match=f"cards/{CARD}: is published"):
+        freeze.run_folders_anew([with_card], tmp_path / "second", cards=[card])
 
 
 @pytest.mark.parametrize("uuid", ["GPU-33333333-6d3e", None, "GPU-22222222-6d3e,GPU-44444444-6d3e"])
@@ -100,17 +91,23 @@ def test_records_of_several_cards_and_of_other_software_are_refused(
     for name in "ab":
         measured_on(made, tmp_path / name / made.parent.name / made.name, "GPU-33333333")
     twice = [tmp_path / name / made.parent.name / made.name for name in "ab"]
-    with pytest.raises(PublishError, match="several of the folders are of one seed or card"):
-        run_folders_anew([folder], tmp_path / "runs", cards=twice)
+    with pytest.raises(freeze.PublishError, match="several of the folders are of one seed or card"):
+        freeze.run_folders_anew([folder], tmp_path / "runs", cards=twice)
     place = tmp_path / "several" / made.parent.name / made.name
     several = measured_on(made, place, "GPU-33333333", f"{CARD}-6d3e")
-    with pytest.raises(PublishError, match=f"was measured on {CARD} and GPU-33333333"):
-        run_folders_anew([folder], tmp_path / "runs", cards=[several])
+    with pytest.raises(freeze.PublishError, match=f"was measured on {CARD} and GPU-33333333"):
+        freeze.run_folders_anew([folder], tmp_path / "runs", cards=[several])
     unknown = measured_on(made, tmp_path / "unknown" / made.parent.name / made.name, None)
-    with pytest.raises(PublishError, match="was measured on an unknown card"):
-        run_folders_anew([folder], tmp_path / "runs", cards=[unknown])
-    assert publication_of_card(several, folder.parent.parent) == folder
-    with pytest.raises(PublishError, match="several/other: give a run folder <device>/<environ"):
-        publication_of_card(several.parent.parent / "other", folder.parent.parent)
-    with pytest.raises(PublishError, match="is of no publication that is made anew"):
-        run_folders_anew([folder], tmp_path / "runs", cards=[several.rename(place.parent / "e")])
+    with pytest.raises(freeze.PublishError, match="was measured on an unknown card"):
+        freeze.run_folders_anew([folder], tmp_path / "runs", cards=[unknown])
+    assert freeze.publication_of(several, folder.parent.parent, is_judged=False) == folder
+    with pytest.raises(
+        freeze.PublishError, match="several/other: give a run folder <device>/<environ"
+    ):
+        freeze.publication_of(
+            several.parent.parent / "other", folder.parent.parent, is_judged=False
+        )
+    with pytest.raises(freeze.PublishError, match="is of no publication that is made anew"):
+        freeze.run_folders_anew(
+            [folder], tmp_path / "runs", cards=[several.rename(place.parent / "e")]
+        )

@@ -156,10 +156,10 @@ def test_the_publication_is_found_by_the_names_of_folders(
     folder: Path, judged: Path, tmp_path: Path
 ) -> None:
     published = tmp_path / "published"
-    assert publication_of(judged, published) == folder
+    assert publication_of(judged, published, is_judged=True) == folder
     for wrong in (judged.parent, judged.with_name("other"), folder, Path("results")):
         with pytest.raises(PublishError, match="give a folder seed<seed>/<device>/<environment_id"):
-            publication_of(wrong, published)
+            publication_of(wrong, published, is_judged=True)
 
 
 def test_chosen_or_unfinished_points_are_refused(

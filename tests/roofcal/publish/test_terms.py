@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.publish.freeze import (
-    TermsError,
-    check_checkout,
-    check_terms,
-    hold_out_errors,
-)
+from roofcal.publish import freeze
 from roofcal.study.schema import Publishing
 from tests.paths import ROOT
 from tests.roofcal.report.synthetic import whole_run
@@ -56,15 +51,15 @@ def test_changed_and_staged_files_are_named_three_at_most_with_the_way_out(check
         (checkout / f"new{number}.py").write_text("1\n")
     git(checkout, "add", ".")
     says = r"code\.py, more\.py, new0\.py and 2 more: not as in the commit.*git stash"
-    with pytest.raises(TermsError, match=says):
-        check_checkout(published(checkout))
+    with pytest.raises(freeze.TermsError, match=says):
+        freeze.check_checkout(published(checkout))
 
 
 def test_publications_and_untracked_files_do_not_count(checkout: Path) -> None:
     (published(checkout) / "d/e/table.csv").write_text("2\n")
     (published(checkout) / "d/e/new.csv").write_text("2\n")
     (checkout / "results.txt").write_text("2\n")
-    check_checkout(published(checkout))
+    freeze.check_checkout(published(checkout))
 
 
 def test_an_untracked_file_counts_where_it_decides_numbers(checkout: Path) -> None:
@@ -72,32 +67,36 @@ def test_an_untracked_file_counts_where_it_decides_numbers(checkout: Path) -> No
         path = checkout / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    with pytest.raises(TermsError, match=r"^config/devices/mine\.yaml, roofcal/ops/mine\.py: not"):
-        check_checkout(published(checkout))
+    with pytest.raises(
+        freeze.TermsError, match=r"^config/devices/mine\.yaml, roofcal/ops/mine\.py: not"
+    ):
+        freeze.check_checkout(published(checkout))
 
 
 def test_outside_a_checkout_nobody_can_tell_and_one_that_git_cannot_read_is_not_clean(
     tmp_path: Path,
 ) -> None:
-    check_checkout(tmp_path / "reports/published")
+    freeze.check_checkout(tmp_path / "reports/published")
     (tmp_path / ".git").write_text("gitdir: /nowhere\n")
-    with pytest.raises(TermsError, match="git cannot tell whether it is clean"):
-        check_checkout(tmp_path / "reports/published")
+    with pytest.raises(freeze.TermsError, match="git cannot tell whether it is clean"):
+        freeze.check_checkout(tmp_path / "reports/published")
 
 
 def test_an_op_beyond_its_limit_is_named_with_error_and_limit(run: Path) -> None:
-    errors_by_op = {op: (error, count) for op, error, count in hold_out_errors(run)}
+    errors_by_op = {op: (error, count) for op, error, count in freeze.hold_out_errors(run)}
     assert set(errors_by_op) == {"gemm", "cast"}  # probes are no study
     error, count = errors_by_op["gemm"]
     assert 0.02 < error < 0.10
     assert count > 30
     says = r"op gemm: the calibrated model is \d\.\d% off \(MAPE of \d+ study points\), the limit"
-    with pytest.raises(TermsError, match=rf"{says} is 1\.0%\nop cast: (.|\n)*publish\.per_op"):
-        check_terms(run, Publishing(largest_error=0.01))
-    with pytest.raises(TermsError, match=rf"{says} is 2\.0%\nfind"):
-        check_terms(run, LOOSE.model_copy(update={"per_op": {"gemm": 0.02}}))
+    with pytest.raises(
+        freeze.TermsError, match=rf"{says} is 1\.0%\nop cast: (.|\n)*publish\.per_op"
+    ):
+        freeze.check_terms(run, Publishing(largest_error=0.01))
+    with pytest.raises(freeze.TermsError, match=rf"{says} is 2\.0%\nfind"):
+        freeze.check_terms(run, LOOSE.model_copy(update={"per_op": {"gemm": 0.02}}))
     own = {"gemm": 0.5, "cast": 0.6}
-    check_terms(run, Publishing(largest_error=0.01, per_op=own))
+    freeze.check_terms(run, Publishing(largest_error=0.01, per_op=own))
 
 
 @pytest.mark.exhaustive
@@ -108,5 +107,5 @@ def test_what_is_published_today_passes_the_limits_of_today() -> None:
     folders = sorted((ROOT / "reports/published").glob("*/*/environment.jsonl"))
     assert folders
     for folder in folders:
-        for op, error, _ in hold_out_errors(folder.parent):
+        for op, error, _ in freeze.hold_out_errors(folder.parent):
             assert error <= limits.per_op.get(op, limits.largest_error), f"{folder.parent}: {op}"

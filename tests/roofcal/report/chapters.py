@@ -16,7 +16,6 @@ from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.page import SECTIONS
 from roofcal.report.section import Answer, CsvTable, Item
-from tests.roofcal.report.drawn import plain
 
 ANCHOR = "x"
 
@@ -92,3 +91,12 @@ def shown_of(analysis: Analysis, key: str, **frames: pd.DataFrame) -> Shown:
             case Answer():
                 shown.answer = plain(item.text)
     return shown
+
+
+def plain(text: str) -> str:
+    """A text for people with plain spaces, x, u and - for its signs."""
+    return text.translate(
+        str.maketrans(
+            "\N{NO-BREAK SPACE}\N{MULTIPLICATION SIGN}\N{MICRO SIGN}\N{MINUS SIGN}", " xu-"
+        )
+    )

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.devices import DeviceSpec, load_devices
-from roofcal.core.records import Telemetry
 from roofcal.points.run import Run, load_run
 from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
@@ -18,10 +17,7 @@ from tests.roofcal.report.linears import linear_run
 from tests.roofcal.report.narrow import narrow_run
 from tests.roofcal.report.synthetic import (
     CPU,
-    MadeUpRun,
-    product,
-    samples_around,
-    true_seconds,
+    bare_run,
     whole_run,
 )
 
@@ -63,7 +59,7 @@ def chapter(analysis: Analysis) -> Chapter:
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CPU run with next to nothing: no calibration, no prediction, no datasheet, an empty op."""
-    results = make_once(tmp_path_factory, "bare-run", _bare_run().write)
+    results = make_once(tmp_path_factory, "bare-run", bare_run().write)
     return results / CPU.device / CPU.environment_id
 
 
@@ -89,21 +85,6 @@ def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analy
 def narrowed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
     """The made-up run with narrow weights."""
     return narrow_run().analysed(tmp_path_factory.mktemp("narrow"), h200)
-
-
-def _bare_run() -> MadeUpRun:
-    made_up = MadeUpRun(CPU)
-    for recipe in ("bf16", "int8"):
-        point = product(64, 64, 64, recipe, provider="torch_cpu", device=CPU.device)
-        made_up.measure(
-            point,
-            latency_samples_s=samples_around(true_seconds(point)),
-            telemetry=Telemetry(),
-            warmup_samples=0,
-            slice_starts=(0,),
-        )
-    made_up.points["cast"] = []
-    return made_up
 
 
 @pytest.fixture(scope="session")

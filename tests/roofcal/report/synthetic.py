@@ -398,3 +398,19 @@ def outdate(folder: Path, op: str) -> Calibration:
     )
     write_records(path, [older])
     return older
+
+
+def bare_run(environment: Environment = CPU) -> MadeUpRun:
+    """A CPU with next to nothing: two products without readings, and an op without points."""
+    made_up = MadeUpRun(environment)
+    for recipe in ("bf16", "int8"):
+        point = product(64, 64, 64, recipe, provider="torch_cpu", device=environment.device)
+        made_up.measure(
+            point,
+            latency_samples_s=samples_around(true_seconds(point)),
+            telemetry=Telemetry(),
+            warmup_samples=0,
+            slice_starts=(0,),
+        )
+    made_up.points["cast"] = []
+    return made_up

@@ -73,6 +73,14 @@ def products(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy_products(tmp_path_factory.mktemp("products"))
 
 
+@pytest.fixture(scope="module")
+def answers(products: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first page of these."""
+    page = tmp_path_factory.mktemp("answers") / "report.html"
+    write_report([(products, None)], page, DEVICES)
+    return page
+
+
 def copy_products(parent: Path) -> Path:
     """A folder in `parent` with the products and casts of the published H100."""
     folder = parent / PUBLISHED.name
@@ -88,12 +96,10 @@ def copy_products(parent: Path) -> Path:
 
 
 def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
-    chromium: Browser, products: Path, tmp_path: Path
+    chromium: Browser, answers: Path
 ) -> None:
-    page = tmp_path / "report.html"
-    write_report([(products, None)], page, DEVICES)
     chromium.resize(1280)
-    chromium.open(page)
+    chromium.open(answers)
     decision = "document.querySelector('.strip .decision')"
     said = chromium.run(f"{decision}.textContent")
     chromium.wait_for("document.querySelector('#shape-box .said b')")
@@ -105,12 +111,10 @@ def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
 
 
 def test_nothing_of_the_first_page_is_cut_on_a_narrow_screen(
-    chromium: Browser, products: Path, tmp_path: Path
+    chromium: Browser, answers: Path
 ) -> None:
-    page = tmp_path / "report.html"
-    write_report([(products, None)], page, DEVICES)
     chromium.resize(375, 20_000)  # 390 less the scroll bar; all that is seen, and so drawn
-    chromium.open(page)
+    chromium.open(answers)
     chromium.wait_for("document.querySelector('#shape-box tbody tr')")
     seen = "filter((one) => one.checkVisibility())"
     chromium.wait_for(
@@ -133,12 +137,10 @@ def test_nothing_of_the_first_page_is_cut_on_a_narrow_screen(
 
 
 def test_the_shape_of_the_box_is_marked_on_the_break_even_map(
-    chromium: Browser, products: Path, tmp_path: Path
+    chromium: Browser, answers: Path
 ) -> None:
-    page = tmp_path / "report.html"
-    write_report([(products, None)], page, DEVICES)
     chromium.resize(1280)
-    chromium.open(page, "m=4096&n=8000&k=8192")
+    chromium.open(answers, "m=4096&n=8000&k=8192")
     chromium.run("document.querySelector('[data-chart*=breakeven]').scrollIntoView()")
     chromium.wait_for("document.querySelector('[data-chart*=breakeven][data-drawn]')")
     crosses = (

@@ -185,7 +185,7 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     further |= {"side_s": 1e-9, "direct_flops_per_s": 1e14, "pack_bytes_per_s": 9e12}
     further |= {"pack_a_bytes_per_s": 3e12, "pack_b_bytes_per_s": 2e12, "update_bytes_per_s": 4e12}
     further |= {"near_bytes": 4e6, "far": 0.4}
-    constants = further | option["constants"]
+    constants = option["constants"] | further
     declared = family_record(list(FAMILIES.values())[place])
     in_browser = predict(option | declared | {"constants": constants}, shapes)
     m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
@@ -480,9 +480,10 @@ def simple(chromium: Browser, published: dict[str, Any], tmp_path: Path) -> Any:
 
     def rows(*options: tuple[str, float, float]) -> list[list[str]]:
         base = next(one for one in published["options"] if not one["family"]["tiles"])
+        no_memory = {"dram_bytes_per_s": 1e30}
         own = [
             base
-            | {"recipe": recipe, "constants": {"launch_s": seconds, "dram_bytes_per_s": 1e30}}
+            | {"recipe": recipe, "constants": gemm.NEUTRAL | {"launch_s": seconds} | no_memory}
             | {"span": None, "multiples": {}, "unprobed": {}, "ways": [[]]}
             | {"half_widths": dict.fromkeys(gemm.GROUPS, math.log(factor))}
             for recipe, seconds, factor in options

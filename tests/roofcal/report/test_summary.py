@@ -10,20 +10,13 @@ import pytest
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.records import PlanPoint, Protocol, Status
 from roofcal.models.calibrations import cards_like
+from roofcal.report import summary
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.regime_matrices import error_table, gain_table
-from roofcal.report.summary import (
-    device_line,
-    fastest_recipes,
-    headlines,
-    model_errors,
-    summary_sentences,
-    verdict,
-)
+from roofcal.report.data.prediction_errors import error_table, gain_table
 from roofcal.report.write import write_report
+from tests.roofcal.report.chapters import plain
 from tests.roofcal.report.conftest import DEVICES
-from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import (
     GPU,
     MODEL_ERROR,
@@ -36,7 +29,7 @@ from tests.roofcal.report.synthetic import (
 
 
 def summary_text(analysis: Analysis) -> str:
-    return plain(" ".join(summary_sentences(analysis)))
+    return plain(" ".join(summary.summary_sentences(analysis)))
 
 
 def checked(analysis: Analysis) -> list[str]:
@@ -83,13 +76,13 @@ def test_the_summary_of_the_made_up_run(analysis: Analysis) -> None:
     share = (rows["calibrated_bound_s"] / rows["median_s"]).median()
     assert f"cast reaches {100 * share:.0f} % with torch_compile" in text
     published = replace(analysis, run=replace(analysis.run, origin="published"))
-    assert next(summary_sentences(published)).startswith("Published records: ")
+    assert next(summary.summary_sentences(published)).startswith("Published records: ")
 
 
 def test_four_lines_for_a_terminal_have_the_numbers_of_the_first_table(analysis: Analysis) -> None:
-    line = device_line(analysis)
+    line = summary.device_line(analysis)
     assert (line["device"], line["beyond"]) == ("NVIDIA H200", 0)
-    measured, rates, recipe, error = (plain(text) for text in headlines(analysis, line))
+    measured, rates, recipe, error = (plain(text) for text in summary.headlines(analysis, line))
     assert f"Measured: {analysis.points} points of 4 ops" in measured
     assert rates == (
         "Rates: bf16 599 TFLOP/s, fastest recipe 1,195 TFLOP/s, memory copies 4.00 TB/s."
@@ -99,7 +92,7 @@ def test_four_lines_for_a_terminal_have_the_numbers_of_the_first_table(analysis:
     assert error == f"Predictions of gemm: {off} on 48 products that no fit has seen."
 
     bare = dict.fromkeys(line) | {"device": "Test"}
-    assert headlines(analysis, bare)[1:] == [
+    assert summary.headlines(analysis, bare)[1:] == [
         "Rates: not calibrated.",
         "Best recipe over its baseline: no recipe was compared.",
         "Predictions of gemm: none.",
@@ -110,7 +103,7 @@ def test_it_says_which_recipe_is_fastest_in_each_regime(analysis: Analysis) -> N
     table = analysis.speedups["gemm"]
     large = table[(table["recipe"] == "fp8_tensorwise") & (table["regime"] == "large")]
 
-    recipes = fastest_recipes(analysis).set_index("regime")
+    recipes = summary.fastest_recipes(analysis).set_index("regime")
 
     assert set(recipes["op"]) == {"gemm"}
     best = recipes.to_dict("index")["large"]
@@ -127,7 +120,7 @@ def test_another_recipe_may_be_fastest_at_decode_than_at_large_shapes(tmp_path: 
         for shape, time in zip(shapes.values(), times, strict=True):
             made_up.measure(product(*shape, recipe=recipe), time)
 
-    recipes = fastest_recipes(look(tmp_path, made_up)).set_index("regime")
+    recipes = summary.fastest_recipes(look(tmp_path, made_up)).set_index("regime")
 
     assert recipes["recipe"].to_dict() == {"decode": "fp8_tensorwise", "large": "fp8_axiswise"}
     assert recipes["speedup"].to_dict() == {"decode": 2.0, "large": 4.0}
@@ -137,7 +130,7 @@ def test_it_says_how_wrong_each_model_is(analysis: Analysis) -> None:
     rows = analysis.errors
     mape = rows[(rows["op"] == "gemm") & (rows["model"] == "calibrated")]["mape"].iloc[0]
 
-    errors = model_errors(analysis).set_index("op")
+    errors = summary.model_errors(analysis).set_index("op")
 
     gemm = errors.loc["gemm"]
     assert (gemm["mape"], gemm["count"]) == (mape, 48)
@@ -158,11 +151,11 @@ def test_a_bare_run_says_what_it_lacks_and_calls_no_recipe_the_fastest_that_serv
 ) -> None:
     assert "Nothing is calibrated" in summary_text(bare_analysis)
     assert (bare_analysis.speedups["gemm"]["recipe"] == "int8").any()
-    assert fastest_recipes(bare_analysis).empty
-    line = device_line(bare_analysis)
+    assert summary.fastest_recipes(bare_analysis).empty
+    line = summary.device_line(bare_analysis)
     assert [line[key] for key in ("memory", "mape", "judged", "beyond", "gain")] == [None] * 5
     assert line["ok"] == 2
-    said = verdict(bare_analysis)
+    said = summary.verdict(bare_analysis)
     assert said.startswith(
         "No narrow recipe that serves a linear was measured beside its baseline."
     )
@@ -330,7 +323,7 @@ def test_the_best_gain_is_over_large_products(analysis: Analysis) -> None:
     table = analysis.speedups["gemm"]
     large = table[(table["regime"] == "large") & (table["recipe"] == "fp8_tensorwise")]
     gain = large["speedup"].median()
-    assert plain(device_line(analysis)["gain"]) == f"{gain:.2f}x fp8_tensorwise"
+    assert plain(summary.device_line(analysis)["gain"]) == f"{gain:.2f}x fp8_tensorwise"
 
 
 def test_gains_and_errors_are_shown_by_regime_from_all_to_ragged(analysis: Analysis) -> None:
@@ -374,10 +367,10 @@ def test_gains_and_errors_of_two_providers_stand_apart(tmp_path: Path) -> None:
     for table, numbers in tables.values():
         assert table.columns[1].label == "provider"
         assert table.frame.set_index("provider")["all"].to_dict() == pytest.approx(numbers)
-    (best,) = fastest_recipes(analysis).to_dict("records")
+    (best,) = summary.fastest_recipes(analysis).to_dict("records")
     assert (best["recipe"], best["provider"], best["speedup"]) == ("fp8_axiswise", "triton", 4.0)
-    line = device_line(analysis)
+    line = summary.device_line(analysis)
     assert str(line["gain"]).endswith("fp8_axiswise (triton)")
     assert line["mape"] == pytest.approx(0.1)  # the library's
-    judged = plain(headlines(analysis, line)[-1])
+    judged = plain(summary.headlines(analysis, line)[-1])
     assert judged.endswith("10.0 % off on 1 product by cublaslt that no fit has seen.")

@@ -79,10 +79,8 @@ def _picture(
     none: shapes of equal bytes and another aspect are other points.
     """
     drawn = charts.thinned(rows)
-    series = drawn["recipe"] + " by " + drawn["provider"]
-    points = drawing.styled_points(drawn).assign(
-        size=drawn["size"], panel=drawn["panel"], series=series
-    )
+    points = drawing.styled_points(drawn)
+    points = points.assign(series=points["recipe"] + " by " + points["provider"])
     levels, level_entries = drawing.bandwidth_levels(calibration, spec)
     legend = [*drawing.point_legend(drawn), *level_entries]
     layers = [charts.Layer("level", table="levels")]

@@ -44,22 +44,18 @@ _PASSES: Final = ("forward", "forward_backward")
 
 def show(analysis: Analysis) -> Iterator[Item]:
     """The map of breakeven.csv, and the smallest m of each weight."""
-    derived = derived_table(analysis.run, FILE, LABELS, NUMBERS)
-    if derived.rows.empty:
+    table, command = derived_table(analysis.run, FILE, LABELS, NUMBERS)
+    if table.empty:
         yield absence("This run has no break-even map of linears.")
         return
-    yield CsvTable(FILE, derived.rows)
-    yield draw_breakeven(derived.rows, derived.command)
-    name = "Smallest m from which on a linear is faster than in bf16; none: never up to 131,072"
-    yield Table("breakeven-m", name, smallest_m(derived.rows), COLUMNS, FILE)
-
-
-def smallest_m(table: pd.DataFrame) -> pd.DataFrame:
-    """Per recipe, pass, casts and weight the break-even m and the highest speed-up of the map."""
+    yield CsvTable(FILE, table)
+    yield draw_breakeven(table, command)
     keys = [*_KEYS, "n", "k"]
-    rows = table.groupby(keys, sort=True, as_index=False)
-    best = rows["speedup"].max()["speedup"]
-    return rows[[*keys, *_ENDS]].head(1).sort_values(keys, ignore_index=True).assign(best=best)
+    ends = {name: (name, "first") for name in _ENDS}  # the same at every m
+    groups = table.groupby(keys, sort=True, as_index=False, dropna=False)
+    smallest = groups.agg(**ends, best=("speedup", "max"))
+    name = "Smallest m from which on a linear is faster than in bf16; none: never up to 131,072"
+    yield Table("breakeven-m", name, smallest, COLUMNS, FILE)
 
 
 def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:
@@ -124,6 +120,7 @@ def draw_breakeven(table: pd.DataFrame, command: str) -> Picture | None:
             charts.Tip("class", "than bf16"),
         ),
         legend=drawing.speedup_legend(),
+        further=("n", "k"),  # of the shape that is nearest to the one in the shape box
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "

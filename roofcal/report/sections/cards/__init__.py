@@ -8,6 +8,7 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.cards import OTHER, cards_sentence, counted_kinds
 from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.panel_factors import card_spreads, panel_factors
 from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Prose, Table
@@ -51,8 +52,8 @@ def show(analysis: Analysis) -> Iterator[Item]:
         yield draw_cards(cards)
         yield CsvTable(FILE, cards)
         yield Table("cards", "Times of further cards over those published", cards, CARDS, FILE)
+    factors = panel_factors(analysis.panel)
     yield Prose(text=panel_sentence(analysis))
-    factors = analysis.panel_factors
     if len(factors):
         yield CsvTable(PANEL_FILE, factors)
     name = "Sessions and cards by their sentinels"
@@ -76,10 +77,7 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
         marker="o",
         is_open=is_open,
         place=2 * rows["card"].map(names.index) + is_open,
-        bar=[str(place) for place in rows.index],
     )
-    drawn = ["card", "kind", "code", "colour", "place", "bar"]
-    ends = points.drop(columns="ratio").melt(drawn, ["p5", "p95"], "end", "ratio")
     other = charts.LegendEntry(
         "code", OTHER, charts.MUTED, "o", label="other code of our kernels", is_open=True
     )
@@ -91,14 +89,10 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
         y=charts.Axis("kind", "", "names", order=list(dict.fromkeys(rows["kind"])), offset="place"),
         layers=[
             charts.Layer("upright", table="equal"),
-            charts.Layer("line", table="ends", detail="bar", size=1.4),
+            charts.Layer("interval", low="p5", high="p95"),
             charts.Layer("dots", size=42),
         ],
-        tables={
-            "points": points,
-            "ends": ends.assign(dashed=0),
-            "equal": charts.line_at(1.0, "ratio", charts.MUTED),
-        },
+        tables={"points": points, "equal": charts.line_at(1.0, "ratio", charts.MUTED)},
         panels=[charts.Panel(height=height)],
         tips=(
             *charts.text_tips(kind="work", card="card", code="code"),
@@ -106,7 +100,6 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
             charts.Tip("points", "points", "count"),
         ),
         legend=[*charts.swatches("card", colours, "o"), *([other] if is_open.any() else [])],
-        columns=1,
         alt="Times of further cards of this model over those of the published one, by work.",
         facts=f"{count_of(len(names), 'further card')}, "
         f"{count_of(int(rows['points'].sum()), 'point')}.",
@@ -115,7 +108,7 @@ def draw_cards(cards: pd.DataFrame) -> Picture | None:
 
 def panel_sentence(analysis: Analysis) -> str:
     """What the panel of sentinels says of sessions and cards."""
-    if analysis.panel_factors.empty:
+    if not analysis.panel:
         cards = {card for session in analysis.all_sessions for card in session.cards}
         return (
             "No two sessions share a sentinel, so how sessions and cards of this run differ is "
@@ -125,7 +118,7 @@ def panel_sentence(analysis: Analysis) -> str:
     spreads = [
         f"{percent(one.spread)} ({percent(one.low)} to {percent(one.high)}) for {one.kind}, "
         f"{one.cards} cards"
-        for one in analysis.card_spreads
+        for one in card_spreads(analysis.panel)
     ]
     between = f" Standard deviation between cards: {'; '.join(spreads)}." if spreads else ""
     return (

@@ -1,13 +1,13 @@
 """Do published claims hold? The verdicts of one device, source by source."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.claims import FIELDS, VERDICT_CLASSES, Row, counts_text
+from roofcal.report.data.claims import FIELDS, VERDICT_CLASSES, counts_text
 from roofcal.report.kit.blocks import Column, Prose, Table
 from roofcal.report.kit.columns import named, ratio, wide, written_number
 from roofcal.report.kit.numbers import count_of
@@ -39,24 +39,19 @@ COLUMNS: Final = (
 )
 
 
-def claims_table(verdicts: Sequence[Row]) -> pd.DataFrame:
-    """Every claim with its verdict, their numbers and ours: the CSV beside the page."""
-    table = pd.DataFrame(verdicts, columns=list(FIELDS))
-    table["printed"] = table["printed"].map(
-        lambda printed: "; ".join(f"{key} {value:g}" for key, value in printed.items()) or None
-    )
-    return table
-
-
 def show(analysis: Analysis) -> Iterator[Item]:
     """How many claims hold, then the claims of each source."""
-    claims, name = analysis.claims, analysis.run.environment.device_name
+    claims, name = analysis.claims, analysis.device_name
     if not claims:
         way_out = "`roofcal claims` tests them on the records."
         yield Answer(f"Not judged on this page; {way_out}", is_open=True)
         return
     yield Answer(f"Of {count_of(len(claims), 'published claim')}, {counts_text(claims)}.")
-    yield CsvTable(FILE, claims_table(claims))
+    table = pd.DataFrame(claims, columns=list(FIELDS))
+    table["printed"] = table["printed"].map(
+        lambda printed: "; ".join(f"{key} {value:g}" for key, value in printed.items()) or None
+    )
+    yield CsvTable(FILE, table)
     yield Prose(
         text=f"Of {len(claims)} published claims: {counts_text(claims)}. A claim is tested on the "
         f"records of this {name}, also if it was made on other hardware: the verdict says "
@@ -70,16 +65,14 @@ def show(analysis: Analysis) -> Iterator[Item]:
         about = f"{'' if ledger.url else f'{ledger.title}. '}Made on {ledger.hardware}, "
         about += f"{ledger.date}{other}.{caveat}"
         yield Prose(text=about, link=ledger.title, url=ledger.url or "")
-        frame = pd.DataFrame([row | {"remark": _remark(row)} for row in verdicts])
+        made = (row["hardware"] for row in verdicts)
+        elsewhere = ["" if card == ledger.hardware else f"made on {card}" for card in made]
+        texts = [[row[name] for row in verdicts] for name in ("reason", "basis", "note")]
+        remarks = zip(*texts, elsewhere, strict=True)
+        frame = pd.DataFrame(verdicts)
+        frame["remark"] = ["; ".join(text.strip() for text in of if text) for of in remarks]
         title = f"{ledger.ledger}: {counts_text(verdicts)}"
         yield Table(f"claims-{ledger.ledger}", title, frame, COLUMNS, FILE)
-
-
-def _remark(row: Row) -> str:
-    hardware, of_source = row["hardware"], row["entry"].ledger.hardware
-    other = "" if hardware == of_source else f"made on {hardware}"
-    remarks = (row["reason"], row["basis"], row["note"], other)
-    return "; ".join(remark.strip() for remark in remarks if remark)
 
 
 SECTION = Section("Do published claims hold?", "ledger", show)

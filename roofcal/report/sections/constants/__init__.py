@@ -2,49 +2,41 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration
+from roofcal.core.units import fitting_unit, significant, with_interval
 from roofcal.ops.constants import Constant, family_of_constant
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 from roofcal.report.data.provenance import outdated_commands, outdated_text
+from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Commands, Prose, Table, absence
-from roofcal.report.kit.columns import (
-    code,
-    count,
-    fraction,
-    keys_of,
-    named,
-    text,
-    wide,
-    written_number,
-)
-from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
+from roofcal.report.kit.numbers import is_missing
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "constants.csv"
 HEADLINE: Final = (
-    *named("of"),
-    text("label", "constant"),
-    written_number("value", "calibrated", "value_si"),
-    *named("unit"),
-    text("interval", "95 % interval"),
-    written_number("datasheet", "datasheet", "datasheet_si"),
-    fraction("fraction", "of datasheet"),
-    wide("evidence", "fitted on"),
+    *col.named("of"),
+    col.text("label", "constant"),
+    col.written_number("value", "calibrated", "value_si"),
+    *col.named("unit"),
+    col.text("interval", "95 % interval"),
+    col.written_number("datasheet", "datasheet", "datasheet_si"),
+    col.fraction("fraction", "of datasheet"),
+    col.wide("evidence", "fitted on"),
 )
-FULL: Final = (*HEADLINE[:-1], code("name", "name"), text("evidence", "fitted on"))
+FULL: Final = (*HEADLINE[:-1], col.code("name", "name"), col.text("evidence", "fitted on"))
 PROBE_ERRORS: Final = (
-    *named("op", "provider", "recipe"),
-    count("count", "probes"),
-    fraction("mape", "MAPE"),
-    fraction("median", "median"),
-    fraction("p95", "95th percentile"),
+    *col.named("op", "provider", "recipe"),
+    col.count("count", "probes"),
+    col.fraction("mape", "MAPE"),
+    col.fraction("median", "median"),
+    col.fraction("p95", "95th percentile"),
 )
 
 COLUMNS: Final = (
@@ -76,8 +68,13 @@ def show(analysis: Analysis) -> Iterator[Item]:
     yield Table("headline", "What the device does", headline, HEADLINE, FILE)
     name = "Constants of the models of products and casts"
     yield Table("constants-all", name, others, FULL, FILE)
-    name, errors = "Error on probes that were left out of the fit", probe_errors_table(calibration)
-    yield Table("probe-errors", name, errors, PROBE_ERRORS)
+    columns = col.keys_of(PROBE_ERRORS)  # named as the constants are: op, provider and recipe
+    errors = [
+        dict(zip(columns, name.split("."), strict=False)) | dict(errors)
+        for name, errors in calibration.probe_errors.items()
+    ]
+    name = "Error on probes that were left out of the fit"
+    yield Table("probe-errors", name, pd.DataFrame(errors).reindex(columns=columns), PROBE_ERRORS)
 
 
 def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.DataFrame:
@@ -92,12 +89,17 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
         head, _, last = name.rpartition(".")
         prefix, *group = head.split(".")
         spare = Constant(last, constant.unit, last.replace("_", " "))
-        text = constant_texts(prefix).get(last) or spare
-        datasheet = _datasheet_of(text, group[-1] if group else "", spec)
+        known = constant_texts(prefix).get(last) or spare
+        datasheet = None
+        if spec is not None and known.datasheet == "peak":
+            product = GEMM_RECIPES.get(group[-1] if group else "")
+            datasheet = spec.peak_flops_per_s.get(product.math_dtype) if product else None
+        elif spec is not None and known.datasheet:
+            datasheet = float(getattr(spec, known.datasheet))
         row = {
             "group": " ".join(group) or DEVICE_GROUP,
             "name": name,
-            "label": text.label,
+            "label": known.label,
             "value": constant.value,
             "ci95_low": constant.ci95_low,
             "ci95_high": constant.ci95_high,
@@ -106,7 +108,7 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
             "fraction": constant.value / datasheet if datasheet else None,
             "choice": family_of_constant(name, constant),
             "evidence": constant.evidence,
-            "headline": text.headline,
+            "headline": known.headline,
         }
         place = (group != [], row["group"], ranks.get(last, len(ranks)), name)
         rows.append((place, row))
@@ -114,57 +116,27 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
     return pd.DataFrame([row for _, row in rows], columns=list(COLUMNS))
 
 
-def _datasheet_of(text: Constant, recipe: str, spec: DeviceSpec | None) -> float | None:
-    """The figure of the datasheet that a constant stands beside, if it has one."""
-    if spec is None or text.datasheet is None:
-        return None
-    if text.datasheet != "peak":
-        return float(getattr(spec, text.datasheet))
-    product = GEMM_RECIPES.get(recipe)
-    return spec.peak_flops_per_s.get(product.math_dtype) if product else None
-
-
 def readable_constants(constants: pd.DataFrame) -> pd.DataFrame:
     """A constants_table as text, each row in a unit that fits it; `*_si` columns sort it."""
-    return pd.DataFrame([_readable(row) for row in constants.to_dict("records")])
-
-
-def _readable(row: dict[Any, Any]) -> dict[str, Any]:
-    factor, unit = fitting_unit(row["value"], row["unit"])
-    exact = row["ci95_low"] == row["ci95_high"]
-
-    def shown(value: float) -> str | None:
-        if is_missing(value):
-            return None
-        is_count = exact and float(value).is_integer()
-        return f"{value:.0f}" if is_count else significant(value / factor, 4)
-
-    return {
-        "of": row["group"],
-        "label": row["label"],
-        "value": shown(row["value"]) if is_missing(row["choice"]) else row["choice"],
-        "value_si": row["value"],
-        "interval": None if exact else f"{shown(row['ci95_low'])} to {shown(row['ci95_high'])}",
-        "datasheet": shown(row["datasheet"]),
-        "datasheet_si": row["datasheet"],
-        "fraction": row["fraction"],
-        "unit": unit,
-        "evidence": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
-        "name": row["name"],
-    }
-
-
-def probe_errors_table(calibration: Calibration) -> pd.DataFrame:
-    """Error of the fit on probes left out of it; fractions of the measured time.
-
-    Rows are named as the constants are: op, provider and recipe.
-    """
-    columns = keys_of(PROBE_ERRORS)
-    rows = [
-        dict(zip(columns, name.split("."), strict=False)) | dict(errors)
-        for name, errors in calibration.probe_errors.items()
-    ]
-    return pd.DataFrame(rows).reindex(columns=columns)
+    rows = []
+    for row in constants.to_dict("records"):
+        numbers = row["value"], row["ci95_low"], row["ci95_high"]
+        value, interval, unit = with_interval(*numbers, row["unit"])
+        factor, _ = fitting_unit(row["value"], row["unit"])
+        printed = row["datasheet"]
+        digits = 4 if interval or factor != 1.0 else 1  # an exact count has no decimals
+        readable = {
+            "of": row["group"],
+            "value": value if is_missing(row["choice"]) else row["choice"],
+            "value_si": row["value"],
+            "interval": interval or None,
+            "datasheet": None if is_missing(printed) else significant(printed / factor, digits),
+            "datasheet_si": printed,
+            "unit": unit,
+            "evidence": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
+        }
+        rows.append({name: row[name] for name in ("label", "fraction", "name")} | readable)
+    return pd.DataFrame(rows)
 
 
 SECTION = Section("Calibrated constants", "trust", show)

@@ -5,13 +5,14 @@ from typing import Final
 
 import pandas as pd
 
+from roofcal.core.units import significant
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import casts_note
 from roofcal.report.data.tidy import ok_rows, row_of_largest, shape_texts, with_protocol
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.columns import fraction, named, number, ratio, seconds, text
-from roofcal.report.kit.numbers import count_of, percent, significant, times
+from roofcal.report.kit.numbers import count_of, percent, times
 from roofcal.report.section import CsvTable, Item, Section
 
 FILE: Final = "energy.csv"
@@ -55,9 +56,15 @@ POINTS: Final = (
 
 def show(analysis: Analysis) -> Iterator[Item]:
     """Recipes by their energy, and every point that has one; nothing without any."""
-    points = points_with_energy(analysis)
+    frames = [
+        with_protocol(rows[rows["energy_j"].notna()]).assign(shape=shape_texts(rows))
+        for rows in map(ok_rows, analysis.frames.values())
+        if "energy_j" in rows
+    ]
+    points = pd.concat(frames or [pd.DataFrame()], ignore_index=True).reindex(columns=list(_KEPT))
     if points.empty:
         return
+    points = points.assign(counter_over_power=points["board_w"] / points["integrated_w"] - 1)
     recipes = recipes_by_energy(points)
     yield CsvTable(FILE, points)
     yield Prose(text=" ".join(sentences(points, recipes)))
@@ -69,20 +76,6 @@ def show(analysis: Analysis) -> Iterator[Item]:
         FILE,
     )
     yield Table("energy-points", "Energy by point", points, POINTS, FILE)
-
-
-def points_with_energy(analysis: Analysis) -> pd.DataFrame:
-    """A row per point of a run whose power is its own."""
-    frames = [
-        with_protocol(rows).assign(shape=shape_texts(rows))
-        for rows in map(ok_rows, analysis.frames.values())
-        if "energy_j" in rows
-    ]
-    if not frames:
-        return pd.DataFrame()
-    every = pd.concat(frames, ignore_index=True)
-    points = every[every["energy_j"].notna()].reindex(columns=list(_KEPT))
-    return points.assign(counter_over_power=points["board_w"] / points["integrated_w"] - 1)
 
 
 def recipes_by_energy(points: pd.DataFrame) -> pd.DataFrame:

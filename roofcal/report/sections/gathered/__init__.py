@@ -9,15 +9,21 @@ For each shape, world size, recipe and mode, with t of the slowest rank:
 mode: graph, captured; eager, launched by the host call by call (on a CPU: by the clock).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from math import isnan
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration
 from roofcal.ops.all_gather_matmul import spec
+from roofcal.ops.probe_link.model import COLLECTIVES, METHODS, share
+from roofcal.ops.probe_link.spec import OP as PROBE
+from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.points.columns import RANK_SPREAD
+from roofcal.points.roofs import constants_of
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import SPEEDUP, TIME_COLUMNS, with_ratios
@@ -27,11 +33,19 @@ from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Table, absence, paragraphs
 from roofcal.report.kit.charts import Picture
-from roofcal.report.kit.numbers import axis_text, count_of, percent, times
+from roofcal.report.kit.numbers import (
+    MICROSECONDS,
+    axis_text,
+    binary,
+    count_of,
+    percent,
+    scaled,
+    times,
+)
 from roofcal.report.section import CsvTable, Item, Section
-from roofcal.report.sections.gathered import links
 
 OP: Final = spec.OP.name
+LINKS: Final = PROBE.name
 FILE: Final = "gathered_overlap.csv"
 GRAPH, EAGER = "graph", "eager"
 FUSED: Final[tuple[str, ...]] = (spec.OURS, spec.TORCH)
@@ -101,16 +115,16 @@ _TIMES: Final = (
 def show(analysis: Analysis) -> Iterator[Item]:
     """Gathers with their product, or on a GPU how to measure them, then the links."""
     calibration = analysis.run.calibration
-    constants = links.link_constants(calibration)
+    constants = link_constants(calibration)
     rows = timed_rows(analysis.frames.get(OP))
     if len(rows):
         yield from _items_of_gathers(rows, constants if calibration else None)
     elif analysis.run.environment.vendor != "cpu":
         yield absence(NOT_MEASURED)
-    curves = links.link_curves(analysis.frames.get(links.OP))
-    yield links.draw_links(curves, constants, analysis.spec)
+    curves = link_curves(analysis.frames.get(LINKS))
+    yield draw_links(curves, constants, analysis.spec)
     name = "Links between devices: rate and latency, fitted per collective and world size"
-    yield Table("links", name, constants, links.LINK_CONSTANTS, "constants.csv")
+    yield Table("links", name, constants, LINK_CONSTANTS, "constants.csv")
 
 
 def _items_of_gathers(rows: pd.DataFrame, constants: pd.DataFrame | None) -> Iterator[Item]:
@@ -188,7 +202,7 @@ def overlap_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def unpredicted_sentences(rows: pd.DataFrame, constants: pd.DataFrame) -> Iterator[str]:
     """Which world sizes have no link constants of a library's all-gather, if there are any."""
-    is_known = (constants["collective"] == "all_gather") & (constants["by"] != links.SYMMETRIC)
+    is_known = (constants["collective"] == "all_gather") & (constants["by"] != _SYMMETRIC)
     lacking = sorted(set(rows["world_size"]) - set(constants.loc[is_known, "world_size"]))
     if lacking:
         yield (
@@ -362,8 +376,7 @@ def draw_ranks(rows: pd.DataFrame) -> Picture | None:
     """How far the ranks of every point lie apart, a panel per world size; None without rows."""
     if rows.empty:
         return None
-    columns = [*_GROUP, "m", "n", "k", "median_s", "point_id", RANK_SPREAD]
-    points = _points(rows[columns]).sort_values("world_size", kind="stable").assign(marker="o")
+    points = _points(rows).sort_values("world_size", kind="stable").assign(marker="o")
     names = [name for name in spec.OP.every_provider if name in set(rows["provider"])]
     worst = row_of_largest(rows, RANK_SPREAD)
     return Picture(
@@ -381,6 +394,146 @@ def draw_ranks(rows: pd.DataFrame) -> Picture | None:
         f"{percent(float(rows[RANK_SPREAD].median()))} apart in the median, at most "
         f"{percent(float(worst[RANK_SPREAD]))} ({worst['provider']} on {worst['world_size']} "
         f"ranks, {axis_text(worst)}).",
+    )
+
+
+# --- the links: bandwidth by size as measured, and what was fitted to it -------------------------
+
+_SYMMETRIC: Final = "symm_mem"
+
+LINK_CONSTANTS: Final = (
+    *col.named("collective", "by", "world_size"),
+    col.number("rate", "rate", "GB/s", 1e-9),
+    col.number("rate_low", "low", "GB/s", 1e-9),
+    col.number("rate_high", "high", "GB/s", 1e-9),
+    col.number("latency", "latency", MICROSECONDS, 1e6),
+    col.number("latency_low", "low", MICROSECONDS, 1e6),
+    col.number("latency_high", "high", MICROSECONDS, 1e6),
+)
+_LINK_KINDS: Final = {"bytes_per_s": "rate", "latency_s": "latency"}
+_LINK_KEYS: Final = ("collective", "by", "world_size")
+_LINK_COLOURS: Final = {2: charts.BLUE, 4: charts.GREEN, 8: charts.VERMILLION}  # of world sizes
+_LINK_ORDER: Final = list(COLLECTIVES.values())
+_LINK_CORNERS: Final = 60  # of the line of a fit
+
+
+def link_constants(calibration: Calibration | None) -> pd.DataFrame:
+    """One row per collective, provider and world size: rate and latency with their intervals."""
+    rows: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for name, constant in constants_of(calibration).items():
+        prefix, *parts = name.split(".")
+        if prefix != "link" or len(parts) != 3 or parts[2] not in _LINK_KINDS:
+            continue
+        collective, size, kind = parts[0], int(parts[1]), _LINK_KINDS[parts[2]]
+        # symmetric memory is in the name of a constant, the library in its evidence
+        library = "gloo" if "provider gloo" in constant.evidence else "nccl"
+        name_alone = collective.removesuffix(f"_{_SYMMETRIC}")
+        is_symmetric = name_alone != collective or collective == "send"
+        key = (name_alone, _SYMMETRIC if is_symmetric else library, size)
+        row = rows.setdefault(key, dict(zip(_LINK_KEYS, key, strict=True)))
+        row[kind] = constant.value
+        row[f"{kind}_low"], row[f"{kind}_high"] = constant.ci95_low, constant.ci95_high
+    table = pd.DataFrame(rows.values(), columns=col.keys_of(LINK_CONSTANTS))
+    return charts.in_order(table.sort_values(["by", "world_size"]), collective=_LINK_ORDER)
+
+
+def link_curves(frame: pd.DataFrame | None) -> pd.DataFrame:
+    """Timed rows of the probe by one method, with `moved_bytes` over a link and `rate` of them."""
+    if frame is None or frame.empty:
+        return pd.DataFrame()
+    rows = ok_rows(frame[frame["repeat"] == 0])
+    method = next((m for m in METHODS if (rows["method"] == m).any()), None)
+    rows = rows[rows["method"] == method]
+    shares = [
+        share(COLLECTIVES[str(recipe)], int(size))
+        for recipe, size in zip(rows["recipe"], rows["world_size"], strict=True)
+    ]
+    moved = rows["size_bytes"] * pd.Series(shares, index=rows.index, dtype="float64")
+    return rows.assign(moved_bytes=moved, rate=moved / rows["median_s"])
+
+
+def draw_links(
+    rows: pd.DataFrame, constants: pd.DataFrame, spec: DeviceSpec | None
+) -> Picture | None:
+    """Bandwidth against size, measured and fitted, a panel per collective; None without rows.
+
+    Args:
+        rows: those of link_curves.
+        constants: those of link_constants.
+        spec: datasheet of the device.
+    """
+    if rows.empty:
+        return None
+    rows = rows.assign(
+        devices=[f"{size} devices" for size in rows["world_size"]],
+        colour=rows["world_size"].map(_LINK_COLOURS).fillna(charts.GREY),
+        marker=[drawing.provider_marker(str(name)) for name in rows["provider"]],
+    )
+    fitted = constants.set_index(list(_LINK_KEYS)).to_dict("index")
+    fits = [
+        _fit_line(curve, fitted[key])
+        for (recipe, *rest), curve in rows.groupby(["recipe", "provider", "world_size"])
+        if (key := (COLLECTIVES[str(recipe)], *rest)) in fitted
+    ]
+    sizes = rows.drop_duplicates("devices").sort_values("world_size")
+    legend = charts.swatches("devices", dict(zip(sizes["devices"], sizes["colour"], strict=True)))
+    legend += drawing.provider_legend(rows["provider"])
+    levels = pd.DataFrame(columns=["devices", "rate", "dashed", "colour"])
+    if spec is not None and spec.link_bytes_per_s is not None:
+        level = charts.line_at(spec.link_bytes_per_s, "rate", charts.MUTED, dashed=1)
+        levels = level.assign(devices="datasheet")[[*levels]]
+        label = f"datasheet, one way {scaled(spec.link_bytes_per_s, 'B/s')}"
+        entry = charts.LegendEntry("devices", "datasheet", charts.MUTED, "", charts.DASH, label)
+        legend.append(entry)
+    best = row_of_largest(rows, "rate")
+    return Picture(
+        key="links",
+        op=LINKS,
+        x=charts.Axis("size_bytes", "bytes of the vector", "bytes"),
+        y=charts.Axis("rate", "bytes over a link / time", "linear", "B/s"),
+        layers=[
+            charts.Layer("level", table="levels"),
+            charts.Layer("line", table="fits", detail="series"),
+            charts.Layer("dots"),
+        ],
+        tables={
+            "points": rows,
+            "fits": pd.concat(fits) if fits else pd.DataFrame(columns=["series"]),
+            "levels": levels,
+        },
+        panels=[
+            charts.Panel(title=recipe.replace("_", " "), where={"recipe": recipe}, height=230)
+            for recipe in RECIPES
+            if recipe in set(rows["recipe"])
+        ],
+        tips=(
+            *charts.text_tips(devices="on", provider="provider"),
+            charts.Tip("size_bytes", "vector", "si", "B"),
+            charts.Tip("rate", "over a link", "si", "B/s"),
+            drawing.TIME_TIP,
+        ),
+        legend=legend,
+        alt="Bandwidth of collectives against size, dots measured, lines fitted.",
+        facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} on "
+        f"{best['world_size']} devices at {binary(float(best['size_bytes']))}, "
+        f"{scaled(float(best['rate']), 'B/s')}.",
+    )
+
+
+def _fit_line(curve: pd.DataFrame, fit: Mapping[Hashable, Any]) -> pd.DataFrame:
+    """Latency plus bytes over rate, over the sizes of a curve; dashed by symmetric memory."""
+    first = curve.iloc[0]
+    ends = (float(curve["size_bytes"].min()), float(curve["size_bytes"].max()))
+    sizes = np.geomspace(*ends, _LINK_CORNERS)
+    moved = sizes * share(COLLECTIVES[str(first["recipe"])], int(first["world_size"]))
+    return pd.DataFrame(
+        {
+            **first[["recipe", "provider", "devices", "colour"]],
+            "series": f"{first['provider']} {first['devices']}",
+            "dashed": int(first["provider"] == _SYMMETRIC),
+            "size_bytes": sizes,
+            "rate": moved / (fit["latency"] + moved / fit["rate"]),
+        }
     )
 
 

@@ -89,7 +89,12 @@ def show(analysis: Analysis) -> Iterator[Item]:
     ]
     parts = [shared_points(*pair) for pair in pairs]
     points = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    failing = [status for pair in pairs for status in failing_points(*pair)["status"]]
+    failing = [
+        status
+        for ours, published in pairs
+        for status in ours.loc[ours["point_id"].isin(ok_rows(published)["point_id"]), "status"]
+        if status in _FAULTS
+    ]
     own, theirs = run.environment.environment_id, peer.environment.environment_id
     against = short_names([theirs, own])[theirs]
     kinds = summarise_kinds(points)
@@ -126,32 +131,22 @@ def shared_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     both = comparisons.with_ratios(both, RATIOS, under="_published").assign(kind=both["op"])
     ends = [f"{end}{suffix}" for end in comparisons.TIME[1:] for suffix in ("", "_published")]
     both = both.drop(columns=[*ends, f"{INTERVAL_HOLDS}_published"])
-    return pd.concat([both, *_sentinels(ours, published)], ignore_index=True)
-
-
-def failing_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Points of one op that fail here and have a time in the publication."""
-    is_published = ours["point_id"].isin(ok_rows(published)["point_id"])
-    return ours[ours["status"].isin(_FAULTS) & is_published]
-
-
-def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
-    rows = with_shape(replayed_points(frame))
-    return rows[["point_id", "op", "provider", "recipe", "shape", *_COMPARED]]
-
-
-def _sentinels(ours: pd.DataFrame, published: pd.DataFrame) -> list[pd.DataFrame]:
-    """The repetitions of each sentinel over the published median one; empty if either has none."""
     here, there = sentinel_drift(ours), sentinel_drift(published)
     if here.empty or there.empty:
-        return []
+        return both
     read = ["median_s", "sm_clock_hz", "power_w"]
     identity = list(here.columns[: list(here.columns).index("repeat")])
     middle = there.groupby(identity, as_index=False)[read].median()
     rows = here.merge(middle, on=identity, suffixes=("", "_published"))
     rows = rows[["op", "provider", "recipe", *read, *(f"{name}_published" for name in read)]]
     ratio = rows["median_s"] / rows["median_s_published"]
-    return [rows.assign(kind=rows["op"] + " sentinel", ratio=ratio)] if len(rows) else []
+    sentinels = rows.assign(kind=rows["op"] + " sentinel", ratio=ratio)
+    return pd.concat([both, sentinels], ignore_index=True) if len(rows) else both
+
+
+def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
+    rows = with_shape(replayed_points(frame))
+    return rows[["point_id", "op", "provider", "recipe", "shape", *_COMPARED]]
 
 
 def summarise_kinds(points: pd.DataFrame) -> pd.DataFrame:

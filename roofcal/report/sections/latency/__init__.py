@@ -35,13 +35,6 @@ def draw_latency(frame: pd.DataFrame) -> Picture | None:
     if rows.empty:
         return None
     weight = shape_texts(rows, ("n", "k"))
-    points = drawing.styled_points(rows).assign(
-        m=rows["m"], weight=weight, bar=[str(place) for place in rows.index]
-    )
-    drawn = ["m", "weight", "bar", "recipe", "provider", "colour"]
-    bars = points.drop(columns="median_s").melt(
-        drawn, ["ci95_low_s", "ci95_high_s"], "end", "median_s"
-    )
     least = rows.iloc[0]
     return Picture(
         key="latency",
@@ -49,11 +42,11 @@ def draw_latency(frame: pd.DataFrame) -> Picture | None:
         x=charts.Axis("m", "tokens m", "count"),
         y=charts.Axis("median_s", "time", unit="s"),
         layers=[
-            charts.Layer("line", table="bars", detail="bar", size=1.4),
+            charts.Layer("interval", low="ci95_low_s", high="ci95_high_s"),
             charts.Layer("line", detail="recipe", size=1.6),
             charts.Layer("dots"),
         ],
-        tables={"points": points.assign(dashed=0), "bars": bars.assign(dashed=0)},
+        tables={"points": drawing.styled_points(rows).assign(weight=weight, dashed=0)},
         panels=[
             charts.Panel(title=f"weights {name}", where={"weight": name}, height=_PANEL_PX)
             for name in map(shape_text, weights_by_size(rows))

@@ -101,7 +101,8 @@ def show(analysis: Analysis) -> Iterator[Item]:
 def accuracy_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Points that were compared with float64, by recipe, with `label` and `data` for people.
 
-    A point that was measured in several ways counts once, as it was measured for its accuracy.
+    A point that was measured in several ways counts once, as it was measured for its accuracy. Its
+    `name` is the label, and its provider if the recipe has several.
     """
     rows = frame[(frame["status"] == "ok") & frame[list(SQNR)].notna().all(axis=1)]
     rows = rows[rows["distribution"].isin(DISTRIBUTIONS)]
@@ -110,9 +111,14 @@ def accuracy_rows(frame: pd.DataFrame) -> pd.DataFrame:
     rows = rows.loc[for_accuracy_first.drop_duplicates(keys).index].sort_values(list(_AXES))
     rows = charts.in_order(rows, distribution=DISTRIBUTIONS).sort_values("provider", kind="stable")
     rows = charts.in_order(rows, recipe=drawing.in_recipe_order(rows["recipe"], OP))
-    labels = [recipe_label(str(name)) for name in rows["recipe"]]
-    named_data = rows["distribution"].str.replace("_", " ")
-    return rows.assign(label=labels, data=named_data).reset_index(drop=True)
+    rows = rows.assign(
+        label=rows["recipe"].map(recipe_label),
+        data=rows["distribution"].str.replace("_", " "),
+        shape=shape_texts(rows),
+    )
+    several = rows.groupby("recipe")["provider"].transform("nunique") > 1
+    names = rows["label"].where(~several, rows["label"] + " (" + rows["provider"] + ")")
+    return rows.assign(name=names).reset_index(drop=True)
 
 
 def recipe_label(name: str) -> str:
@@ -212,14 +218,13 @@ def _range_text(values_db: Sequence[float]) -> str:
 
 def draw_matrix(rows: pd.DataFrame) -> Picture:
     """The lowest SQNR over all shapes, a panel per kind of data."""
-    named = rows.assign(name=_row_names(rows))
-    lowest = named.groupby(["data", "name"], sort=False)[list(SQNR)].min().reset_index()
+    lowest = rows.groupby(["data", "name"], sort=False)[list(SQNR)].min().reset_index()
     cells = _by_output(lowest, ["data", "name"])
     cells = cells.assign(
         label=[f"{value:.1f}" for value in cells["sqnr"]],
         **charts.cell_colours(cells["sqnr"], charts.DECIBELS),
     )
-    names = list(dict.fromkeys(named["name"]))
+    names = list(dict.fromkeys(rows["name"]))
     shapes = len(rows.drop_duplicates(["m", "n", "k"]))
     worst = row_of_largest(rows.assign(noise=-rows[list(SQNR)].min(axis=1)), "noise")
     column = min(SQNR, key=lambda name: float(worst[name]))
@@ -239,12 +244,6 @@ def draw_matrix(rows: pd.DataFrame) -> Picture:
     )
 
 
-def _row_names(rows: pd.DataFrame) -> "pd.Series[str]":
-    """Recipe of each row, and its provider if the recipe has several."""
-    several = rows.groupby("recipe")["provider"].transform("nunique") > 1
-    return rows["label"].where(~several, rows["label"] + " (" + rows["provider"] + ")")
-
-
 def _by_output(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """A row per output: `output`, and its decibels as `sqnr`."""
     long = rows.rename(columns=dict(zip(SQNR, OUTPUTS, strict=True)))
@@ -258,9 +257,8 @@ def _panels(rows: pd.DataFrame, height: int) -> list[charts.Panel]:
 
 def draw_dots(rows: pd.DataFrame) -> Picture:
     """A dot per shape and product, a panel per kind of data."""
-    named = rows.assign(name=_row_names(rows), shape=shape_texts(rows))
-    names = list(dict.fromkeys(named["name"]))
-    points = _by_output(named, ["data", "name", "shape", "point_id"])
+    names = list(dict.fromkeys(rows["name"]))
+    points = _by_output(rows, ["data", "name", "shape", "point_id"])
     places = points["output"].map(OUTPUTS.index)
     points = points.assign(place=places, **charts.mark_columns(points["output"], _MARKS))
     # How far the shapes of one recipe, kind of data and product lie apart at most

@@ -47,8 +47,8 @@ _COLOURS: Final = {"int4": charts.PURPLE}  # of a recipe that no op has
 
 def show(analysis: Analysis) -> Iterator[Item]:
     """The estimates of llm.csv: a figure, and a row per cut."""
-    derived = derived_table(analysis.run, FILE, LABELS, NUMBERS)
-    estimates, picture = derived.rows, draw_llm(derived.rows, derived.command)
+    estimates, command = derived_table(analysis.run, FILE, LABELS, NUMBERS)
+    picture = draw_llm(estimates, command)
     if picture is None:
         yield Answer("Cannot be told here: this run has no estimate of a model.", is_open=True)
     else:
@@ -60,16 +60,12 @@ def show(analysis: Analysis) -> Iterator[Item]:
         return
     yield CsvTable(FILE, estimates)
     yield picture
-    name = "Language models by recipe and cut: one request, and the largest batch that fits"
-    yield Table("llm-cuts", name, one_row_per_cut(estimates), COLUMNS, FILE)
-
-
-def one_row_per_cut(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per model, recipe and cut: times of one request, throughput of the largest batch."""
     keys = ["model", "recipe", "tensor_parallel", "pipeline_parallel"]
-    last = table.loc[table["batch"] == table["largest_batch"], [*keys, *_RATES]]
+    last = estimates.loc[estimates["batch"] == estimates["largest_batch"], [*keys, *_RATES]]
     last.columns = pd.Index([*keys, "most", "most_low", "most_high"])
-    return table[table["batch"] == 1].merge(last, on=keys, how="left")
+    cuts = estimates[estimates["batch"] == 1].merge(last, on=keys, how="left")
+    name = "Language models by recipe and cut: one request, and the largest batch that fits"
+    yield Table("llm-cuts", name, cuts, COLUMNS, FILE)
 
 
 def draw_llm(table: pd.DataFrame, command: str) -> Picture | None:

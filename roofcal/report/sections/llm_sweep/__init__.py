@@ -12,6 +12,7 @@ from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
 from roofcal.ask.llm.sweep import OUTPUT, PROMPT, sweep
 from roofcal.core import paths
 from roofcal.core.language_models import load_models
+from roofcal.core.units import significant
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
@@ -20,7 +21,7 @@ from roofcal.report.data.drawing import STEP_TIP
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import charts
 from roofcal.report.kit.charts import Picture
-from roofcal.report.kit.numbers import count_of, scaled, significant
+from roofcal.report.kit.numbers import count_of, scaled
 from roofcal.report.section import CsvTable, Item, Section
 
 _COLOURS: Final = {  # of numbers of GPUs

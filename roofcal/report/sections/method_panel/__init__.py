@@ -40,7 +40,6 @@ _MARKS: Final = {
 _SPARE_MARK: Final = (charts.GREY, "P")
 _TICKS: Final = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0)
 _MOST_ROWS: Final = 40
-_DRAWN: Final = ("point", "protocol", "median_s", *_RATIOS, "point_id", "colour", "marker")
 _ALONE: Final = "alone, cold"
 _AIMS: Final = {0.5: 0.01, 0.95: 0.04}  # quantile -> most that turns may change times
 
@@ -120,7 +119,7 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
         ),
         y=charts.Axis("point", "", "names", order=shown),
         layers=[charts.Layer("upright", table="equal"), charts.Layer("dots")],
-        tables={"points": drawn[[*_DRAWN]], "equal": charts.line_at(1.0, "ratio", charts.MUTED)},
+        tables={"points": drawn, "equal": charts.line_at(1.0, "ratio", charts.MUTED)},
         panels=[charts.Panel(height=60 + 20 * len(shown))],
         tips=(
             *charts.text_tips(point="point", protocol="timed by"),
@@ -128,7 +127,6 @@ def draw_panel(panel: pd.DataFrame, burst: str = "") -> Picture | None:
             TIME_TIP,
         ),
         legend=charts.marked("protocol", marks),
-        columns=1,
         alt="The same points timed by every method, as ratios to graph replay.",
         facts=" ".join((f"{count_of(len(shown), 'point')} by every method.", *_facts(rows, burst))),
     )

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-import pandas as pd
-
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import with_protocol
 from roofcal.report.kit.blocks import Prose, Table
@@ -32,22 +30,15 @@ def show(analysis: Analysis) -> Iterator[Item]:
     if table.empty:
         yield Prose(text="Every planned point was measured.")
         return
-    yield Table("reasons", "Why points have no result", counted_reasons(table), REASONS)
+    # Reasons that differ in their numbers alone count as one, shown as the first point has it.
+    kind = table["reason"].fillna("").str.replace(r"\d[\d.,]*", "#", regex=True)
+    groups = table.groupby([*_KEYS, kind.rename("kind")], as_index=False)
+    counted = groups.agg(
+        reason=("reason", "first"), count=("op", "size"), example=("shape", "first")
+    )
+    counted = counted.sort_values("count", ascending=False, kind="stable", ignore_index=True)
+    yield Table("reasons", "Why points have no result", counted, REASONS)
     yield Table("missing-all", "Every point that is not ok", with_protocol(table), POINTS, FILE)
-
-
-def counted_reasons(missing: pd.DataFrame) -> pd.DataFrame:
-    """Points without a result by reason, the most frequent first.
-
-    Reasons that differ in their numbers alone count as one, which is shown as the first point has
-    it.
-    """
-    kind = missing["reason"].fillna("").str.replace(r"\d[\d.,]*", "#", regex=True)
-    groups = missing.assign(kind=kind).groupby([*_KEYS, "kind"], as_index=False)
-    table = groups.agg(reason=("reason", "first"), count=("op", "size"), example=("shape", "first"))
-    ascending = [False, *[True] * len(_KEYS)]
-    ordered = table.sort_values(["count", *_KEYS], ascending=ascending, kind="stable")
-    return ordered.drop(columns="kind").reset_index(drop=True)
 
 
 SECTION = Section("Points without a result", "how", show)

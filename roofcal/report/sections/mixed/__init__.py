@@ -103,10 +103,15 @@ def show(analysis: Analysis) -> Iterator[Item]:
     if frame is None or frame.empty:
         yield _NO_ANSWER
         return
-    rows = rows_with_format(frame)
+    rows = standard_rows(frame)
+    formats = [RECIPES[str(name)].b.dtype.removesuffix("_e4m3") for name in rows["recipe"]]
+    rows = rows.assign(format=formats, weight=shape_texts(rows, ("n", "k")))
     winners, errors = winners_table(rows), errors_table(rows)
     curves = roof_curves(calibration, weights_with_curves(rows))
-    roofs = roofs_table(curves)
+    run = (curves["bound_by"] != curves["bound_by"].shift()).cumsum().rename("run")
+    keys = ["provider", "recipe", "n", "k", "bound_by"]
+    runs = curves.groupby([*keys, run], sort=False, as_index=False)
+    roofs = runs.agg(m_from=("m", "min"), m_to=("m", "max"))[keys_of(ROOF_COLUMNS)]
     yield answer(winners)
     yield from map(CsvTable, (WINNERS_FILE, ROOFS_FILE, ERRORS_FILE), (winners, roofs, errors))
     yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
@@ -147,13 +152,6 @@ def answer(winners: pd.DataFrame) -> Answer:
 
 
 # --- the tables ----------------------------------------------------------------------------------
-
-
-def rows_with_format(frame: pd.DataFrame) -> pd.DataFrame:
-    """Points with a time, measured as the study does, with `format` and `weight` in words."""
-    rows = standard_rows(frame)
-    formats = [RECIPES[str(name)].b.dtype.removesuffix("_e4m3") for name in rows["recipe"]]
-    return rows.assign(format=formats, weight=shape_texts(rows, ("n", "k")))
 
 
 def winners_table(rows: pd.DataFrame) -> pd.DataFrame:
@@ -225,14 +223,6 @@ def roof_curves(
     return pd.concat(curves[1:] or curves, ignore_index=True)
 
 
-def roofs_table(curves: pd.DataFrame) -> pd.DataFrame:
-    """The ranges of m in which each roof binds, by provider, recipe and weight of `roof_curves`."""
-    run = (curves["bound_by"] != curves["bound_by"].shift()).cumsum()
-    keys = ["provider", "recipe", "n", "k", "bound_by"]
-    runs = curves.assign(run=run).groupby([*keys, "run"], sort=False, as_index=False)
-    return runs.agg(m_from=("m", "min"), m_to=("m", "max"))[keys_of(ROOF_COLUMNS)]
-
-
 def errors_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Error of the kernel and of the format, by recipe and provider."""
     groups = rows.groupby(["recipe", "provider"], sort=False, as_index=False)
@@ -268,12 +258,8 @@ def draw_bandwidth(
     rows = rows[rows["recipe"].isin((*_OTHER_RECIPES, recipe))]
     best = row_of_largest(rows[rows["format"] == "int4"], "achieved_bytes_per_s")
     drawn = rows[rows["weight"].isin(weights)]
-    points = drawing.styled_points(drawn).assign(
-        m=drawn["m"],
-        weight=drawn["weight"],
-        series=drawn["recipe"] + " by " + drawn["provider"],
-        relative_error=drawn["relative_error"],
-    )
+    points = drawing.styled_points(drawn)
+    points = points.assign(series=points["recipe"] + " by " + points["provider"])
     levels, level_entries = drawing.bandwidth_levels(calibration, spec)
     return Picture(
         key="mixed_bandwidth",
@@ -337,7 +323,7 @@ def draw_roofs(rows: pd.DataFrame, curves: pd.DataFrame, roofs: pd.DataFrame) ->
     providers = list(dict.fromkeys(curves["provider"]))
     own = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
     points = drawing.styled_points(own).assign(
-        m=own["m"], panel=own["provider"] + ", " + own["weight"], colour=charts.INK, marker="o"
+        panel=own["provider"] + ", " + own["weight"], colour=charts.INK, marker="o"
     )
     ours = [name for name in providers if name in OURS]
     return Picture(
@@ -352,16 +338,14 @@ def draw_roofs(rows: pd.DataFrame, curves: pd.DataFrame, roofs: pd.DataFrame) ->
         ],
         tables={
             "points": points,
-            "parts": parts[["m", "median_s", "part"]].assign(
+            "parts": parts.assign(
                 colour=parts["part"].map(colours),
                 dashed=[int(_PARTS[name][1]) for name in parts["part"]],
-                panel=parts["panel"],
             ),
-            "binding": strips[["m"]].assign(
+            "binding": strips.assign(
                 run=(strips["m_from"] - first).astype(str),
                 part=strips["bound_by"],
                 colour=strips["bound_by"].map(colours),
-                panel=strips["panel"],
                 median_s=strips["panel"].map(top),
             ),
         },

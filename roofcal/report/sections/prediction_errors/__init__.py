@@ -9,7 +9,7 @@ from roofcal.core.environments import origin_environment
 from roofcal.points.columns import MODEL, interval_columns
 from roofcal.report.data import drawing, prediction_errors
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.regime_matrices import error_table
+from roofcal.report.data.prediction_errors import error_table
 from roofcal.report.data.tidy import models_in, shape_texts, with_shape
 from roofcal.report.kit import charts
 from roofcal.report.kit.blocks import Table, absence
@@ -21,10 +21,6 @@ from roofcal.report.section import Answer, CsvTable, Item, Section, tidy_file
 _MOST_STRIP_DOTS: Final = 300  # per regime and model
 _BAND: Final = 0.1
 _BAND_ROWS: Final = pd.DataFrame({"band_low": [1 - _BAND], "band_high": [1 + _BAND], "one": [1.0]})
-_DOT_COLUMNS: Final = (
-    *("model", "recipe", "provider", "name", "ratio", "error", "model_s", "median_s"),
-    *("ci95_low_s", "ci95_high_s", "point_id", "colour", "marker"),
-)
 _RATIO_LOW: Final = 0.25
 _RATIO_HIGH: Final = 2.5
 _TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)  # ratios beyond sit on the edge
@@ -69,8 +65,10 @@ def show(analysis: Analysis) -> Iterator[Item]:
     labelled = prediction_errors.with_model_labels(analysis.errors, analysis.labels)
     for op in analysis.studies:
         frame, errors = analysis.frames[op], labelled[labelled["op"] == op]
-        yield draw_measured_against_predicted(frame, analysis.labels)
-        yield draw_error_by_regime(frame, analysis.labels)
+        residuals = prediction_errors.residuals(frame)
+        if len(residuals):
+            yield draw_measured_against_predicted(frame, residuals, analysis.labels)
+            yield draw_error_by_regime(residuals, analysis.labels)
         if len(errors):
             yield error_table(errors, op, id=f"regimes-{op}")
         name = f"Error of {op} by model, regime, recipe and provider"
@@ -114,15 +112,12 @@ def best_model(errors: pd.DataFrame) -> str:
 
 
 def draw_measured_against_predicted(
-    frame: pd.DataFrame, labels: Mapping[str, str]
-) -> Picture | None:
+    frame: pd.DataFrame, errors: pd.DataFrame, labels: Mapping[str, str]
+) -> Picture:
     """Predicted over measured time: a panel per model, the most accurate first.
 
-    None if nothing was predicted. labels: what people read for a model whose name is long.
+    errors: `residuals` of the frame; labels: what people read for a model whose name is long.
     """
-    errors = prediction_errors.residuals(frame)
-    if errors.empty:
-        return None
     models = models_by_error(errors)
     names = {model: labels.get(model, model) for model in models}
     by_model = errors["error"].abs().groupby(errors["model"])
@@ -170,14 +165,11 @@ def draw_measured_against_predicted(
     )
 
 
-def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Picture | None:
-    """A box and every point per regime and model; None if nothing was predicted.
+def draw_error_by_regime(errors: pd.DataFrame, labels: Mapping[str, str]) -> Picture:
+    """A box and every point of `residuals` per regime and model.
 
     labels: what people read for a model whose name is long.
     """
-    errors = prediction_errors.residuals(frame)
-    if errors.empty:
-        return None
     regimes = sorted({str(r) for r in errors["regime"]}, key=prediction_errors.regime_rank)
     models, best = models_by_error(errors), best_model(errors)
     colours = charts.model_colours(models)
@@ -194,8 +186,7 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
     dots = pd.concat([charts.thinned(group, _MOST_STRIP_DOTS) for _, group in groups])
     # set apart evenly, by the golden section: a page must not change at random
     jitter = dots.groupby(["regime", "model"], sort=False).cumcount() * 0.618034 % 1 - 0.5
-    place, shape = dots["place"] + 0.6 * jitter, shape_texts(dots)
-    dots = dots[[*_DOT_COLUMNS]].assign(place=place, shape=shape)
+    dots = dots.assign(place=dots["place"] + 0.6 * jitter, shape=shape_texts(dots))
     # a box is its quantiles, and its median is a dash
     ratios = drawn.groupby(["name", "place", "model", "colour"], sort=False)["ratio"]
     boxes = pd.DataFrame({name: ratios.quantile(share) for name, share in _QUANTILES.items()})
@@ -234,7 +225,6 @@ def draw_error_by_regime(frame: pd.DataFrame, labels: Mapping[str, str]) -> Pict
             charts.LegendEntry("model", name, colours[name], "swatch", (), labels.get(name, name))
             for name in models
         ],
-        columns=1,
         alt="Predicted over measured time by regime and model.",
         facts=f"The model with the least error is {best}; its MAPE is highest in regime "
         f"{mean.idxmax()}, {percent(float(mean.max()))}.{_providers_text(errors)}{edge}",

@@ -9,19 +9,8 @@ import pandas as pd
 from roofcal.core.visits.intervals import HOLDS
 from roofcal.core.visits.rows import STATE_FACTOR
 from roofcal.points.columns import STATES
-from roofcal.report.data import drawing
+from roofcal.report.data import drawing, quality
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.quality import (
-    LONG_S,
-    STATES_TABLE,
-    STATES_TITLE,
-    by_sentinel,
-    covered_fraction,
-    drift_fraction,
-    minutes_since_start,
-    sentinel_drift,
-    times_by_hold,
-)
 from roofcal.report.data.tidy import ok_rows, with_protocol
 from roofcal.report.kit import charts
 from roofcal.report.kit import columns as col
@@ -37,7 +26,6 @@ _READINGS: Final = (  # column, name, its unit, unit of the figure, factor
     ("temperature_c", "temperature", "\N{DEGREE SIGN}C", "\N{DEGREE SIGN}C", 1.0),
 )
 _SENTINEL: Final = "sentinel, % from its median"
-_DRAWN: Final = ["op", "panel", "minute", "value", "series"]
 FILE: Final = "quality.csv"
 POINTS_WITH_STATES: Final = (
     *col.named("op", "provider", "recipe", "shape", "protocol", "states"),
@@ -79,12 +67,13 @@ def show(analysis: Analysis) -> Iterator[Item]:
     yield CsvTable(FILE, analysis.quality)
     yield Table("quality-ops", "How each op was measured", analysis.quality, COLUMNS, FILE)
     yield from items_of_states(analysis.points_with_states)
-    if len(analysis.waiting):
-        yield CsvTable(WAITING_FILE, analysis.waiting)
+    waiting = quality.waiting_rows(analysis.sessions)
+    if len(waiting):
+        yield CsvTable(WAITING_FILE, waiting)
     name = "What the device waited for while each op was measured"
-    yield Table("quality-waiting", name, analysis.waiting, WAITING, WAITING_FILE)
+    yield Table("quality-waiting", name, waiting, WAITING, WAITING_FILE)
     picture = draw_session(analysis)
-    covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
+    covered = quality.covered_fraction(analysis.frames.values(), analysis.all_sessions)
     if picture is not None and covered < _MOSTLY_EMPTY:
         text = (
             f"No course is drawn, because the sessions together last only "
@@ -99,13 +88,13 @@ def show(analysis: Analysis) -> Iterator[Item]:
 
 def answer(analysis: Analysis) -> Answer:
     """How many points were timed, and how well their medians are known."""
-    quality, states = analysis.quality, len(analysis.points_with_states)
-    widths = quality["half_width_fraction"].astype(float).dropna() if len(quality) else ()
+    rows, states = analysis.quality, len(analysis.points_with_states)
+    widths = rows["half_width_fraction"].astype(float).dropna() if len(rows) else ()
     spread = ""
     if len(widths):
         width = percent(float(np.median(widths)), 2)
         spread = f"; a median is known to within {width} (95 %, median over ops)"
-        if set(times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
+        if set(quality.times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
             spread += ", within the one visit to its point"
     if states:
         spread += f"; {count_of(states, 'point has', 'points have')} visits more than 5 % apart"
@@ -129,17 +118,17 @@ def items_of_states(table: pd.DataFrame) -> Iterator[Item]:
     )
     shown, rest = with_protocol(table.head(_MOST_STATES)), len(table) - _MOST_STATES
     more = f"; {rest:,} more are in the tables of ops, column {STATES}" if rest > 0 else ""
-    title = f"{STATES_TITLE}, widest first{more}"
-    yield Table(STATES_TABLE, title, shown, POINTS_WITH_STATES)
+    title = f"{quality.STATES_TITLE}, widest first{more}"
+    yield Table(quality.STATES_TABLE, title, shown, POINTS_WITH_STATES)
 
 
 def draw_session(analysis: Analysis) -> Picture | None:
     """Sentinel, clock, power and temperature over the time of a run; None without any of them."""
     facts, parts = [], []
     for op, frame in analysis.frames.items():
-        drift = sentinel_drift(frame)
+        drift = quality.sentinel_drift(frame)
         if len(drift) > 1:
-            sentinels = by_sentinel(drift)
+            sentinels = quality.by_sentinel(drift)
             series = op + " " + sentinels.ngroup().astype(str)
             value = 100 * (drift["ratio"] - 1)
             parts.append(drift.assign(op=op, panel=_SENTINEL, value=value, series=series))
@@ -147,7 +136,7 @@ def draw_session(analysis: Analysis) -> Picture | None:
             who = f"{count} sentinels of {op} were" if count > 1 else f"The sentinel of {op} was"
             facts.append(
                 f"{who} measured {count_of(most, 'time')} and spread over "
-                f"{percent(drift_fraction(drift) or 0.0)}."
+                f"{percent(quality.drift_fraction(drift) or 0.0)}."
             )
     timed = {op: ok_rows(frame) for op, frame in analysis.frames.items()}
     for column, name, unit, shown_unit, factor in _READINGS:
@@ -163,8 +152,10 @@ def draw_session(analysis: Analysis) -> Picture | None:
     if not parts:
         return None
     sessions = analysis.all_sessions
-    timed_parts = [part.assign(minute=minutes_since_start(part, sessions)) for part in parts]
-    points = pd.concat([part.filter(_DRAWN) for part in timed_parts], ignore_index=True)
+    timed_parts = [
+        part.assign(minute=quality.minutes_since_start(part, sessions)) for part in parts
+    ]
+    points = pd.concat(timed_parts, ignore_index=True)
     points = points.assign(colour=points["op"].map(drawing.op_colour), marker="o")
     colours = {op: drawing.op_colour(op) for op in dict.fromkeys(points["op"])}
     return Picture(
@@ -199,7 +190,7 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     rows = rows.assign(slower=rows["median_s"] / rows["burst_median_s"] - 1)
     drawn = charts.thinned(rows)
     facts = f"Median change {percent(float(rows['slower'].median()), signed=True)}."
-    long = rows[rows["median_s"] >= LONG_S]
+    long = rows[rows["median_s"] >= quality.LONG_S]
     if len(long):
         middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
         facts = (
@@ -213,17 +204,15 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
         y=charts.Axis("slower", "settled over burst", "percent"),
         layers=[charts.Layer("level", table="equal"), charts.Layer("dots", size=36)],
         tables={
-            "points": drawing.styled_points(drawn).join(drawn[["slower", "burst_median_s"]]),
+            "points": drawing.styled_points(drawn),
             "equal": charts.line_at(0.0, "slower", MUTED),
         },
-        panels=[charts.Panel()],
         tips=drawing.point_tips(
             drawing.TIME_TIP,
             charts.Tip("burst_median_s", "first turn", "si", "s"),
             charts.Tip("slower", "settled over burst", "percent"),
         ),
         legend=drawing.point_legend(drawn),
-        columns=1,
         alt="How much slower a settled device is than a burst.",
         facts=facts + charts.thinning_note(len(rows)),
     )

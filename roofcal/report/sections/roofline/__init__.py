@@ -1,8 +1,7 @@
 """A roofline per op: achieved rate against arithmetic intensity."""
 
-from collections.abc import Iterator, Mapping
-from math import isnan, nan
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -31,10 +30,9 @@ _PANEL_PX: Final = 240
 _TOP: Final = "top decade"
 _SHARE: Final = "share of the calibrated roof"
 _ALL: Final = "all points"
+_VIEWS: Final = (_TOP, _SHARE, _ALL)
 _TOP_SHARE: Final = 0.1
 _CALIBRATED: Final = "calibrated"
-_ROOF_COLUMNS: Final = ["recipe", "roof", "colour", "dashed"]
-_CORNER: Final = ["intensity", "achieved_flops_per_s"]
 
 
 def settled_sentences(analysis: Analysis) -> Iterator[str]:
@@ -61,7 +59,7 @@ def settled_sentences(analysis: Analysis) -> Iterator[str]:
     if analysis.run.calibration is None:
         yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
         return
-    copy = constants_of(analysis.run.calibration).get(COPY)
+    copy = analysis.constants.get(COPY)
     if copy is not None:
         share = copy.value / analysis.spec.dram_bytes_per_s if analysis.spec else None
         yield f"Memory copies at {scaled(copy.value, 'B/s')}{_datasheet_text(share)}."
@@ -100,72 +98,53 @@ def draw_roofline(
     rows = rows[rows["flops"] > 0]
     if rows.empty:
         return None
-    op = str(rows["op"].iloc[0])
-    axes = axes_of(rows)
-    # the dtype whose datasheet rate each row runs at
-    dtypes = {
-        row["recipe"]: BY_NAME[op].work(row["recipe"], {a: int(row[a]) for a in axes}).math_dtype
-        for row in rows.drop_duplicates("recipe").to_dict("records")
-    }
-    rows = rows.assign(
-        math_dtype=[dtypes[recipe] or "" for recipe in rows["recipe"]],
-        intensity=rows["flops"] / rows["dram_bytes"],
-    )
-    best = row_of_largest(rows, "achieved_flops_per_s")
-    rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
-    shape = shape_text(best[axes])
-    slope = max((one.value for one in stream_rates(calibration)), default=nan)
-    rates = ceilings(calibration)
-    roof = np.minimum(rows["recipe"].map(rates).astype(float), rows["intensity"] * slope)
-    factor = rows["achieved_flops_per_s"] / roof
-    fastest = rows.groupby("recipe")["achieved_flops_per_s"].transform("max")
-    is_top = rows["achieved_flops_per_s"] >= _TOP_SHARE * fastest
-    above = factor.where(factor > 1)
+    op, rates = str(rows["op"].iloc[0]), rows["achieved_flops_per_s"]
+    rows = rows.assign(intensity=rows["flops"] / rows["dram_bytes"])
+    roofs = _roofs(rows, calibration, spec)
+    own = roofs[roofs["roof"] == _CALIBRATED].set_index("recipe")
+    flat, slope = (rows["recipe"].map(own[name]).astype(float) for name in ("peak", "slope"))
+    share = rates / np.minimum(flat, rows["intensity"] * slope)
+    is_top = rates >= _TOP_SHARE * rates.groupby(rows["recipe"]).transform("max")
+    above = share[share > 1].map(lambda factor: f"{times(factor)} the fastest probe")
     columns = rows[["intensity"]].assign(
         is_top=is_top.astype(int),
-        roof_percent=(100 * factor).round(1),
-        above=above.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore"),
+        roof_percent=(100 * share).round(1),
+        above=above.astype(object).reindex(rows.index),
     )
-    columns["above"] = columns["above"].astype(object)
-    drawn = {_TOP: rows[is_top], _SHARE: rows, _ALL: rows}
-    roofs = pd.DataFrame(
-        [
-            (view, *corner)
-            for view, own in drawn.items()
-            for corner in _roofs(own, rates, slope, spec)
-        ],
-        columns=["view", *_ROOF_COLUMNS, *_CORNER],
-    )
-    is_calibrated = roofs["roof"] == _CALIBRATED
-    roofs["roof_percent"] = np.where(is_calibrated, 100.0, nan)
-    peaks = spec.peak_flops_per_s if spec else {}
+    views = {_TOP: rows[is_top], _ALL: rows} | ({_SHARE: rows} if len(own) else {})
     titles = {}
     for recipe in drawing.in_recipe_order(rows["recipe"], op):
-        peak = peaks.get(dtypes[recipe] or "")
-        roofs_of = {_CALIBRATED: rates.get(recipe), _DATASHEET: peak}
-        parts = [f"{roof} {scaled(rate, 'flop/s')}" for roof, rate in roofs_of.items() if rate]
+        of_recipe = roofs.loc[roofs["recipe"] == recipe, ["roof", "peak"]][::-1]
+        parts = [f"{roof} {scaled(peak, 'flop/s')}" for roof, peak in of_recipe.itertuples(False)]
         titles[recipe] = ": ".join(filter(None, (recipe, ", ".join(parts))))
-    share = charts.Axis("roof_percent", "share of the calibrated roof", "plain", unit=" %")
     legend = drawing.point_legend(rows)
     if (roofs["roof"] == _DATASHEET).any():
         legend.append(charts.LegendEntry("roof", _DATASHEET, MUTED, dash=charts.DASH))
+    best = row_of_largest(rows, "achieved_flops_per_s")
     return Picture(
         key="roofline",
         op=op,
         x=charts.Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
         y=charts.Axis("achieved_flops_per_s", "FLOP/s"),
         layers=[charts.Layer("line", table="roofs", detail="roof"), charts.Layer("dots")],
-        tables={"points": drawing.chart_points(frame).join(columns), "roofs": roofs},
+        tables={
+            "points": drawing.chart_points(frame).join(columns),
+            "roofs": pd.concat(
+                [_corners(roofs, drawn).assign(view=view) for view, drawn in views.items()]
+            ),
+        },
         panels=[
             charts.Panel(
                 title=title,
                 choice=view,
                 where={"recipe": recipe, "view": view} | ({"is_top": 1} if view == _TOP else {}),
-                y=share if view == _SHARE else None,
+                y=charts.Axis("roof_percent", _SHARE, "plain", unit=" %")
+                if view == _SHARE
+                else None,
                 height=_PANEL_PX,
             )
-            for view in drawn
-            if view != _SHARE or is_calibrated.any()
+            for view in _VIEWS
+            if view in views
             for recipe, title in titles.items()
         ],
         columns=3,
@@ -179,41 +158,52 @@ def draw_roofline(
         legend=legend,
         is_shared=True,
         alt=f"Roofline plot of {op}, one panel per recipe.",
-        facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
-        f"({shape}).{_above_roof_text(above.dropna(), rows, calibration)}"
+        facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at "
+        f"{scaled(float(best['achieved_flops_per_s']), 'flop/s')} "
+        f"({shape_text(best[axes_of(rows)])}).{_above_roof_text(share, rows, calibration)}"
         f"{charts.thinning_note(len(rows))}",
     )
 
 
 def _roofs(
-    rows: pd.DataFrame, rates: Mapping[str, float], bytes_per_s: float, spec: DeviceSpec | None
-) -> Iterator[tuple[Any, ...]]:
-    """Corners of the roofs of each recipe: that of its number format, and its own.
-
-    rates: recipe -> calibrated FLOP/s; bytes_per_s: calibrated, not a number without a calibration.
-    """
+    rows: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
+) -> pd.DataFrame:
+    """The roofs of each recipe, its own and that of its number format: FLOP/s and bytes/s."""
+    rates, op = ceilings(calibration), BY_NAME[str(rows["op"].iloc[0])]
+    bytes_per_s = max((one.value for one in stream_rates(calibration)), default=None)
     roofs: list[tuple[str, str, str, int, float, float]] = []
-    dtypes = rows.drop_duplicates("recipe").set_index("recipe")["math_dtype"]
-    for name, dtype in dtypes.items():
-        if spec is not None and dtype in spec.peak_flops_per_s:
-            peak = spec.peak_flops_per_s[str(dtype)]
-            roofs.append((str(name), _DATASHEET, MUTED, 1, peak, spec.dram_bytes_per_s))
-        if name in rates and not isnan(bytes_per_s):
-            colour = drawing.recipe_colour(str(name))
-            roofs.append((str(name), _CALIBRATED, colour, 0, rates[str(name)], bytes_per_s))
+    for row in rows.drop_duplicates("recipe").to_dict("records"):
+        recipe, shape = str(row["recipe"]), {axis: int(row[axis]) for axis in op.axes}
+        peak = spec.peak_flops_per_s.get(op.work(recipe, shape).math_dtype or "") if spec else None
+        if spec is not None and peak is not None:
+            roofs.append((recipe, _DATASHEET, MUTED, 1, peak, spec.dram_bytes_per_s))
+        if recipe in rates and bytes_per_s is not None:
+            colour = drawing.recipe_colour(recipe)
+            roofs.append((recipe, _CALIBRATED, colour, 0, rates[recipe], bytes_per_s))
+    columns = ["recipe", "roof", "colour", "dashed", "peak", "slope"]
+    return pd.DataFrame(roofs, columns=columns).astype({"peak": float, "slope": float})
+
+
+def _corners(roofs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """The line of each roof above rows: where it begins, becomes flat, and ends."""
     low, high = rows["intensity"].min() / 2, rows["intensity"].max() * 2
     floor = rows["achieved_flops_per_s"].min() / 1.6  # where the axis begins
-    for *of_roof, peak, slope in roofs:
-        start = min(max(low, floor / slope), high)
-        for intensity in (start, min(max(peak / slope, start), high), high):
-            yield *of_roof, intensity, min(peak, intensity * slope)
+    start = np.clip(floor / roofs["slope"], low, high)
+    knee = np.clip(roofs["peak"] / roofs["slope"], start, high)
+    ends = [roofs.assign(intensity=at) for at in (start, knee, high)]
+    lines = pd.concat(ends).sort_index(kind="stable")
+    return lines.drop(columns=["peak", "slope"]).assign(
+        achieved_flops_per_s=np.minimum(lines["peak"], lines["intensity"] * lines["slope"]),
+        roof_percent=np.where(lines["roof"] == _CALIBRATED, 100.0, np.nan),
+    )
 
 
-def _above_roof_text(factor: pd.Series, rows: pd.DataFrame, calibration: Calibration | None) -> str:
+def _above_roof_text(share: pd.Series, rows: pd.DataFrame, calibration: Calibration | None) -> str:
     """A sentence on why points lie above their calibrated roof; "" where none does.
 
-    factor: rate over roof of the rows that lie above it.
+    share: rate over roof of the rows.
     """
+    factor = share[share > 1]
     if factor.empty:
         return ""
     clock = float(rows.loc[factor.index, "sm_clock_hz"].median())

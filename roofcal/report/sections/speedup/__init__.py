@@ -161,8 +161,7 @@ def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     best = table.sort_values("speedup", ascending=False, kind="stable")
     best = best.drop_duplicates(["recipe", *_SIZES]).sort_index()
     rows = standard_rows(frame)
-    points = drawing.styled_points(rows).assign(**{axis: rows[axis] for axis in _SIZES})
-    measured = points.drop_duplicates(_KEYS).set_index(_KEYS)
+    measured = drawing.styled_points(rows).drop_duplicates(_KEYS).set_index(_KEYS)
     found = measured.loc[pd.MultiIndex.from_frame(best[_KEYS])].reset_index().set_index(best.index)
     return found.assign(
         ratio=best["speedup"],

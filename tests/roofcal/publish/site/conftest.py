@@ -9,18 +9,16 @@ import pytest
 
 from roofcal.core import paths
 from roofcal.core.manifest import write_manifest
-from roofcal.core.records import Environment, Telemetry
-from roofcal.publish.site.publications import LeftOut
-from roofcal.publish.site.write import write_site
+from roofcal.core.records import Environment
+from roofcal.publish.site.write import LeftOut, write_site
 from tests.made_once import make_once
 from tests.roofcal.published import write_tables_alone
 from tests.roofcal.report.synthetic import (
     CPU,
     GPU,
     MadeUpRun,
+    bare_run,
     product,
-    samples_around,
-    true_seconds,
     whole_run,
 )
 
@@ -50,16 +48,7 @@ def _write_publications(published: Path) -> None:
 
 
 def _hostile_run(environment: Environment) -> MadeUpRun:
-    run = MadeUpRun(environment)
-    for recipe in ("bf16", "int8"):
-        point = product(64, 64, 64, recipe, provider="torch_cpu", device=environment.device)
-        run.measure(
-            point,
-            latency_samples_s=samples_around(true_seconds(point)),
-            telemetry=Telemetry(),
-            warmup_samples=0,
-            slice_starts=(0,),
-        )
+    run = bare_run(environment)
     refused = product(64, 64, 64, "fp32", provider="torch_cpu", device=environment.device)
     run.fail(refused, "unsupported", HOSTILE)
     return run

@@ -7,18 +7,12 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.statistics import summarise
+from roofcal.report.data import comparisons
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import judge
-from roofcal.report.data.comparisons import (
-    best_text,
-    fastest_pair,
-    fastest_products,
-    narrower_recipes,
-    speedups,
-)
 from roofcal.report.summary import device_line, headline_numbers
 from tests.roofcal.claim_ledgers import entries
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import plain
 from tests.roofcal.report.synthetic import MadeUpRun, product, samples_around, true_seconds
 
 
@@ -44,7 +38,7 @@ def test_a_shape_without_the_baseline_has_no_ratio_and_memory_is_compared_where_
     made_up.measure(product(64, 64, 128, "fp8_tensorwise"))
     made_up.fail(product(64, 64, 128, "bf16"), "failed", "x")
 
-    table = speedups(made_up.table(tmp_path), "bf16")
+    table = comparisons.speedups(made_up.table(tmp_path), "bf16")
 
     assert set(table["k"]) == {64}
     ratios = table.set_index("recipe")["memory_ratio"]
@@ -67,7 +61,7 @@ def test_a_provider_is_compared_with_itself_or_the_fastest_that_has_the_baseline
         made_up.measure(product(64, 64, 64, "bf16", provider=provider), seconds)
     made_up.measure(product(64, 64, 64, "fp8_tensorwise", provider="triton"), 2e-6)
 
-    table = speedups(made_up.table(tmp_path), "bf16")
+    table = comparisons.speedups(made_up.table(tmp_path), "bf16")
 
     assert list(zip(table["provider"], table["speedup"], strict=True)) == [("triton", speedup)]
 
@@ -75,15 +69,15 @@ def test_a_provider_is_compared_with_itself_or_the_fastest_that_has_the_baseline
 def test_a_pair_on_few_shapes_is_not_the_fastest() -> None:
     rows = [("often", 1.5)] * 4 + [("half", 2.0)] * 2 + [("once", 3.0)]
     table = pd.DataFrame(rows, columns=["recipe", "speedup"]).assign(provider="made")
-    assert fastest_pair(table) == ("half", "made", 2.0)
+    assert comparisons.fastest_pair(table) == ("half", "made", 2.0)
 
 
 def test_the_recipes_that_save_bits() -> None:
-    assert "fp8_axiswise" in narrower_recipes("gemm")
-    assert not {"bf16", "fp32"} & set(narrower_recipes("gemm"))
-    assert narrower_recipes("cast") == []
-    assert narrower_recipes("linear") == []
-    assert "int8" not in narrower_recipes("gemm")
+    assert "fp8_axiswise" in comparisons.narrower_recipes("gemm")
+    assert not {"bf16", "fp32"} & set(comparisons.narrower_recipes("gemm"))
+    assert comparisons.narrower_recipes("cast") == []
+    assert comparisons.narrower_recipes("linear") == []
+    assert "int8" not in comparisons.narrower_recipes("gemm")
 
 
 def test_where_the_baseline_is_faster_it_is_called_the_fastest() -> None:
@@ -91,7 +85,7 @@ def test_where_the_baseline_is_faster_it_is_called_the_fastest() -> None:
         [("fp8_axiswise", "made", "decode", 0.9), ("fp8_axiswise", "made", "large", 1.5)],
         columns=["recipe", "provider", "regime", "speedup"],
     )
-    said = plain(best_text(best, "bf16"))
+    said = plain(comparisons.best_text(best, "bf16"))
     assert said == (
         "fp8_axiswise products are 1.50x as fast as bf16 at large; "
         "bf16 is the fastest at decode (m or n up to 64), where fp8_axiswise reaches 0.90x"
@@ -120,10 +114,10 @@ def analysed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Anal
 
 
 def test_it_is_the_fastest_of_study_and_probes_with_its_interval(analysed: Analysis) -> None:
-    fastest = fastest_products(analysed.frames)
+    fastest = comparisons.fastest_products(analysed.frames)
 
     assert list(fastest) == ["fp8_axiswise", "bf16"]
-    assert fastest_products({"cast": pd.DataFrame()}) == {}
+    assert comparisons.fastest_products({"cast": pd.DataFrame()}) == {}
     rate = fastest["bf16"].rate
     times = summarise(samples_around(seconds_at(700e12, PROBE)))
     work = 700e12 * seconds_at(700e12, PROBE)
@@ -135,7 +129,7 @@ def test_it_is_the_fastest_of_study_and_probes_with_its_interval(analysed: Analy
 
 
 def test_report_and_claims_say_the_same_number(analysed: Analysis, tmp_path: Path) -> None:
-    rate = fastest_products(analysed.frames)["bf16"].rate
+    rate = comparisons.fastest_products(analysed.frames)["bf16"].rate
     test = {"op": "gemm", "points": {"recipe": "bf16"}, "pick": "fastest", "quantity": "tflops"}
     claims = entries(tmp_path, {"test": {"value": 1} | test})
 

@@ -53,7 +53,7 @@ def test_rows_that_follow_from_outdated_constants_are_left_out(tmp_path: Path) -
     (folder / llm.FILE).write_text(f"{header}\n{row}\n")
 
     def shown() -> int:
-        return len(derived_table(load_run(folder), llm.FILE, llm.LABELS, llm.NUMBERS).rows)
+        return len(derived_table(load_run(folder), llm.FILE, llm.LABELS, llm.NUMBERS)[0])
 
     assert shown() == 1
     outdate(folder, "gemm")

@@ -13,12 +13,6 @@ from roofcal.report.kit.charts import COLOURS
 from tests.roofcal.report.synthetic import MadeUpRun, cast
 
 
-def test_every_op_of_the_study_has_a_page_and_one_is_the_headline() -> None:
-    assert all(op_pages.page_of(op).title for op in FOLDERS)
-    assert op_pages.headline_op() == "gemm"
-    assert op_pages.health_ops() == ["probe_launch", "probe_copy", "probe_math", "gemm"]
-
-
 def test_ops_with_a_baseline_say_what_their_times_include() -> None:
     for op in BY_NAME.values():
         if op.baseline_recipe and op.role == "study":
@@ -26,21 +20,6 @@ def test_ops_with_a_baseline_say_what_their_times_include() -> None:
             includes_casts = op_pages.page_of(op.name).time_note.endswith("with casts")
             assert ("include" in words) == includes_casts
             assert words.endswith(".")
-
-
-def test_constants_of_ops_links_and_the_device_are_told_apart() -> None:
-    assert op_pages.constant_texts("gemm")["launch_s"].label == "Start of a product"
-    assert op_pages.constant_texts("link")["latency_s"].label == "Latency over the link"
-    device = op_pages.constant_texts("")
-    assert list(device)[:2] == ["compute_units", "launch_graph_s"]
-    assert device["dram_copy_bytes_per_s"].datasheet == "dram_bytes_per_s"
-    # a name of no op has the default page
-    assert op_pages.constant_texts("transpose") == {}
-    assert op_pages.caption_words("transpose") == {
-        "title": "transpose",
-        "time_includes": "",
-        "casts": "",
-    }
 
 
 def test_an_op_without_a_page_is_reported_all_the_same(
@@ -62,12 +41,6 @@ def test_recipes_of_one_op_have_colours_of_their_own(op: str) -> None:
     colours = [drawing.recipe_colour(recipe) for recipe in BY_NAME[op].recipes]
     assert op == "probe_launch" or len(set(colours)) == len(colours)
     assert set(colours) <= set(COLOURS.values())
-
-
-def test_recipes_keep_the_order_of_their_op() -> None:
-    shuffled = ["unknown", "int8", "fp8_axiswise", "bf16"]
-    assert drawing.in_recipe_order(shuffled, "gemm") == ["bf16", "int8", "fp8_axiswise", "unknown"]
-    assert drawing.in_recipe_order(["bf16", "bf16"], "gemm") == ["bf16"]
 
 
 def test_pages_of_ops_agree_on_the_colour_of_a_recipe_and_the_marker_of_a_provider() -> None:

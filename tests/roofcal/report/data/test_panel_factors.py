@@ -66,17 +66,6 @@ def test_kinds_of_work_have_factors_of_their_own() -> None:
     assert math.isnan(panel_factors(readings)[0].low), "one reading each says nothing of its error"
 
 
-def test_sessions_meet_by_way_of_a_session_that_shares_a_sentinel_with_both() -> None:
-    readings = [
-        reading("a", 1.0),
-        *(reading("b", seconds, sentinel=name) for name, seconds in (("one", 1.1), ("two", 2.2))),
-        reading("c", 2.0, sentinel="two"),
-    ]
-    sessions = by_session(readings)
-    assert sessions["b"].factor / sessions["a"].factor == pytest.approx(1.1)
-    assert sessions["b"].factor / sessions["c"].factor == pytest.approx(1.1)
-
-
 def test_sessions_without_a_sentinel_in_common_have_no_factor() -> None:
     assert panel_factors([reading("a", 1.0), reading("b", 1.0, sentinel="two")]) == []
     assert panel_factors([reading("a", 1.0), reading("a", 1.1)]) == []

@@ -8,18 +8,9 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
-from roofcal.ops.regimes import REGIMES
-from roofcal.points.run import Run, load_run
+from roofcal.points.run import Run
+from roofcal.report.data import prediction_errors
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.prediction_errors import (
-    ALL,
-    COLUMNS,
-    error_by_regime,
-    error_of,
-    judged,
-    regime_rank,
-    residuals,
-)
 from roofcal.report.data.provenance import commands
 from roofcal.report.data.quality import violations
 from roofcal.report.summary import device_line, regime_tables
@@ -38,20 +29,20 @@ from tests.roofcal.report.transferred import ERRORS, OTHER_DRIVER, OTHER_TORCH, 
 
 def row_of(errors: pd.DataFrame, model: str = "calibrated", **keys: str) -> "pd.Series[Any]":
     """A row of error_by_regime, which has it."""
-    row = error_of(errors, model, op="gemm", **keys)
+    row = prediction_errors.error_of(errors, model, op="gemm", **keys)
     assert row is not None
     return row
 
 
 def test_judged_points_are_measured_as_the_study_measures(run: Run, h200: DeviceSpec) -> None:
-    rows = judged(run.points("gemm", h200).table)
+    rows = prediction_errors.judged(run.points("gemm", h200).table)
 
     assert len(rows) == len(SHAPES) * len(RECIPES)
     assert set(rows["method"]) == {"graph"}
     assert set(rows["repeat"]) == {0}
     probes = run.points("probe_copy", h200).table
-    assert judged(probes).empty
-    assert error_by_regime(probes).empty
+    assert prediction_errors.judged(probes).empty
+    assert prediction_errors.error_by_regime(probes).empty
 
 
 def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Run) -> None:
@@ -61,7 +52,7 @@ def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Ru
         assert tuple(row[["mape", "median_abs_error"]]) == pytest.approx((abs(error), abs(error)))
         assert tuple(row[["median_error", "worst_error"]]) == pytest.approx((error, error))
 
-    frame = judged(run.points("gemm").table)  # over all, every point weighs alike
+    frame = prediction_errors.judged(run.points("gemm").table)  # over all, every point weighs alike
     expected = [abs(MODEL_ERROR[regime]) for regime in frame["regime"]]
     row = row_of(analysis.errors)
     assert row["count"] == len(expected)
@@ -72,7 +63,9 @@ def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Ru
 def test_margins_hold_for_regimes_recipes_and_both(analysis: Analysis) -> None:
     table = analysis.errors[analysis.errors["op"] == "gemm"]
     rows = table[table["model"] == "calibrated"]
-    counts = rows.groupby([rows["regime"] == ALL, rows["recipe"] == ALL])["count"].sum()
+    counts = rows.groupby(
+        [rows["regime"] == prediction_errors.ALL, rows["recipe"] == prediction_errors.ALL]
+    )["count"].sum()
     assert counts.tolist() == [len(SHAPES) * len(RECIPES)] * 4
 
 
@@ -84,7 +77,7 @@ def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> 
         made_up.measure(point)
         made_up.predict(point, "calibrated", true_seconds(point) * (1 + error))
 
-    row = row_of(error_by_regime(made_up.table(tmp_path)))
+    row = row_of(prediction_errors.error_by_regime(made_up.table(tmp_path)))
 
     assert row["worst_error"] == pytest.approx(-0.5)
     assert row["p95_abs_error"] == pytest.approx(0.19 + 0.05 * (0.5 - 0.19))
@@ -102,7 +95,7 @@ def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_p
         made_up.predict(point, "torchao", guess)
         if step == 0:  # a model is judged on the points it predicts
             made_up.predict(point, "wave", 2 * guess)
-    errors = error_by_regime(made_up.table(tmp_path))
+    errors = prediction_errors.error_by_regime(made_up.table(tmp_path))
 
     calibrated, torchao = row_of(errors), row_of(errors, "torchao")
     assert calibrated["coverage"] == 0.75
@@ -110,22 +103,7 @@ def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_p
     assert (calibrated["violations"], torchao["violations"]) == (1, 2)
     wave = row_of(errors, "wave")
     assert (wave["count"], wave["mape"]) == (1, pytest.approx(1.0))
-    assert error_of(errors, "datasheet", op="gemm") is None
-
-
-def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:
-    frame = load_run(bare).points("gemm").table
-
-    assert residuals(frame).empty
-    table = error_by_regime(frame)
-    assert table.empty
-    assert tuple(table.columns) == COLUMNS
-
-
-def test_regimes_come_in_the_order_of_size() -> None:
-    names = ["ragged", "other", "large", ALL, "decode", "mid"]
-    assert sorted(names, key=regime_rank) == [ALL, "decode", "mid", "large", "ragged", "other"]
-    assert all(regime_rank(regime)[0] < regime_rank("other")[0] for regime in REGIMES)
+    assert prediction_errors.error_of(errors, "datasheet", op="gemm") is None
 
 
 TORCH, DRIVER = (transferred_model(one.environment_id) for one in (OTHER_TORCH, OTHER_DRIVER))

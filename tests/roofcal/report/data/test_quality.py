@@ -8,24 +8,8 @@ import pytest
 
 from roofcal.core.records import Session
 from roofcal.points.run import load_run
+from roofcal.report.data import panel_factors, quality
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.panel_factors import (
-    kinds_of_work,
-    on_panel_scale,
-    panel_factors,
-    panel_fits,
-    panel_readings,
-)
-from roofcal.report.data.quality import (
-    busy_fraction,
-    covered_fraction,
-    drift_fraction,
-    minutes_since_start,
-    quality_row,
-    sentinel_drift,
-    waiting_rows,
-    wall_seconds,
-)
 from roofcal.report.data.tidy import models_in
 from tests.roofcal.report.synthetic import (
     DRIFT,
@@ -34,16 +18,6 @@ from tests.roofcal.report.synthetic import (
 )
 
 SESSION = MadeUpRun().session("gemm")
-
-
-def test_the_drift_of_the_sentinel_is_that_of_the_made_up_run(analysis: Analysis) -> None:
-    drift = sentinel_drift(analysis.frames["gemm"])
-    assert list(drift["repeat"]) == [1, 2, 3, 4, 5]
-    assert drift["ratio"][2] == 1.0
-    assert drift_fraction(drift) == pytest.approx(DRIFT)
-    without = sentinel_drift(analysis.frames["cast"])
-    assert without.empty
-    assert drift_fraction(without) is None
 
 
 def two_cards(analysis: Analysis, factor: float) -> tuple[pd.DataFrame, list[Session]]:
@@ -63,18 +37,20 @@ def two_cards(analysis: Analysis, factor: float) -> tuple[pd.DataFrame, list[Ses
 
 def test_launches_are_no_work_of_the_memory() -> None:
     launches = pd.DataFrame({"op": ["probe_launch"], "throttle_reasons": [None], "grid": [1]})
-    assert list(kinds_of_work(launches)) == ["launches"]
+    assert list(panel_factors.kinds_of_work(launches)) == ["launches"]
 
 
 def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analysis) -> None:
     frame, sessions = two_cards(analysis, 1.1)
-    factors = panel_factors(panel_fits(panel_readings({"gemm": frame}, {"gemm": sessions})))
+    factors = panel_factors.panel_factors(
+        panel_factors.panel_fits(panel_factors.panel_readings({"gemm": frame}, {"gemm": sessions}))
+    )
     by_card = factors[factors["session_id"] == ""].set_index("card")["factor"]
     assert by_card["GPU-2"] / by_card["GPU-1"] == pytest.approx(1.1, rel=0.02)
 
-    scaled = on_panel_scale(frame, factors)
+    scaled = panel_factors.on_panel_scale(frame, factors)
     is_other = scaled["session_id"] == "other"
-    kind = kinds_of_work(scaled) == factors["kind"][0]
+    kind = panel_factors.kinds_of_work(scaled) == factors["kind"][0]
     known = scaled["panel_factor"].notna()
     assert (known & is_other).any()
     assert (known == (kind & scaled["median_s"].notna())).all()
@@ -85,22 +61,15 @@ def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analy
     assert "panel" not in models_in(scaled)
 
 
-def test_a_run_of_one_session_has_no_panel_scale(analysis: Analysis) -> None:
-    frame = analysis.frames["gemm"]
-    assert len(panel_readings(analysis.frames, analysis.sessions))
-    assert analysis.panel_factors.empty
-    assert on_panel_scale(frame, analysis.panel_factors) is frame
-
-
 def test_busy_is_timed_over_wall_of_all_sessions() -> None:
     second = replace(SESSION, wall_s=20.0, timed_s=1.0)
 
-    assert busy_fraction([SESSION]) == pytest.approx(39 / 60)
-    assert busy_fraction([SESSION, second]) == pytest.approx(40 / 80)
-    assert wall_seconds([SESSION, second]) == 80.0
+    assert quality.busy_fraction([SESSION]) == pytest.approx(39 / 60)
+    assert quality.busy_fraction([SESSION, second]) == pytest.approx(40 / 80)
+    assert quality.wall_seconds([SESSION, second]) == 80.0
     cut = replace(SESSION, wall_s=None, timed_s=None)  # it never ended
-    assert busy_fraction([cut]) is None
-    assert busy_fraction([SESSION, cut]) == busy_fraction([SESSION])
+    assert quality.busy_fraction([cut]) is None
+    assert quality.busy_fraction([SESSION, cut]) == quality.busy_fraction([SESSION])
 
 
 def test_a_quality_row_sums_up_an_op(analysis: Analysis, bare: Path) -> None:
@@ -115,9 +84,9 @@ def test_a_quality_row_sums_up_an_op(analysis: Analysis, bare: Path) -> None:
 
     without_telemetry = load_run(bare).points("gemm").table
     cut = replace(SESSION, wall_s=None)  # it never ended
-    assert quality_row(without_telemetry, [cut])["points_per_minute"] is None
-    assert quality_row(without_telemetry, [])["throttled_fraction"] is None
-    never_measured = quality_row(load_run(bare).points("cast").table, [])
+    assert quality.quality_row(without_telemetry, [cut])["points_per_minute"] is None
+    assert quality.quality_row(without_telemetry, [])["throttled_fraction"] is None
+    never_measured = quality.quality_row(load_run(bare).points("cast").table, [])
     assert never_measured["points"] == never_measured["ok"] == 0
     assert never_measured["half_width_fraction"] is never_measured["busy_fraction"] is None
 
@@ -126,11 +95,11 @@ def test_a_wide_interval_is_not_narrow_unless_the_host_timed_it(analysis: Analys
     frame = analysis.frames["gemm"]
     by_host = frame.iloc[: 3 * len(frame) // 4].assign(method="wall")
     loose = by_host.assign(ci95_high_s=10 * by_host["median_s"])
-    of_both = quality_row(pd.concat([frame, loose]), [])
+    of_both = quality.quality_row(pd.concat([frame, loose]), [])
     for name in ("half_width_fraction", "narrow_fraction"):
-        assert of_both[name] == pytest.approx(quality_row(frame, [])[name])
-    assert quality_row(loose, [])["half_width_fraction"] > 1
-    assert quality_row(loose, [])["narrow_fraction"] == 0.0
+        assert of_both[name] == pytest.approx(quality.quality_row(frame, [])[name])
+    assert quality.quality_row(loose, [])["half_width_fraction"] > 1
+    assert quality.quality_row(loose, [])["narrow_fraction"] == 0.0
 
 
 def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
@@ -140,17 +109,9 @@ def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
     frame = made_up.table(tmp_path)
     later = replace(SESSION, session_id="later", started_utc="2026-11-21T04:10:00+00:00")
 
-    assert list(minutes_since_start(frame, [SESSION, later])) == pytest.approx([0.5, 10.1])
+    assert list(quality.minutes_since_start(frame, [SESSION, later])) == pytest.approx([0.5, 10.1])
     nameless = replace(SESSION, started_utc="")  # counts from the first
-    assert list(minutes_since_start(frame[:1], [nameless])) == pytest.approx([0.5])
-
-
-def test_sessions_hours_apart_cover_little_of_the_time(analysis: Analysis) -> None:
-    frame, (first, *_) = analysis.frames["gemm"], analysis.sessions["gemm"]
-    later = replace(first, session_id="later", started_utc="2030-01-01T00:00:00+00:00")
-    moved = frame.assign(session_id="later")
-    assert covered_fraction([frame], [first]) > 0.3
-    assert covered_fraction([frame, moved], [first, later]) < 0.01
+    assert list(quality.minutes_since_start(frame[:1], [nameless])) == pytest.approx([0.5])
 
 
 def test_what_the_device_waited_for_adds_up_to_the_wall_time_in_the_order_of_measuring() -> None:
@@ -173,7 +134,7 @@ def test_what_the_device_waited_for_adds_up_to_the_wall_time_in_the_order_of_mea
     )
     elsewhere = replace(second, op="linear", device_uuid="GPU-2", compiling_s=None)
 
-    table = waiting_rows({"cast": [second], "gemm": [first], "linear": [elsewhere]})
+    table = quality.waiting_rows({"cast": [second], "gemm": [first], "linear": [elsewhere]})
 
     assert list(table["op"]) == ["gemm", "cast", "linear"]
     parts = ["busy_fraction", "starting_fraction", "compiling_fraction", "preparing_fraction"]
@@ -181,4 +142,4 @@ def test_what_the_device_waited_for_adds_up_to_the_wall_time_in_the_order_of_mea
     assert table["between_s"].isna().tolist() == [True, False, True]
     assert table["between_s"][1] == 2.0
     cut = replace(SESSION, wall_s=None, starting_s=1.0)
-    assert waiting_rows({"gemm": [SESSION], "cast": [cut]}).empty, "neither says it"
+    assert quality.waiting_rows({"gemm": [SESSION], "cast": [cut]}).empty, "neither says it"

@@ -116,10 +116,11 @@ def test_numbers_have_four_digits_and_texts_are_said_once() -> None:
     assert spec == page(("a", "", chart(("x", "y"))))["charts"]["a"]["spec"]
 
 
-def test_charts_of_one_op_share_their_points() -> None:
+def test_charts_of_one_op_share_their_points_and_carry_the_columns_that_they_use() -> None:
     shared = replace(chart(), is_shared=True)
-    more = {"points": shared.tables["points"].assign(z=1.0)}
-    tables = page(("a", "gemm", shared), ("b", "gemm", replace(shared, tables=more)))["tables"]
+    more = {"points": shared.tables["points"].assign(z=1.0, unused=2.0)}
+    other = replace(shared, tables=more, further=("z",))
+    tables = page(("a", "gemm", shared), ("b", "gemm", other))["tables"]
     assert list(tables) == ["gemm"]
     assert set(tables["gemm"]) == {"x", "y", "z", "recipe", "colour", "marker"}
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from roofcal.core.units import significant
 from roofcal.report.kit import numbers
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -23,7 +24,7 @@ SPACE = "\N{NO-BREAK SPACE}"
     ],
 )
 def test_significant_digits(value: float, digits: int, text: str) -> None:
-    assert numbers.significant(value, digits) == text
+    assert significant(value, digits) == text
 
 
 SCALED = {  # unit -> value -> text
@@ -46,32 +47,9 @@ def test_units_get_the_prefix_that_people_use(value: float, unit: str, text: str
     assert numbers.scaled(value, unit).replace(SPACE, " ") == text
 
 
-def test_percent_ratio_and_counts() -> None:
-    counts = (numbers.count_of(1, "point"), numbers.count_of(1200, "point"))
-    assert counts == ("1 point", "1,200 points")
-    assert numbers.count_of(0, "point is", "points are") == "0 points are"
-    assert numbers.percent(0.1234) == f"12.3{SPACE}%"
-    assert numbers.percent(-0.05, 0, signed=True) == f"\N{MINUS SIGN}5{SPACE}%"
-    assert numbers.percent(math.nan) == "\N{EN DASH}"
-    assert numbers.times(1.8449) == "1.84\N{MULTIPLICATION SIGN}"
-    assert numbers.times(math.inf) == "\N{EN DASH}"
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(1, "1 B"), (1 << 20, "1 MiB"), (1536, "1.5 KiB"), (1 << 42, "4 TiB")]
-)
-def test_bytes_are_binary(count: float, text: str) -> None:
-    assert numbers.binary(count).replace(SPACE, " ") == text
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(1.26, "1.3 s"), (42.4, "42 s"), (95, "1 min 35 s"), (7325, "2 h 2 min"), (59.7, "1 min 0 s")],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert numbers.duration(seconds).replace(SPACE, " ") == text
-
-
-def test_shapes_are_written_with_and_without_their_axes() -> None:
-    assert numbers.shape_text((16, 3584)) == "16 \N{MULTIPLICATION SIGN} 3,584"
-    assert numbers.axis_text({"m": 16, "n": 3584, "k": 8192}) == "m = 16, n = 3,584, k = 8,192"

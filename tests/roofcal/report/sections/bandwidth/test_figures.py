@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roofcal.report.data.analysis import Analysis
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.provenance import commands
 from roofcal.report.sections.breakeven import draw_breakeven
-from tests.roofcal.report.chapters import Shown, analysis_with, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, analysis_with, plain, shown_of
 
 
 def made_up_map() -> pd.DataFrame:
@@ -56,15 +54,6 @@ def test_each_weight_has_one_answer(shown: Shown) -> None:
     assert (small["breakeven_m_high"], small["best"]) == (256, 1.6)
     assert pd.isna(large["breakeven_m_high"])
     assert len(shown.files["breakeven.csv"]) == len(made_up_map())
-
-
-def test_figure_and_chapter_have_the_command(
-    mapped: Analysis, shown: Shown, analysis: Analysis
-) -> None:
-    command = shown.figures["breakeven"].command
-    assert "roofcal breakeven --run results/nvidia-h200/" in command
-    assert any("roofcal breakeven" in line for line in commands(mapped))
-    assert not any("roofcal breakeven" in line for line in commands(analysis)), "without one"
 
 
 def test_facts_count_the_classes_with_casts_or_without(shown: Shown) -> None:

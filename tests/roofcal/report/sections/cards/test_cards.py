@@ -11,8 +11,7 @@ from roofcal.points.run import Run, load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.cards import own_card_sentence
 from roofcal.report.data.panel_factors import READINGS, panel_fits
-from tests.roofcal.report.chapters import Shown, answer_of, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, answer_of, plain, shown_of
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, product, stream, true_seconds
 
 SIDES = tuple(1024 + 128 * step for step in range(12))

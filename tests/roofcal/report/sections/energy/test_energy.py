@@ -3,11 +3,8 @@
 import pandas as pd
 import pytest
 
-from roofcal.core.devices import DeviceSpec
-from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.energy import recipes_by_energy, sentences
-from tests.roofcal.ask.published_run import PUBLISHED
 from tests.roofcal.report.chapters import shown_of
 
 
@@ -48,18 +45,3 @@ def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(narrowed:
     assert (points["energy_low_j"] <= points["energy_j"]).all()
     assert list(shown.tables) == ["energy-recipes", "energy-points"]
     assert "No point of this run has read the energy counter" in shown.prose[0]
-
-
-@pytest.mark.slow
-def test_published_products_at_the_power_limit_have_energy(h200: DeviceSpec) -> None:
-    run = load_run(PUBLISHED.folder)
-    analysis = Analysis(run=run, spec=h200, frames={}, sessions={})
-    shown = shown_of(analysis, "energy", gemm=run.points("gemm").table)
-    products = shown.files["energy.csv"]
-    assert len(products) > 70
-    # The others share their group's long turns and run at the full clock.
-    assert products["board_w"].between(650, 735).mean() >= 0.95
-    assert (products["energy_low_j"] <= products["energy_j"]).all()
-    least = shown.tables["energy-recipes"].frame.iloc[0]
-    assert "fp8" in least["recipe"]
-    assert 0.4e-12 < least["energy_j_per_flop"] < 1e-12

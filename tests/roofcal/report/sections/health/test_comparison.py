@@ -14,8 +14,7 @@ from roofcal.points.run import Run, load_run
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.cards import publication_for
 from roofcal.report.sections.health import judge_kinds, summarise_kinds
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 from tests.roofcal.report.synthetic import (
     CPU,
     GPU,

@@ -4,8 +4,7 @@ import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.latency import draw_latency
-from tests.roofcal.report.chapters import shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import plain, shown_of
 
 
 def test_weights_at_three_sizes_of_m_have_a_panel_with_the_fastest_times(
@@ -19,9 +18,6 @@ def test_weights_at_three_sizes_of_m_have_a_panel_with_the_fastest_times(
     points = chart.rows_of("points", chart.panels[0])
     assert set(points["provider"]) == {"cublaslt"}
     assert sorted(set(points["m"])) == [1, 16, 64, 256]
-    bars = chart.rows_of("bars", chart.panels[0])
-    assert len(bars) == 2 * len(points)
-    medians = points.set_index("bar")["median_s"].sort_index()
-    ends = bars.groupby("bar")["median_s"]
-    assert ((ends.min() < medians) & (medians < ends.max())).all()
+    assert [layer.low for layer in chart.layers if layer.mark == "interval"] == ["ci95_low_s"]
+    assert ((points["ci95_low_s"] < points["median_s"]) & points["ci95_high_s"].notna()).all()
     assert draw_latency(frame[frame["m"] == 64]) is None

@@ -9,8 +9,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections import linear_accuracy as section
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 from tests.roofcal.report.linears import (
     CUBE,
     DATA,

@@ -10,8 +10,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import commands
 from roofcal.report.sections.llm import draw_llm
-from tests.roofcal.report.chapters import Shown, analysis_with, shown_of
-from tests.roofcal.report.drawn import drawn, plain
+from tests.roofcal.report.chapters import Shown, analysis_with, plain, shown_of
 
 
 def made_up_estimates() -> pd.DataFrame:
@@ -103,7 +102,9 @@ def test_the_answer_names_the_fastest_per_gpu(shown: Shown) -> None:
     table = made_up_estimates()
     wide = table["model"] == "large"
     table.loc[wide, "decode_tokens_per_s"] = 1.5 * table["decode_tokens_per_s"].max()
-    assert most in plain(drawn(draw_llm(table, "")).facts)
+    picture = draw_llm(table, "")
+    assert picture
+    assert most in plain(picture.facts)
 
 
 def test_where_nothing_fits_nothing_is_drawn() -> None:
@@ -111,4 +112,6 @@ def test_where_nothing_fits_nothing_is_drawn() -> None:
     assert draw_llm(table[table["fits"] == "no"], "") is None
     assert draw_llm(table.iloc[:0], "") is None
     one_batch = table[(table["batch"] == 1) & (table["model"] == "small")]
-    assert [panel.title for panel in drawn(draw_llm(one_batch, "")).panels] == ["small, 1 GPU"]
+    picture = draw_llm(one_batch, "")
+    assert picture
+    assert [panel.title for panel in picture.panels] == ["small, 1 GPU"]

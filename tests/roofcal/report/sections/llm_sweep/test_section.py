@@ -11,8 +11,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
 from tests.paths import ROOT
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 
 KEY, SMALL, LARGE = "llm-sweep", "llama3-8b", "llama3-70b"
 

@@ -6,8 +6,7 @@ import pytest
 
 from roofcal.core.records import Method, Protocol, Telemetry
 from roofcal.report.data.analysis import Analysis
-from tests.roofcal.report.chapters import shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import plain, shown_of
 from tests.roofcal.report.synthetic import MadeUpRun, product, telemetry
 
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from roofcal.report.data.analysis import Analysis
-from tests.roofcal.report.chapters import shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import plain, shown_of
 from tests.roofcal.report.synthetic import MadeUpRun, product
 
 

@@ -10,8 +10,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.numbers import scaled
 from roofcal.report.sections.mixed import roof_curves
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 from tests.roofcal.report.narrow import G64, G128, SIZES, TOKENS, narrow, narrow_run, true_time
 
 

@@ -13,8 +13,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import ReportError
 from roofcal.report.kit.blocks import Commands
 from tests.roofcal.compare.made_up import measurement, point, rows_of, write_run
-from tests.roofcal.report.chapters import Shown, shown_by, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_by, shown_of
 from tests.roofcal.report.synthetic import MadeUpRun, outdate, whole_run
 
 

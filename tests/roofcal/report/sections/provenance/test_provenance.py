@@ -5,46 +5,38 @@ from pathlib import Path
 from typing import Any
 
 from roofcal.core.paths import RunFolder
+from roofcal.report.data import provenance
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.provenance import (
-    commands,
-    commands_anew,
-    derived_path,
-    environment_facts,
-    run_path,
-    table_command,
-)
 from roofcal.report.kit.blocks import Commands
 from roofcal.report.sections.provenance import SESSION
-from tests.roofcal.report.chapters import blocks_of, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import blocks_of, plain, shown_of
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product
 
 RUN = f"nvidia-h200/{GPU.environment_id}"
 
 
 def test_an_environment_in_the_units_people_use() -> None:
-    facts = {label: plain(value) for label, value in environment_facts(GPU)}
+    facts = {label: plain(value) for label, value in provenance.environment_facts(GPU)}
     assert facts["power limit"] == "700.0 W"
     assert facts["memory clock"] == "3,201 MHz"
     assert (facts["ECC"], facts["MIG"]) == ("on", "off")
     assert facts["memory bus"] == "6016 bit"
     assert "NCCL" not in facts
-    assert "driver" not in dict(environment_facts(CPU))
-    assert dict(environment_facts(CPU))["last-level cache"] == "32 MiB"
+    assert "driver" not in dict(provenance.environment_facts(CPU))
+    assert dict(provenance.environment_facts(CPU))["last-level cache"] == "32 MiB"
 
 
 def test_folders_are_named_as_in_any_checkout(analysis: Analysis) -> None:
     run = analysis.run
-    assert run_path(run) == derived_path(run) == f"results/{RUN}"
+    assert provenance.run_path(run) == provenance.derived_path(run) == f"results/{RUN}"
     published = replace(run, origin="published", files=RunFolder.at(run.folder, Path("elsewhere")))
-    assert run_path(published) == f"reports/published/{RUN}"
-    assert derived_path(published) == f"results/replay/{RUN}"
-    lines = commands(replace(analysis, run=published))
+    assert provenance.run_path(published) == f"reports/published/{RUN}"
+    assert provenance.derived_path(published) == f"results/replay/{RUN}"
+    lines = provenance.commands(replace(analysis, run=published))
     assert not any(line.startswith("make study") for line in lines)
     assert f"--run reports/published/{RUN}=results/replay/{RUN}" in lines[-1]
     # nothing writes over a publication that is shown as it was frozen
-    lines = commands(replace(analysis, run=replace(run, origin="published")))
+    lines = provenance.commands(replace(analysis, run=replace(run, origin="published")))
     assert lines[-1].startswith(f"roofcal verify reports/published/{RUN}")
     assert not any("--out" in line for line in lines)
 
@@ -55,7 +47,7 @@ def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
     assert lines[0] == "git checkout 0123456789abcdef"
     assert lines[-1] == (f"roofcal report --run results/{RUN} --out results/report/report.html")
     assert sum("roofcal predict" in line for line in lines) == 2  # gemm and cast
-    assert table_command(analysis.run, "cast") == (
+    assert provenance.table_command(analysis.run, "cast") == (
         f"roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"
     )
 
@@ -75,8 +67,8 @@ def test_a_name_in_the_place_of_a_commit_is_called_one(analysis: Analysis) -> No
 
 def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: Analysis) -> None:
     run = replace(analysis.run, origin="published")
-    assert commands_anew(run, "a", "a", []) == ["roofcal publish --again a"]
-    first, *predictions = commands_anew(run, "a", "b", ["c/calibration.jsonl"])
+    assert provenance.commands_anew(run, "a", "a", []) == ["roofcal publish --again a"]
+    first, *predictions = provenance.commands_anew(run, "a", "b", ["c/calibration.jsonl"])
     assert first == "roofcal calibrate --run a --out b/calibration.jsonl"
     also = "--also c/calibration.jsonl --out b/predictions"
     assert [line.rpartition("--op ")[2] for line in predictions] == [

@@ -12,9 +12,8 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import points_with_states
 from roofcal.report.sections.points import readable_points
 from roofcal.report.write import write_report
-from tests.roofcal.report.chapters import Shown, shown_of
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 from tests.roofcal.report.conftest import DEVICES
-from tests.roofcal.report.drawn import plain
 from tests.roofcal.report.synthetic import MadeUpRun, cast, product
 
 

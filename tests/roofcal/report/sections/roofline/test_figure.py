@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from roofcal.report.data.analysis import Analysis
-from tests.roofcal.report.chapters import shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import plain, shown_of
 
 
 def test_points_stand_where_they_belong_below_roofs_of_datasheet_and_ceiling(

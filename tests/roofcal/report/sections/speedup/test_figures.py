@@ -8,8 +8,7 @@ import pytest
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.charts import Picture
 from roofcal.report.sections.speedup import draw_speedups
-from tests.roofcal.report.chapters import Shown, shown_of
-from tests.roofcal.report.drawn import plain
+from tests.roofcal.report.chapters import Shown, plain, shown_of
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +44,6 @@ def test_the_grid_of_tokens_has_weights_down_and_tokens_across(shown: Shown) -> 
     assert sorted(set(chart.tables["points"]["m"])) == [1, 16, 64, 256, 512, 4096]
     assert [panel.choice for panel in chart.panels] == ["fp8_tensorwise", "fp8_axiswise"]
     assert [entry.value for entry in chart.legend][::2] == ["0.5\u00d7", "1\u00d7", "2\u00d7"]
-
-
-def test_facts_name_median_and_highest(shown: Shown, analysis: Analysis) -> None:
-    table = analysis.speedups["gemm"]
-    cubes = table[(table["m"] == table["n"]) & (table["n"] == table["k"])]
-    assert f"highest {cubes['speedup'].max():.2f}" in shown.figures["speedup_cubes"].facts
 
 
 def test_the_sizes_that_most_shapes_have_are_drawn_and_many_weights_thinned(
