@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from roofcal.ask.advice_text import Recommendation, recommend
+from roofcal.ask.advice import Recommendation, recommend
 from roofcal.ask.advise import Adviser, RecipeFilter
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear

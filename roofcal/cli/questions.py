@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from roofcal.ask.advice_text import advise_csv
+from roofcal.ask.advice import advise_csv
 from roofcal.ask.advise import Adviser, RecipeFilter
 from roofcal.ask.answers import Answer
 from roofcal.ask.breakeven import run_map

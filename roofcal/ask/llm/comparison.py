@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofcal.ask.advice import longest_of_toss_up, style_of, toss_up_words
 from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
-from roofcal.ask.decision import longest_of_toss_up, style_of, toss_up_words
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, estimate, notes_of_all

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.ask.advice_text import Recommendation, advise_csv, recommend
+from roofcal.ask.advice import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeFilter, RecipeTime
 from roofcal.ask.answers import span
 from roofcal.ask.choices import choice_record
