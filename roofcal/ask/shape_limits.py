@@ -7,9 +7,12 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import nbytes
 from roofcal.core.records import PlanPoint
 from roofcal.core.units import GB
+from roofcal.models import calibrated
 from roofcal.ops import BY_NAME
+from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.linear.model import is_made_of_linears, parts_of
 from roofcal.ops.spec import OpSpec, Shape
+from roofcal.ops.time_models import Sources
 
 
 def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
@@ -56,6 +59,22 @@ def whole_providers(op: OpSpec, recipe: str, device: str) -> list[str]:
             parts_of(provider, recipe)
             known.append(provider)
     return known or whole
+
+
+def providers_that_run(
+    op: OpSpec, recipe: str, sources: Sources, by: str, device: str
+) -> tuple[list[str], bool]:
+    """(whose times a model of time by its name may state, whether these were calibrated).
+
+    The kernels of a product may be those of op gemm too. Where none was calibrated, they are
+    those of whole_providers.
+    """
+    known = dict[str, None]()
+    if by == calibrated.MODEL and sources.calibration is not None:
+        for name in (op.name, *(("gemm",) if op.computes == "product" else ())):
+            names = calibrated_providers(sources.calibration.constants, name, recipe)
+            known |= dict.fromkeys(names)
+    return list(known) or whole_providers(op, recipe, device), bool(known)
 
 
 def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) -> Mapping[str, str]:

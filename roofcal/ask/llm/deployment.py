@@ -28,15 +28,13 @@ from roofcal.ask.llm.architecture import (
     tensor_degrees,
     weight_bytes,
 )
-from roofcal.ask.shape_limits import whole_providers, why_all_refuse
+from roofcal.ask.shape_limits import providers_that_run, why_all_refuse
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB
-from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.link import Source
 from roofcal.ops import BY_NAME
-from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.time_models import Sources
 
 CHUNK: Final = 8192  # tokens of one prefill pass; vLLM and SGLang set it so on large GPUs
@@ -239,11 +237,8 @@ def why_refused(deployment: Deployment, sources: Sources, by: str) -> str | None
     op, recipe = BY_NAME["gemm"], deployment.recipe
     if recipe == "int4":
         op, recipe = BY_NAME["mixed_gemm"], INT4_RECIPE
-    providers: list[str] = []
-    if by == calibrated.MODEL and sources.calibration:
-        providers = calibrated_providers(sources.calibration.constants, op.name, recipe)
-    if not providers:
-        providers = whole_providers(op, recipe, sources.spec.device if sources.spec else "")
+    device = sources.spec.device if sources.spec else ""
+    providers, _ = providers_that_run(op, recipe, sources, by, device)
     model, tensor = deployment.model, deployment.tensor
     for name, matrix in local_matrices(model, tensor).items():
         reason = why_all_refuse(op, providers, recipe, matrix.shape)
