@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from roofcal.ask.advice import Recommendation, advise_csv, recommend
@@ -22,15 +21,12 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.ops.linear.model import (
     PASSES,
     PRODUCTS_SHARE,
-    Linear,
     Passes,
     Weights,
-    linear_times,
 )
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
-from tests.roofcal.models.runs import SPEC
 
 CALIBRATED = model_named("calibrated")
 ADVISER = Adviser(CALIBRATED, published_sources(), "forward", "cached")
@@ -71,34 +67,6 @@ def option_of(answer: Advice, recipe: str, products_by: str, casts_by: str) -> R
     found = [o for o in answer.options if (o.recipe, o.products_by, o.casts_by) == wanted]
     assert len(found) == 1
     return found[0]
-
-
-def test_options_are_ranked_by_time_and_their_probabilities_add_up() -> None:
-    answer = advice()
-    times = [option.seconds for option in answer.options]
-    assert times == sorted(times)
-    chances = [option.probability or 0.0 for option in answer.options]
-    assert sum(chances) == pytest.approx(1)
-    best = answer.best_by_recipe.values()
-    assert sum(option.recipe_probability or 0.0 for option in best) == pytest.approx(1)
-    for option in answer.options:
-        assert (option.low_s or 0.0) < option.seconds < (option.high_s or 0.0)
-
-
-@pytest.mark.parametrize(
-    ("passes", "weights"), [("forward", "cached"), ("forward_backward", "cast")]
-)
-def test_an_option_takes_as_long_as_the_linear_of_break_even(
-    passes: Passes, weights: Weights
-) -> None:
-    parts = Linear(recipe="fp8_tensorwise", passes=passes, casts="torch_compile", weights=weights)
-    sizes = (np.array([float(size)]) for size in (4096, 4096, 4096))
-    expected = linear_times(CALIBRATED, published_sources(), parts, *sizes)
-    answer = advice(4096, 4096, 4096, passes=passes, weights=weights)
-    option = option_of(answer, "fp8_tensorwise", "cublaslt", "torch_compile")
-    assert option.seconds == pytest.approx(expected.total[0])
-    assert expected.high is not None
-    assert option.high_s == pytest.approx(expected.high[0])
 
 
 def test_packed_weights_serve_inference_alone() -> None:
@@ -242,14 +210,6 @@ def test_measured_points_beside_the_time_are_shown_once_and_of_what_is_asked() -
     assert f" away: the {recipe} product " in lines[1], (
         "weights are cached, so no linear that casts them"
     )
-
-
-def test_a_model_without_intervals_ranks_without_probabilities() -> None:
-    bare = Adviser(model_named("datasheet"), Sources(spec=SPEC), "forward", "cached")
-    answer = recommend(bare, linear())
-    assert (answer.best.probability, answer.best.low_s) == (None, None)
-    assert answer.best.products_by == "any"
-    assert "95 %" not in str(answer)
 
 
 def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:

@@ -90,13 +90,6 @@ def test_break_even_and_its_ends_are_the_first_m_beyond_the_crossing(
     assert (answer.speedups.low is None) == (factor is None)
 
 
-def test_faster_and_slower_again_counts_from_the_last_time() -> None:
-    def wave(sizes: Array) -> Array:
-        return np.where((sizes[0] > 5000) & (sizes[0] <= 6000), 1e6, 0.0)
-
-    assert answer_of(crossing(1000, wave=wave)).m == 6016  # steps of 64 there
-
-
 def test_what_lies_far_beyond_the_probes_takes_back_no_break_even() -> None:
     speedup = np.where((GRID >= 1024) & (GRID <= 65536), 1.5, 0.9)
     doublings = np.where(GRID <= 16384, 0.0, 1.0)

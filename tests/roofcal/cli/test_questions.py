@@ -118,6 +118,10 @@ def test_curves_and_sweeps_are_lines_or_json(shell: Shell) -> None:
     points = shell.json(curve)["curve"]
     assert [point["batch"] for point in points][:3] == [1, 2, 4]
     assert points[-1]["batch"] == points[0]["largest_batch"]
+    lines = shell.text(curve).splitlines()
+    assert lines[1].startswith("batch from 1 to the largest that fits, prompt 30000")
+    rows = lines[lines.index("") + 2 :]
+    assert [int(row.split()[0]) for row in rows[: len(points)]] == [p["batch"] for p in points]
     sweep = "llm --device h200 --model llama3-70b --by wave --sweep"
     answer = shell.json(sweep)
     cuts = {

@@ -5,19 +5,16 @@ from dataclasses import replace
 import pytest
 
 from roofcal.ask.devices import datasheet
-from roofcal.ask.llm.architecture import LocalMatrix, local_matrices, tensor_degrees
+from roofcal.ask.llm.architecture import LocalMatrix
 from roofcal.ask.llm.deployment import (
     RESERVE,
     checked_memory,
     memory_of,
-    why_refused,
     with_batch,
 )
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
 from roofcal.ask.llm.operator_models import BY, CalibratedOperators
 from roofcal.ask.llm.sweep import with_smallest_cut
-from roofcal.ask.points import predict_point
-from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, deployment, model
@@ -102,28 +99,6 @@ def test_every_model_of_time_refuses_a_shard_and_names_the_largest_degree(
     estimate(replace(refused, tensor=min(largest, 8)), sources_of(by), by)  # of links: 8 GPUs
     with pytest.raises(PredictError, match="--tp 32 leaves 2048 x 24"):
         estimates_by_batch(refused, sources_of(by), by)
-
-
-@pytest.mark.parametrize("by", BY)
-@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise", "int4"])
-def test_a_shard_is_refused_where_predict_refuses_its_product(by: str, recipe: str) -> None:
-    op, op_recipe = "gemm", recipe
-    if recipe == "int4":
-        op, op_recipe = "mixed_gemm", "int4_groupwise_g128"
-    for tensor in tensor_degrees(model(QWEN), 64):
-        reasons = []
-        for matrix in local_matrices(model(QWEN), tensor).values():
-            shape = {"m": 16, "n": matrix.n, "k": matrix.k}
-            point = PlanPoint(
-                op=op, provider="", recipe=op_recipe, shape=shape, device="nvidia-h200"
-            )
-            try:
-                predict_point(point, by, sources_of(by))
-            except PredictError as error:
-                reasons.append(str(error))
-        reason = why_refused(deployment(QWEN, recipe, tensor), sources_of(by), by)
-        assert (reason is None) == (not reasons), (tensor, reasons)
-        assert reason is None or reason.endswith(reasons[0])
 
 
 def test_an_expert_is_judged_by_its_own_sides_and_not_by_all_of_them_together() -> None:

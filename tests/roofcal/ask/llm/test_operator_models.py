@@ -39,17 +39,6 @@ def seconds(call: CallTime) -> float:
     return call.duration.value_s
 
 
-@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise"])
-def test_a_product_is_that_of_the_calibrated_model(recipe: str) -> None:
-    call = TIMES.product(recipe, 64, MATRIX)
-    sizes = (np.array([x]) for x in (64.0, 8192.0, 4096.0))
-    times = calibrated_model.product_times(SOURCES, recipe, *sizes)
-    assert times.low is not None
-    assert call.duration.value_s == times.total[0]
-    assert call.duration.low_s == times.low[0]
-    assert call.bound_by == times.bound_by[0]
-
-
 def test_int4_saves_bytes_and_no_math() -> None:
     def gain(rows: int) -> float:
         bf16, int4 = (TIMES.product(r, rows, MATRIX).duration for r in ("bf16", "int4"))

@@ -23,7 +23,6 @@ from roofcal.core.jsonl import write_records
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Calibration
 from roofcal.models.errors import PredictError
-from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment, model
 from tests.roofcal.models.runs import SPEC, calibration
 
@@ -128,13 +127,6 @@ def test_the_decision_is_the_most_tokens_at_the_rate_that_a_request_needs(swept:
     assert asked.answer["decision"]["decode_step_s"] == fastest.decode.total.value_s
     with pytest.raises(PredictError, match=f"the most is {asked.min_rate:.4g}, --tp"):
         _ = replace(swept, min_rate=2 * fastest.request_tokens_per_s.value).best
-
-
-def test_a_datasheet_sweeps_faster(swept: Sweep) -> None:
-    by_datasheet = sweep(deployment("llama3-70b"), Sources(spec=LINKED), "datasheet")
-    for cut, answers in by_datasheet.estimates.items():
-        for bound, answer in zip(answers, swept.estimates[cut], strict=True):
-            assert bound.decode.total.value_s < answer.decode.total.value_s
 
 
 def test_the_table_has_a_row_for_every_model_recipe_cut_and_batch_that_fits(table: Table) -> None:
