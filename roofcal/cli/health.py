@@ -164,5 +164,3 @@ def time(
 
 
 HEALTH: Final = Command({"--every-card": every_card, "": health})
-FLEET: Final = Command({"": fleet})
-TIME: Final = Command({"": time})

@@ -328,5 +328,3 @@ LLM: Final = Command(
         "": question("llm"),
     }
 )
-DEVICES: Final = Command({"": devices})
-JUDGE: Final = Command({"": judge})

@@ -178,7 +178,5 @@ def export(
     print(f"from: {folder}", file=sys.stderr)
 
 
-COMPARE: Final = Command({"": compare})
-CLAIMS: Final = Command({"": claims})
 TABLE: Final = Command({"": table}, either=("format", "json"))
 EXPORT: Final = Command({"": export}, either=("format", "json"), is_needed=True)
