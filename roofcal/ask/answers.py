@@ -33,13 +33,8 @@ WEIGHTS_WORDS: Final = {"cached": "cast beforehand", "cast": "cast each time"}
 WIDTH: Final = 120  # most columns of text, and those of text that no terminal shows
 _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
 _NARROWEST_NOTE: Final = 20  # columns in which a note is still read
-Style = Literal["", "best", "dim"]
+Style = Literal["", "best", "dim"]  # green for what is best, dim for what is less certain
 _ANSI: Final[Mapping[Style, str]] = {"best": "\x1b[32m", "dim": "\x1b[2m"}
-
-
-def painted(text: str, style: Style) -> str:
-    """The text in the colour of a style: green for what is best, dim for what is less certain."""
-    return f"{_ANSI[style]}{text}\x1b[0m" if style and text else text
 
 
 class Verdict(str):
@@ -85,7 +80,10 @@ class Answer:
             style: Style = "best" if isinstance(part, Verdict) else ""
             texts = [part] if isinstance(part, str) else part
             lines += [(style, line) for text in texts for line in wrapped(text, width)]
-        return "\n".join(painted(line.rstrip(), style if colours else "") for style, line in lines)
+        stripped = ((style if colours else "", line.rstrip()) for style, line in lines)
+        return "\n".join(
+            f"{_ANSI[style]}{line}\x1b[0m" if style and line else line for style, line in stripped
+        )
 
     def __str__(self) -> str:
         return self.text()
