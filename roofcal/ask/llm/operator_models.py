@@ -308,15 +308,14 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
     )
 
 
-def can_estimate(sources: Sources) -> bool:
-    """Whether the calibrated operator_times has what it needs for at least one recipe."""
-    constants = sources.calibration.constants if sources.calibration else {}
-    has_all = sources.spec is not None and all(name in constants for name in _NEEDED)
-    return has_all and bool(estimable_recipes(sources))
-
-
 def estimable_recipes(sources: Sources, by: str = calibrated.MODEL) -> tuple[str, ...]:
-    """Recipes of `llm` that a model can time: all need bf16, because head and router run in it."""
+    """Recipes of `llm` that a model can time, none where what it reads of the device is missing.
+
+    All need bf16, because head and router run in it.
+    """
+    constants = sources.calibration.constants if sources.calibration else {}
+    if sources.spec is None or (by == calibrated.MODEL and not constants.keys() >= {*_NEEDED}):
+        return ()
     model, timed = model_named(by), ["int4"]
     for recipe in set(model.product_recipes(sources)) & set(RECIPES):
         try:  # a part of the constants of a recipe may have been fitted

@@ -44,7 +44,7 @@ from roofcal.ask.llm.estimate import (
     estimates_by_batch,
     notes_of_all,
 )
-from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
+from roofcal.ask.llm.operator_models import estimable_recipes, operator_times
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB, format_seconds
@@ -370,10 +370,10 @@ def run_table(
 
 
 def _rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterator[dict[str, Any]]:
-    if not can_estimate(sources):
+    times = {recipe: operator_times(sources, recipe) for recipe in estimable_recipes(sources)}
+    if not times:
         return
     spec = datasheet_of(sources)
-    times = {recipe: operator_times(sources, recipe) for recipe in estimable_recipes(sources)}
     cuts = CUTS if spec.link_bytes_per_s is not None else CUTS[:1]
     for model in models.values():
         for tensor, pipeline in cuts if model.architecture else ():

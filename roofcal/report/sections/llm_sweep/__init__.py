@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from roofcal.ask.llm.deployment import Deployment, Workload
-from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
+from roofcal.ask.llm.operator_models import estimable_recipes
 from roofcal.ask.llm.sweep import OUTPUT, PROMPT, sweep
 from roofcal.core import paths
 from roofcal.core.language_models import load_models
@@ -49,7 +49,7 @@ _RECIPES: Final = ("fp8_axiswise", "bf16")  # the first that can be timed is swe
 def show(analysis: Analysis) -> Iterator[Item]:
     """The best batch of every cut, and what no other cut and batch beats; needs a calibration."""
     sources = Sources(calibration=analysis.run.calibration, spec=analysis.spec)
-    recipes = estimable_recipes(sources) if can_estimate(sources) else ()
+    recipes = estimable_recipes(sources)
     recipe = next((name for name in _RECIPES if name in recipes), None)
     rows = pd.DataFrame() if recipe is None else sweep_table(sources, recipe)
     if len(rows):

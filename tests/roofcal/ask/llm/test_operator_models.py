@@ -10,7 +10,7 @@ from roofcal.ask.llm.operator_models import (
     ATTENTION_SHARE,
     CACHE_SHARE,
     CalibratedOperators,
-    can_estimate,
+    estimable_recipes,
     operator_times,
 )
 from roofcal.ask.llm.operator_times import AttentionWork, OperatorTimes
@@ -186,7 +186,7 @@ def test_waves_time_the_kernels_of_their_model() -> None:
 def test_what_a_model_or_a_device_lacks_is_named_and_known_beforehand(
     sources: Sources, recipe: str, by: str, says: str
 ) -> None:
-    assert can_estimate(SOURCES)
-    assert not can_estimate(sources)
+    assert estimable_recipes(SOURCES)
+    assert not estimable_recipes(sources)
     with pytest.raises(PredictError, match=says):
         operator_times(sources, recipe, by)
