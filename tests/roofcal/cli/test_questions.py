@@ -26,9 +26,8 @@ EIGHT = "llm --device nvidia-h200 --model llama3-70b --recipe fp8_axiswise --tp 
 
 
 @pytest.fixture(autouse=True)
-def published(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
+def _published(published_alone: None) -> None:
+    """Before `checkout`, where a test takes both."""
 
 
 def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
