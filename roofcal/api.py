@@ -18,7 +18,7 @@ from roofcal.ask.advice import Recommendation, recommend
 from roofcal.ask.advise import Adviser, RecipeFilter
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
-from roofcal.ask.devices import device_choice, device_ids, device_sources
+from roofcal.ask.devices import Devices, device_choice, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
@@ -41,7 +41,6 @@ from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
-from roofcal.models.calibrations import calibrated_runs
 from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.link import Source
 from roofcal.models.registry import model_named
@@ -88,10 +87,9 @@ def devices() -> dict[str, tuple[str, ...]]:
 
     The first environment is the one that answers where none is named.
     """
-    runs = calibrated_runs(paths.PUBLISHED, paths.RESULTS)
     return {
-        device: tuple(dict.fromkeys(run.environment_id for run in runs if run.device == device))
-        for device in device_ids()
+        row["device"]: tuple(dict.fromkeys(run["environment"] for run in row["environments"]))
+        for row in Devices().answer
     }
 
 

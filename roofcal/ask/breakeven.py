@@ -111,14 +111,14 @@ class Speedups:
     value      NaN where no provider runs the shape in the recipe
     low, high  None for a model without intervals
     beyond     how far the part lies beyond the probes that lies farthest; None where nobody knows
-    by         the option of the recipe that is timed at each shape, and that of bf16
+    by         the option of the recipe that is timed at each shape
     """
 
     value: Array
     low: Array | None
     high: Array | None
     beyond: BeyondProbes | None = None
-    by: Sequence[tuple[Option, Option]] = ()
+    by: Sequence[Option] = ()
 
     @property
     def doublings(self) -> Array | None:
@@ -193,7 +193,7 @@ class Breakeven(Answer):
         ends = {"m": self.m, "m_low": self.m_low, "m_high": self.m_high}
         places = {name: int(GRID.searchsorted(m)) for name, m in ends.items() if m is not None}
         place = places.get("m", best)
-        (own, _), (best_own, _) = ratios.by[place], ratios.by[best]
+        own, best_own = ratios.by[place], ratios.by[best]
         probed, unprobed, doublings = None, None, dict[str, float | None]()
         if ratios.beyond is not None:
             outside = ratios.beyond.doublings
@@ -341,8 +341,8 @@ def linear_speedups(times: LinearTimes, linear: Linear, n: int, k: int) -> Speed
     """Speed-ups on GRID of a linear with n x k weights; raises KeyError for one without options."""
     baseline = replace(linear, recipe=BASELINE)
     sizes = {"m": GRID, "n": np.full_like(GRID, float(n)), "k": np.full_like(GRID, float(k))}
-    (bf16, bf16_by), (ours, ours_by) = (times.fastest(one, sizes) for one in (baseline, linear))
-    return replace(speedup_ratio(bf16, ours), by=list(zip(ours_by, bf16_by, strict=True)))
+    (bf16, _), (ours, ours_by) = (times.fastest(one, sizes) for one in (baseline, linear))
+    return replace(speedup_ratio(bf16, ours), by=ours_by)
 
 
 def speedup_ratio(baseline: Times, ours: Times) -> Speedups:
