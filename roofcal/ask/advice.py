@@ -22,10 +22,10 @@ from roofcal.ask.answers import (
     record_of,
     span,
 )
-from roofcal.ask.beyond_probes import FAR, unprobed_words
 from roofcal.ask.choices import ChoiceRecord, choice_record
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.linear_options import BASELINE
+from roofcal.ask.shape_limits import FAR, unprobed_words
 from roofcal.core.csv_files import read_shapes
 from roofcal.core.units import format_seconds
 from roofcal.models.errors import PredictError

@@ -17,12 +17,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from roofcal.ask.beyond_probes import unprobed_kind
 from roofcal.ask.choices import fastest_probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.points import recipe_named
-from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
+from roofcal.ask.shape_limits import memory_refusal, too_small, unprobed_kind, why_all_refuse
 from roofcal.core.names import did_you_mean_or_all, names_with_part
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Times

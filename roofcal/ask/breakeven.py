@@ -40,9 +40,8 @@ from roofcal.ask.answers import (
     filled,
     origin_words,
 )
-from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, LinearTimes, Option, Part
-from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
+from roofcal.ask.shape_limits import FAR, joined_refusals, memory_refusal, refusals
 from roofcal.core.names import did_you_mean, names_with_part
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.ask.answers import ANY_PROVIDER, Answer, ManyAnswers, filled, origin_words, record_of
-from roofcal.ask.beyond_probes import FAR, beyond_probes, unprobed_words
 from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
 from roofcal.ask.measured import MeasuredPoint, by_key, point_key, steady_points
 from roofcal.ask.shape_limits import (
+    FAR,
+    beyond_probes,
     joined_refusals,
     memory_refusal,
     providers_that_run,
     refusals,
     too_small,
+    unprobed_words,
 )
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_part

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from roofcal.ask.advice import Decision, decided_advice
 from roofcal.ask.advise import Adviser
-from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Option, Part
 from roofcal.ask.measured import MeasuredPoint, by_key, measured_point
+from roofcal.ask.shape_limits import FAR
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import BITS, CAST_RECIPES, RECIPES, Operand
 from roofcal.core.records import Calibration

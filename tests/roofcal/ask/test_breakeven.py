@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from roofcal.ask.advise import Adviser
-from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.breakeven import (
     COLUMNS,
     GRID,
@@ -30,6 +29,7 @@ from roofcal.ask.breakeven import (
     speedup_ratio,
 )
 from roofcal.ask.linear_options import LinearTimes
+from roofcal.ask.shape_limits import FAR
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import Calibration
 from roofcal.core.times import Array, BeyondProbes, Times
