@@ -206,7 +206,7 @@ def _parts(point: PlanPoint) -> list[tuple[str, str, str, Shape]]:
         *(("cast", linear.casts_by, cast, TENSORS[name]) for name, cast in linear.casts),
         *(("cast", linear.casts_by, TRANSPOSED, TENSORS[name]) for name in linear.transposed),
     ]  # fmt: skip
-    parts = []
+    parts = list[tuple[str, str, str, Shape]]()
     for name, whose, how, own in sides:
         of_part = dict(zip(BY_NAME[name].axes, (shape[side] for side in own), strict=True))
         parts.append((name, whose, how, of_part))
