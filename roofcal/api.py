@@ -22,11 +22,9 @@ from roofcal.ask.devices import Devices, device_choice, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
-from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
+from roofcal.ask.llm.deployment import CHUNK, OUTPUT, PROMPT, Deployment
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import (
-    OUTPUT,
-    PROMPT,
     SWEPT_GPUS,
     Curve,
     Sweep,
@@ -352,7 +350,7 @@ def _deployment(
         recipe=recipe_named(recipe, RECIPES),
         tensor=degrees["tp"],
         pipeline=degrees["pp"],
-        workload=Workload(**load),
+        **load,
         link=link,
     )
     if tp is None and pp is None:

@@ -97,7 +97,7 @@ class RecipeComparison(Answer):
         gpus = first.deployment.gpus
         why = ", the fewest GPUs that hold it in bf16" if gpus == self.fewest_gpus["bf16"] else ""
         yield first.where.replace(" in bf16", "") + why
-        yield f"batch {first.deployment.workload.batch}, {first.load}"
+        yield f"batch {first.deployment.batch}, {first.load}"
         yield ""
         yield Table(self.rows(), _COLUMNS, lambda row: style_of(row, decision["recipe"]))
         for fewest in sorted({count for count in self.fewest_gpus.values() if count < gpus}):

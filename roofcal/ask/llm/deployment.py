@@ -37,23 +37,36 @@ from roofcal.models.link import Source
 from roofcal.ops import BY_NAME
 from roofcal.ops.time_models import Sources
 
+PROMPT: Final = 2048
+OUTPUT: Final = 256
 CHUNK: Final = 8192  # tokens of one prefill pass; vLLM and SGLang set it so on large GPUs
 RESERVE: Final = 0.1  # of the memory
 _MOST_BATCH: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """Requests that arrive together; all numbers are above zero.
+class Deployment:
+    """A language model in a recipe on tensor x pipeline GPUs of one device, and what it serves.
 
+    batch           requests that arrive together
     prompt, output  tokens of each request
     chunk           most tokens of one prefill pass: longer prompts are cut, shorter ones joined
     """
 
-    batch: int
-    prompt: int
-    output: int
+    model: LanguageModel
+    recipe: str
+    tensor: int = 1
+    pipeline: int = 1
+    batch: int = 1
+    prompt: int = PROMPT
+    output: int = OUTPUT
     chunk: int = CHUNK
+    link: Source = "auto"
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that hold the model once."""
+        return self.tensor * self.pipeline
 
     @property
     def prefill_passes(self) -> int:
@@ -69,28 +82,6 @@ class Workload:
     def mean_context(self) -> float:
         """Cached tokens of a request half-way through its output."""
         return self.prompt + self.output / 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
-    """A language model in a recipe on tensor x pipeline GPUs of one device, and its workload."""
-
-    model: LanguageModel
-    recipe: str
-    tensor: int
-    pipeline: int
-    workload: Workload
-    link: Source = "auto"
-
-    @property
-    def gpus(self) -> int:
-        """GPUs that hold the model once."""
-        return self.tensor * self.pipeline
-
-
-def with_batch(deployment: Deployment, batch: int) -> Deployment:
-    """The same deployment with another batch."""
-    return replace(deployment, workload=replace(deployment.workload, batch=batch))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +127,15 @@ class Memory:
 def memory_of(deployment: Deployment, dram_bytes: float) -> Memory:
     """Bytes on the fullest GPU; raises PredictError for degrees that do not divide the model."""
     model, tensor, pipeline = deployment.model, deployment.tensor, deployment.pipeline
-    load = deployment.workload
     check_parallel(model, tensor, pipeline)
     weights = weight_bytes(model, deployment.recipe, tensor, pipeline)
     layers = longest_stage(model, pipeline).count
-    kv_bytes = load.longest_context * layers * kv_bytes_per_token_and_layer(model, tensor)
+    kv_bytes = deployment.longest_context * layers * kv_bytes_per_token_and_layer(model, tensor)
     columns = 2 * hidden_size(model) + _widest_tensors(model, tensor)
     logits = 4 * local_vocabulary(model, tensor)
 
     def activation_bytes(batch: int) -> float:
-        tokens = max(batch, min(load.chunk, batch * load.prompt))
+        tokens = max(batch, min(deployment.chunk, batch * deployment.prompt))
         return max(tokens * BF16_BYTES * columns, batch * logits)
 
     left, low, high = (1 - RESERVE) * dram_bytes - weights, 0, _MOST_BATCH
@@ -155,8 +145,8 @@ def memory_of(deployment: Deployment, dram_bytes: float) -> Memory:
         low, high = (middle, high) if fits else (low, middle)
     return Memory(
         weight_bytes=weights,
-        kv_bytes=load.batch * kv_bytes,
-        activation_bytes=activation_bytes(load.batch),
+        kv_bytes=deployment.batch * kv_bytes,
+        activation_bytes=activation_bytes(deployment.batch),
         dram_bytes=dram_bytes,
         largest_batch=low,
     )
@@ -198,7 +188,7 @@ def checked_memory(deployment: Deployment, sources: Sources, by: str) -> Memory:
     fitting = next((cut.tensor for cut in cuts if memory_of(cut, spec.dram_bytes).fits), None)
     lines = [
         f"{model.model} in {recipe} does not fit {deployment.gpus} x {spec.device} at batch "
-        f"{deployment.workload.batch}: "
+        f"{deployment.batch}: "
         f"needs {memory.needed_bytes / GB:.1f} GB per GPU ({memory.parts}), "
         f"has {memory.usable_bytes / GB:.1f} ({memory.dram_bytes / GB:.0f} less {RESERVE:.0%} in "
         "reserve)"

@@ -26,7 +26,6 @@ from roofcal.ask.llm.deployment import (
     check_shards,
     checked_memory,
     datasheet_of,
-    with_batch,
 )
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
@@ -116,7 +115,7 @@ class Estimate(Answer):
     @property
     def all_tokens(self) -> Duration:
         """Seconds until every request has all its tokens."""
-        return self.prefill.total + self.decode.total * (self.deployment.workload.output - 1)
+        return self.prefill.total + self.decode.total * (self.deployment.output - 1)
 
     @property
     def request_tokens_per_s(self) -> Rate:
@@ -126,7 +125,7 @@ class Estimate(Answer):
     @property
     def decode_tokens_per_s(self) -> Rate:
         """Tokens per second of all requests while they decode."""
-        return self.decode.total.rate(self.deployment.workload.batch)
+        return self.decode.total.rate(self.deployment.batch)
 
     @property
     def tokens_per_s_per_gpu(self) -> float:
@@ -136,8 +135,7 @@ class Estimate(Answer):
     @property
     def output_tokens_per_s(self) -> Rate:
         """Tokens of all outputs per second from first to last, prefill included."""
-        load = self.deployment.workload
-        return self.all_tokens.rate(load.batch * load.output)
+        return self.all_tokens.rate(self.deployment.batch * self.deployment.output)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -151,7 +149,7 @@ class Estimate(Answer):
             "by": self.by,
             "environment": self.environment,
             "products_by": self.products_by,
-            "chunk_tokens": deployment.workload.chunk,
+            "chunk_tokens": deployment.chunk,
             "kv_cache_bytes_per_gpu": self.memory.kv_bytes,
             "activation_bytes_per_gpu": self.memory.activation_bytes,
             **self._interval("first_token", self.first_token),
@@ -205,9 +203,8 @@ class Estimate(Answer):
     def parts(self) -> Iterator[Part]:
         """Deployment, memory, times, rates, operators, assumptions."""
         deployment, memory, record = self.deployment, self.memory, self.record
-        load = deployment.workload
         yield self.where
-        yield f"batch {load.batch}, {self.load}"
+        yield f"batch {deployment.batch}, {self.load}"
         yield ""
         yield filled(
             "memory       {needed_bytes_per_gpu:GB.1f} of {usable_bytes_per_gpu:GB.1f} GB per GPU "
@@ -219,7 +216,7 @@ class Estimate(Answer):
         yield filled(
             f"first token  {{first_token_s:time}}{first}, mostly {{prefill_bound_by}}", record
         )
-        context = f"at {load.mean_context:.0f} tokens of context"
+        context = f"at {deployment.mean_context:.0f} tokens of context"
         yield filled(
             f"per token    {{decode_step_s:time}}{then}, mostly {{decode_bound_by}}, {context}",
             record,
@@ -259,10 +256,10 @@ class Estimate(Answer):
     @property
     def load(self) -> str:
         """The tokens of a request, and whose times they are."""
-        load, origin = self.deployment.workload, f"by {self.by}, which states no interval"
+        origin = f"by {self.by}, which states no interval"
         if self.environment:
             origin = f"calibrated {self.environment}"
-        return f"prompt {load.prompt}, output {load.output}; {origin}"
+        return f"prompt {self.deployment.prompt}, output {self.deployment.output}; {origin}"
 
     def _operator_rows(self) -> list[dict[str, Any]]:
         """A row per operator: prefill on the left, one step of decode on the right."""
@@ -343,7 +340,7 @@ def _batches_by_cut(answers: Sequence[Estimate]) -> dict[str, list[int]]:
     batches: dict[str, list[int]] = {}
     for deployment in (answer.deployment for answer in answers):
         cut = f"{deployment.tensor} x {deployment.pipeline}"
-        batches.setdefault(cut, []).append(deployment.workload.batch)
+        batches.setdefault(cut, []).append(deployment.batch)
     return batches
 
 
@@ -384,9 +381,9 @@ def deployment_record(deployment: Deployment, memory: Memory) -> dict[str, Any]:
         "recipe": deployment.recipe,
         "tensor_parallel": deployment.tensor,
         "pipeline_parallel": deployment.pipeline,
-        "prompt_tokens": deployment.workload.prompt,
-        "output_tokens": deployment.workload.output,
-        "batch": deployment.workload.batch,
+        "prompt_tokens": deployment.prompt,
+        "output_tokens": deployment.output,
+        "batch": deployment.batch,
         "largest_batch": memory.largest_batch,
         "weight_bytes_per_gpu": memory.weight_bytes,
         "needed_bytes_per_gpu": memory.needed_bytes,
@@ -447,9 +444,9 @@ def estimates_by_batch(
 ) -> list[Estimate]:
     """Estimates of batches 1, `factor`, ... and the largest that fits; arguments as in estimate."""
     times = times or operator_times(sources, deployment.recipe, by)
-    largest = checked_memory(with_batch(deployment, 1), sources, by).largest_batch
+    largest = checked_memory(replace(deployment, batch=1), sources, by).largest_batch
     powers = takewhile(lambda batch: batch < largest, (factor**power for power in count()))
-    batches = [with_batch(deployment, batch) for batch in (*powers, largest)]
+    batches = [replace(deployment, batch=batch) for batch in (*powers, largest)]
     # One by one the operators of the table of an H200 took 7 of its 10 s.
     times.prepare(lambda asked: [estimate(batch, sources, by, asked) for batch in batches])
     return [estimate(batch, sources, by, times) for batch in batches]

@@ -113,7 +113,7 @@ class Shard:
     """What one GPU of the longest pipeline stage does, by a model of time and a link."""
 
     def __init__(self, deployment: Deployment, times: OperatorTimes, link: Collectives) -> None:
-        self._load, self._stages = deployment.workload, deployment.pipeline
+        self._load, self._stages = deployment, deployment.pipeline
         self._recipe, self._tensor = deployment.recipe, deployment.tensor
         self._times, self._link, self._model = times, link, deployment.model
         self._layers = longest_stage(self._model, self._stages)

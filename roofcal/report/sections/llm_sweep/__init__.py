@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from roofcal.ask.llm.deployment import Deployment, Workload
+from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.operator_models import estimable_recipes
-from roofcal.ask.llm.sweep import OUTPUT, PROMPT, sweep
+from roofcal.ask.llm.sweep import sweep
 from roofcal.core import paths
 from roofcal.core.language_models import load_models
 from roofcal.models import calibrated
@@ -64,12 +64,11 @@ def show(analysis: Analysis) -> Iterator[Item]:
 
 def sweep_table(sources: Sources, recipe: str) -> pd.DataFrame:
     """The answers of all models by cut and batch."""
-    workload = Workload(batch=1, prompt=PROMPT, output=OUTPUT)
     rows: list[dict[str, object]] = []
     for model in load_models(paths.MODELS).values():
         if model.architecture is None:
             continue
-        one = Deployment(model=model, recipe=recipe, tensor=1, pipeline=1, workload=workload)
+        one = Deployment(model=model, recipe=recipe)
         with suppress(PredictError):  # too large for a host, or no link to other GPUs
             rows += sweep(one, sources, calibrated.MODEL).rows()
     table = pd.DataFrame(rows, columns=list(COLUMNS))

@@ -10,7 +10,6 @@ from roofcal.ask.llm.deployment import (
     RESERVE,
     checked_memory,
     memory_of,
-    with_batch,
 )
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
 from roofcal.ask.llm.operator_models import BY, CalibratedOperators
@@ -38,7 +37,7 @@ def test_the_parts_by_hand() -> None:
     parts = (memory.weight_bytes, memory.kv_bytes, memory.activation_bytes)
     assert memory.needed_bytes == sum(parts)
     assert memory.usable_bytes == pytest.approx(MEMORY * (1 - RESERVE))
-    load = deployment(prompt=100, output=50).workload
+    load = deployment(prompt=100, output=50)
     assert (load.mean_context, load.longest_context) == (125, 150)
     small = memory_of(deployment(batch=64, chunk=1024), MEMORY).activation_bytes
     assert memory_of(deployment(batch=64, chunk=8192), MEMORY).activation_bytes == 8 * small
@@ -57,7 +56,7 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
     assert by_gpus == sorted(by_gpus)
     deployed = deployment("llama3-70b", tp=2)
     batches = (by_gpus[0], by_gpus[0] + 1)
-    assert [memory_of(with_batch(deployed, b), MEMORY).fits for b in batches] == [True, False]
+    assert [memory_of(replace(deployed, batch=b), MEMORY).fits for b in batches] == [True, False]
     one, two = (memory_of(deployment("llama3-70b", tp=4, pp=pp), MEMORY) for pp in (1, 2))
     assert two.weight_bytes == pytest.approx(one.weight_bytes / 2, rel=0.01)
     assert two.kv_bytes == one.kv_bytes / 2

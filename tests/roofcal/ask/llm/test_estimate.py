@@ -174,7 +174,7 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
 def test_every_line_of_any_batch_is_said_with_the_batches_that_it_holds_for() -> None:
     answers = estimates_by_batch(deployment("llama3-70b", "int4"), PUBLISHED)
     stated = notes_of_all(answers)
-    own = {answer.deployment.workload.batch: answer.notes() for answer in answers}
+    own = {answer.deployment.batch: answer.notes() for answer in answers}
     assert len({line for lines in own.values() for line in lines if "products of" in line}) > 1
     for line in (line for lines in own.values() for line in lines if "extrapolated" not in line):
         batches = [batch for batch, lines in own.items() if line in lines]

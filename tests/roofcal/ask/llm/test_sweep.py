@@ -84,7 +84,7 @@ def test_a_device_without_a_link_has_one_gpu(table: Table) -> None:
 
 
 def test_a_sweep_is_the_estimates_of_its_cuts_and_nothing_beats_its_frontier(swept: Sweep) -> None:
-    batches = [answer.deployment.workload.batch for answer in swept.estimates[8, 1]]
+    batches = [answer.deployment.batch for answer in swept.estimates[8, 1]]
     assert batches[:3] == [1, 4, 16]
     assert batches[-1] == swept.estimates[8, 1][-1].memory.largest_batch
     expected = estimate(deployment("llama3-70b", tp=4, pp=2, batch=4), SOURCES)
@@ -119,7 +119,7 @@ def test_the_decision_is_the_most_tokens_at_the_rate_that_a_request_needs(swept:
     most = max(swept.answers, key=lambda answer: answer.tokens_per_s_per_gpu)
     assert swept.best is most
     cut = most.deployment
-    words = f"--tp {cut.tensor} --pp {cut.pipeline} --batch {cut.workload.batch}"
+    words = f"--tp {cut.tensor} --pp {cut.pipeline} --batch {cut.batch}"
     first = swept.text(1000).splitlines()[0]
     assert first.startswith(f"Use {words}: {most.tokens_per_s_per_gpu:.0f} tokens/s per GPU")
     fastest = frontier(swept.answers)[0]
@@ -188,7 +188,7 @@ def test_a_sweep_and_the_smallest_cut_leave_refused_cuts_out() -> None:
     large = deployment(QWEN, "int4", batch=1800)
     assert with_smallest_cut(large, SOURCES, "calibrated").tensor <= 2
     with pytest.raises(PredictError, match="no --tp up to 64 fits"):  # 4 would, and is refused
-        estimate(replace(large, workload=replace(large.workload, batch=2000)), SOURCES)
+        estimate(replace(large, batch=2000), SOURCES)
 
 
 BY_DATASHEET = compare_recipes(deployment(), Sources(spec=LINKED), "datasheet")
