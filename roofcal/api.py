@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from roofcal.ask.advice import Recommendation, recommend
-from roofcal.ask.advise import Adviser, RecipeFilter
+from roofcal.ask.advise import Adviser
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.devices import Devices, device_choice, device_sources
@@ -178,10 +178,8 @@ def advise(
     sources, run = _sources(device, environment, by)
     weights = _checked_weights(passes, weights)
     shape = checked_sizes(m=m, n=n, k=k)
-    recipe_filter = RecipeFilter(recipes, min_db)
-    adviser = Adviser(
-        model_named(by), sources, passes, weights, measured_points(run), recipe_filter
-    )
+    measured = measured_points(run)
+    adviser = Adviser(model_named(by), sources, passes, weights, measured, recipes, min_db)
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return recommend(adviser, shape, prices)
 

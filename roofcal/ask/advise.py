@@ -10,9 +10,8 @@ parts (ask.choices), so that two options with the same predicted product share i
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -47,20 +46,6 @@ _LINEARS: Final = {
     ("cublaslt", "none"): "bf16_compile",
 }
 _NEAREST: Final = 2
-
-
-class RecipeFilter(NamedTuple):
-    """Which recipes are ranked.
-
-    recipes  names, or parts of names as fp8; none: all
-    min_db   those whose accuracy is lower or unknown are left out
-    """
-
-    recipes: Collection[str] = ()
-    min_db: float | None = None
-
-
-ALL: Final = RecipeFilter()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +138,7 @@ class _Addend(NamedTuple):
     measured: tuple[Part, ...] = ()
 
 
+@dataclass(eq=False)
 class Adviser:
     """Ranks the options of linears y[M,N] = x[M,K] @ w[N,K].T; what it reads, it reads once.
 
@@ -160,25 +146,23 @@ class Adviser:
         model, sources: a model of time, and what it reads of the device.
         passes, weights: what is run, and whether the weights are cast beforehand (cached).
         measured: what was measured on it, which counts at the very shape of a question.
-        recipe_filter: which recipes are ranked.
+        names: of the recipes that are ranked, or parts of names as fp8; none: all.
+        min_db: recipes whose accuracy is lower or unknown are left out.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        sources: Sources,
-        passes: Passes,
-        weights: Weights,
-        measured: Mapping[PointKey, MeasuredPoint] = MappingProxyType({}),
-        recipe_filter: RecipeFilter = ALL,
-    ) -> None:
-        self.model, self.sources, self._measured = model, sources, measured
-        self.passes, self.weights = passes, weights
-        self._names_or_families, self.min_db = recipe_filter
-        points = measured.values()
+    model: Model
+    sources: Sources
+    passes: Passes
+    weights: Weights
+    measured: Mapping[PointKey, MeasuredPoint] = field(default_factory=dict)
+    names: Collection[str] = ()
+    min_db: float | None = None
+
+    def __post_init__(self) -> None:
+        points = self.measured.values()
         self.linears = [one for one in points if one.op == "linear"]
         self.products = [one for one in points if BY_NAME[one.op].computes == "product"]
-        self._times = LinearTimes(model, sources)
+        self._times = LinearTimes(self.model, self.sources)
 
     @cached_property
     def options(self) -> list[Option]:
@@ -197,7 +181,7 @@ class Adviser:
         of_options = (option.recipe for option in self.options)
         every_recipe = list(dict.fromkeys((*self._times.recipes(self.passes), *of_options)))
         chosen_recipes = dict[str, None]()
-        for text in self._names_or_families:
+        for text in self.names:
             name = recipe_named(text, every_recipe)
             names = [name] if name in every_recipe else names_with_part(text, every_recipe)
             if not names:
@@ -294,9 +278,7 @@ class Adviser:
         half_doublings = (16 * round(2 ** (step / 2)) for step in range(27))
         grid = sorted({1, 2, 4, 8, shape["m"], *half_doublings})
         recipes = [name for name in self.recipes if name not in self._left_out(shape)]
-        predicting = Adviser(
-            self.model, self.sources, self.passes, self.weights, recipe_filter=RecipeFilter(recipes)
-        )
+        predicting = Adviser(self.model, self.sources, self.passes, self.weights, names=recipes)
         answers = predicting.advices([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []
         is_gap = True
@@ -426,7 +408,7 @@ class Adviser:
         def measured(
             parts: tuple[Part, ...], op: str, provider: str, recipe: str, sides: Shape
         ) -> _Addend | None:
-            point = self._measured.get(point_key(op, provider, recipe, sides))
+            point = self.measured.get(point_key(op, provider, recipe, sides))
             if point is None:
                 return None
             sizes = "x".join(str(size) for size in point.shape.values())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from roofcal.ask.advice import Recommendation, advise_csv, recommend
-from roofcal.ask.advise import Advice, Adviser, RecipeFilter, RecipeTime
+from roofcal.ask.advise import Advice, Adviser, RecipeTime
 from roofcal.ask.answers import span
 from roofcal.ask.choices import choice_record
 from roofcal.ask.measured import measured_points
@@ -58,8 +58,7 @@ def recommended(asked: dict[str, int], adviser: Adviser = MEASURED) -> Recommend
 
 
 def asked(**wanted: Any) -> Adviser:
-    sources = published_sources()
-    return Adviser(CALIBRATED, sources, "forward", "cached", BY_KEY, RecipeFilter(**wanted))
+    return Adviser(CALIBRATED, published_sources(), "forward", "cached", BY_KEY, **wanted)
 
 
 def option_of(answer: Advice, recipe: str, products_by: str, casts_by: str) -> RecipeTime:
@@ -127,7 +126,7 @@ def test_the_fastest_recipe_by_m_is_a_table_that_marks_what_is_asked() -> None:
 
 def test_recipes_are_ranked_by_name_or_family_alone_against_bf16() -> None:
     everything = recommended(linear())
-    fp8 = recommended(linear(), asked(recipes=["fp8", "rowwise"]))
+    fp8 = recommended(linear(), asked(names=["fp8", "rowwise"]))
     assert {o.recipe for o in fp8.options} == {
         o.recipe for o in everything.options if o.recipe.startswith("fp8")
     }
@@ -137,14 +136,14 @@ def test_recipes_are_ranked_by_name_or_family_alone_against_bf16() -> None:
     assert sum(option.probability or 0.0 for option in fp8.options) == pytest.approx(1)
     assert all(name.startswith("fp8") for name in fp8.refused)
     assert all(one["recipe"].startswith("fp8") for one in fp8.answer["fastest_by_m"])
-    (bf16,) = recommended(linear(), asked(recipes=["bf16"])).best_by_recipe
+    (bf16,) = recommended(linear(), asked(names=["bf16"])).best_by_recipe
     assert bf16 == "bf16"
     with pytest.raises(PredictError, match=r"unknown recipe 'fp9_axis'; (did you mean|allowed)"):
-        recommended(linear(), asked(recipes=["fp9_axis"]))
+        recommended(linear(), asked(names=["fp9_axis"]))
 
 
 def test_an_m_at_which_the_recipes_asked_for_cannot_be_ranked_is_in_no_stretch() -> None:
-    int4 = asked(recipes=["int4"])
+    int4 = asked(names=["int4"])
     stretches = recommended(linear(16), int4).answer["fastest_by_m"]
     assert stretches[0]["first_m"] == 1
     assert 16 <= stretches[-1]["last_m"] < 1 << 17
@@ -167,9 +166,7 @@ def test_recipes_below_an_accuracy_or_without_one_are_left_out_and_named() -> No
         recommended(few, asked(min_db=99.0))
     with pytest.raises(PredictError, match=r"bf16 \(unknown\)"):
         datasheet = model_named("datasheet")
-        above_a_decibel = RecipeFilter(min_db=1.0)
-        adviser = Adviser(datasheet, H200, "forward", "cached", recipe_filter=above_a_decibel)
-        recommended(few, adviser)
+        recommended(few, Adviser(datasheet, H200, "forward", "cached", min_db=1.0))
 
 
 def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
@@ -227,9 +224,7 @@ def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:
 def test_a_row_of_a_csv_that_cannot_be_ranked_has_its_reason_and_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "shapes.csv"
     path.write_text("m,n,k\n16,28672,8192\n4096,28672,8192\n")
-    int4 = Adviser(
-        CALIBRATED, published_sources(), "forward", "cached", recipe_filter=RecipeFilter(("int4",))
-    )
+    int4 = Adviser(CALIBRATED, published_sources(), "forward", "cached", names=("int4",))
     ranked, refused = advise_csv(path, int4).answer
     assert str(ranked["recipe"]).startswith("int4")
     assert ranked["refused"] is None
