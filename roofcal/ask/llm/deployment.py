@@ -40,6 +40,7 @@ from roofcal.ops.time_models import Sources
 PROMPT: Final = 2048
 OUTPUT: Final = 256
 CHUNK: Final = 8192  # tokens of one prefill pass; vLLM and SGLang set it so on large GPUs
+ONE_HOST: Final = 8  # GPUs
 RESERVE: Final = 0.1  # of the memory
 _MOST_BATCH: Final = 1 << 24
 

@@ -20,6 +20,7 @@ from roofcal.ask.llm.architecture import (
     parameters,
 )
 from roofcal.ask.llm.deployment import (
+    ONE_HOST,
     RESERVE,
     Deployment,
     Memory,
@@ -64,7 +65,6 @@ _RATES: Final = {
     "decode_tokens_per_s": "in decode",
     "output_tokens_per_s": "with prefill",
 }
-_ONE_HOST: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +284,7 @@ class Estimate(Answer):
         """What differs between the cuts and batches of a model, but for what is extrapolated."""
         gpus = self.deployment.gpus
         lines = [] if self.link is None else [self.link]
-        if gpus > _ONE_HOST:
+        if gpus > ONE_HOST:
             lines.append(
                 "link: assumed to be as fast between hosts as within one, where "
                 f"{gpus} GPUs take several hosts"
@@ -398,7 +398,7 @@ def estimate(
     times: OperatorTimes | None = None,
     prices: Prices | None = None,
 ) -> Estimate:
-    """The estimate of a deployment by a model of time, one of operator_models.BY.
+    """The estimate of a deployment by a model of time, one of MODELS.
 
     times: those of operator_times for equal sources, recipe and model, where they are at hand.
     prices: costs are asked for.

@@ -65,7 +65,6 @@ CACHE_SHARE: Final = 0.8
 _ELEMENTWISE_CAST: Final = "fp8_rowwise_dim0"
 _CAST_COLS: Final = 8192  # a usual width of rows
 _CAST_BYTES: Final = 3  # per element: bf16 in, fp8 out
-BY: Final = ("calibrated", "wave", "torchao", "datasheet")
 _Pair = tuple[str, str, str]  # op, provider, recipe
 _Sizes = tuple[float, ...]  # along the axes of the op
 _NEEDED: Final = ("launch_graph_s", "dram_read_bytes_per_s", "dram_copy_bytes_per_s")
@@ -263,7 +262,7 @@ class CalibratedOperators(OperatorTimes):
 
 
 def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) -> OperatorTimes:
-    """The times by a model of time, one of BY.
+    """The times by a model of time, one of MODELS.
 
     Raises PredictError where what the model reads of the device is missing, or where the model has
     no rate or constant of the recipe.

@@ -27,6 +27,7 @@ from roofcal.ask.answers import (
 )
 from roofcal.ask.llm.architecture import architecture_of, check_parallel, tensor_degrees
 from roofcal.ask.llm.deployment import (
+    ONE_HOST,
     Deployment,
     Memory,
     check_shards,
@@ -51,7 +52,6 @@ from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 
-ONE_HOST: Final = 8  # GPUs
 MOST_GPUS: Final = 512
 SWEPT_GPUS: Final = 8  # as in the notebook on MI300X inference: all cuts of one host
 _BATCH_FACTOR: Final = 4  # between a batch of a cut and the next

@@ -12,9 +12,10 @@ from roofcal.ask.llm.deployment import (
     memory_of,
 )
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
-from roofcal.ask.llm.operator_models import BY, CalibratedOperators
+from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.sweep import with_smallest_cut
 from roofcal.models.errors import PredictError
+from roofcal.models.registry import MODELS
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, deployment, model
 from tests.roofcal.ask.published_run import published_calibration
@@ -82,7 +83,7 @@ def test_what_does_not_fit_says_how_much_and_the_way_out(
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("by", MODELS)
 @pytest.mark.parametrize(("recipe", "largest"), [("fp8_axiswise", 16), ("int4", 2)])
 def test_every_model_of_time_refuses_a_shard_and_names_the_largest_degree(
     by: str, recipe: str, largest: int
