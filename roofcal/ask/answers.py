@@ -92,23 +92,18 @@ class Answer:
 class ManyAnswers(Answer):
     """A CSV: one row per question, with the columns that are named."""
 
-    def __init__(self, names: Sequence[str], rows: Iterable[Record]) -> None:
-        self._names, self._rows = names, list(rows)
+    answer: list[dict[str, Any]]
 
-    @property
-    def answer(self) -> list[dict[str, Any]]:
-        """A JSON object per row."""
-        return [
-            {
-                name: "; ".join(value) if isinstance(value := row.get(name), list) else value
-                for name in self._names
-            }
-            for row in self._rows
-        ]
+    def __init__(self, names: Sequence[str], rows: Iterable[Record]) -> None:
+        self._names, self.answer = names, []
+        for row in rows:
+            cells = {name: row.get(name) for name in names}
+            lists = {n: "; ".join(cell) for n, cell in cells.items() if isinstance(cell, list)}
+            self.answer.append(cells | lists)
 
     def text(self, width: int = WIDTH, *, colours: bool = False) -> str:  # noqa: ARG002
         """The header and all rows, for programs."""
-        return csv_text(self._names, self._rows).removesuffix("\n")
+        return csv_text(self._names, self.answer).removesuffix("\n")
 
 
 class Column(NamedTuple):
@@ -283,16 +278,11 @@ def filled(template: str, record: Record) -> str:
 
 def csv_text(names: Sequence[str], rows: Iterable[Record]) -> str:
     """A header and a line per row; numbers have six digits, and what a row lacks is empty."""
-
-    def cell(value: Any) -> Any:
-        if isinstance(value, list):
-            return "; ".join(value)
-        return f"{value:.6g}" if isinstance(value, float) else value
-
     text = StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(names)
-    lines.writerows([cell(row.get(name)) for name in names] for row in rows)
+    for cells in ([row.get(name) for name in names] for row in rows):
+        lines.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells])
     return text.getvalue()
 
 
