@@ -38,16 +38,12 @@ class RecipeComparison(Answer):
     def rows(self) -> list[dict[str, Any]]:
         """A row per recipe. request_s: from first to last token; speed-ups are of that time."""
         baseline = self.estimates["bf16"].all_tokens.value_s
-        rows = []
-        for one in self.estimates.values():
-            low_s, high_s = (
-                end if one.has_interval else None
-                for end in (one.all_tokens.low_s, one.all_tokens.high_s)
-            )
-            request_s = one.all_tokens.value_s
-            ends = {"request_s": request_s, "request_low_s": low_s, "request_high_s": high_s}
-            rows.append(one.record | ends | {"speedup_over_bf16": baseline / request_s})
-        return rows
+        return [
+            one.record
+            | one.interval("request", one.all_tokens)
+            | {"speedup_over_bf16": baseline / one.all_tokens.value_s}
+            for one in self.estimates.values()
+        ]
 
     @property
     def decision(self) -> dict[str, Any]:

@@ -152,12 +152,12 @@ class Estimate(Answer):
             "chunk_tokens": deployment.chunk,
             "kv_cache_bytes_per_gpu": self.memory.kv_bytes,
             "activation_bytes_per_gpu": self.memory.activation_bytes,
-            **self._interval("first_token", self.first_token),
-            **self._interval("decode_step", self.decode.total),
+            **self.interval("first_token", self.first_token),
+            **self.interval("decode_step", self.decode.total),
             **{
                 key: value
                 for name in _RATES
-                for key, value in self._interval(name, getattr(self, name)).items()
+                for key, value in self.interval(name, getattr(self, name)).items()
             },
             "extrapolated": self.doublings > 0,
             "extrapolated_doublings": self.doublings,
@@ -179,7 +179,8 @@ class Estimate(Answer):
             **({"energy": costs} if costs else {}),
         }
 
-    def _interval(self, name: str, of: Duration | Rate) -> dict[str, float | None]:
+    def interval(self, name: str, of: Duration | Rate) -> dict[str, float | None]:
+        """A value and both ends by their keys; None for ends that are not stated."""
         value, *ends = astuple(of)
         low, high = ends if self.has_interval else (None, None)
         unit = "_s" if isinstance(of, Duration) else ""
@@ -190,8 +191,8 @@ class Estimate(Answer):
             {
                 "operator": operator.name,
                 "calls": operator.calls,
-                **self._interval("call", operator.duration),
-                **self._interval("total", operator.total),
+                **self.interval("call", operator.duration),
+                **self.interval("total", operator.total),
                 "bound_by": operator.bound_by,
                 "provider": operator.provider or None,
                 "extrapolated_doublings": operator.doublings,
@@ -270,7 +271,7 @@ class Estimate(Answer):
             total = Operator(name="total", calls=1, duration=time.total, bound_by="")
             for one in (*time.operators, total):
                 row = rows.setdefault(one.name, dict.fromkeys(names) | {"operator": one.name})
-                row |= self._interval(phase, one.total)
+                row |= self.interval(phase, one.total)
                 row[f"{phase}_share"] = one.total.value_s / time.total.value_s
                 row[f"{phase}_bound_by"] = one.bound_by
         total_row = rows.pop("total")  # operators of decode alone come behind that of prefill
