@@ -22,7 +22,7 @@ from roofcal.ask.devices import Devices, device_choice, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
-from roofcal.ask.llm.deployment import CHUNK, OUTPUT, PROMPT, Deployment
+from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import (
     SWEPT_GPUS,
@@ -327,29 +327,26 @@ def _deployment(
     by: OperatorModel = "calibrated",
     tp: int | None = None,
     pp: int | None = None,
-    batch: int = 1,
-    prompt: int = PROMPT,
-    output: int = OUTPUT,
-    chunk: int = CHUNK,
     link: Source = "auto",
     environment: str | None = None,
+    **load: int,
 ) -> tuple[Deployment, Sources, OperatorModel]:
     """A language model on its GPUs, what the model of time reads, and which model that is.
 
-    It is on the fewest GPUs that hold it where no degrees are given.
+    It is on the fewest GPUs that hold it where no degrees are given. load: batch, prompt, output
+    and chunk, where they are not the defaults of Deployment.
     """
     sources, _ = _sources(device, environment, by, stacklevel=4)
     if link != "auto" and by != calibrated.MODEL:
         raise PredictError(f"--link {link} is for --by calibrated; {by} has its own")
     degrees = checked_sizes(tp=1 if tp is None else tp, pp=1 if pp is None else pp)
-    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
     deployment = Deployment(
         model=asked_model(paths.MODELS, model),
         recipe=recipe_named(recipe, RECIPES),
         tensor=degrees["tp"],
         pipeline=degrees["pp"],
-        **load,
         link=link,
+        **checked_sizes(**load),
     )
     if tp is None and pp is None:
         deployment = with_smallest_cut(deployment, sources, by)
