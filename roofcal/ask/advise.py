@@ -45,7 +45,6 @@ _LINEARS: Final = {
     ("cublaslt", "torch_compile"): "torchao",
     ("cublaslt", "none"): "bf16_compile",
 }
-_NEAREST: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,10 +219,10 @@ class Adviser:
         """
         recipe, near = option.recipe, list[MeasuredPoint]()
         if self._casts_weights:
-            near = nearest(self.linears, linear_provider(option), recipe, shape, _NEAREST)
+            near = nearest(self.linears, linear_provider(option), recipe, shape)
         if not near:  # a model that knows no providers was not measured
             product = product_recipes(recipe, "forward")["output"]
-            near = nearest(self.products, option.products_by, product, shape, _NEAREST)
+            near = nearest(self.products, option.products_by, product, shape)
         measured = [
             {
                 **point.shape,
