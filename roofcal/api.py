@@ -14,19 +14,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-from roofcal.ask.advice_text import Recommendation, recommend
-from roofcal.ask.advise import Adviser, RecipeFilter
+from roofcal.ask.advice import Recommendation, recommend
+from roofcal.ask.advise import Adviser
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
-from roofcal.ask.devices import device_choice, device_ids, device_sources
+from roofcal.ask.devices import Devices, device_choice, device_sources
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
-from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
+from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import (
-    OUTPUT,
-    PROMPT,
     SWEPT_GPUS,
     Curve,
     Sweep,
@@ -41,7 +39,6 @@ from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
-from roofcal.models.calibrations import calibrated_runs
 from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.link import Source
 from roofcal.models.registry import model_named
@@ -88,10 +85,9 @@ def devices() -> dict[str, tuple[str, ...]]:
 
     The first environment is the one that answers where none is named.
     """
-    runs = calibrated_runs(paths.PUBLISHED, paths.RESULTS)
     return {
-        device: tuple(dict.fromkeys(run.environment_id for run in runs if run.device == device))
-        for device in device_ids()
+        row["device"]: tuple(dict.fromkeys(run["environment"] for run in row["environments"]))
+        for row in Devices().answer
     }
 
 
@@ -182,10 +178,8 @@ def advise(
     sources, run = _sources(device, environment, by)
     weights = _checked_weights(passes, weights)
     shape = checked_sizes(m=m, n=n, k=k)
-    recipe_filter = RecipeFilter(recipes, min_db)
-    adviser = Adviser(
-        model_named(by), sources, passes, weights, measured_points(run), recipe_filter
-    )
+    measured = measured_points(run)
+    adviser = Adviser(model_named(by), sources, passes, weights, measured, recipes, min_db)
     prices = asked_prices(energy, price_per_kwh, price_per_hour)
     return recommend(adviser, shape, prices)
 
@@ -333,29 +327,26 @@ def _deployment(
     by: OperatorModel = "calibrated",
     tp: int | None = None,
     pp: int | None = None,
-    batch: int = 1,
-    prompt: int = PROMPT,
-    output: int = OUTPUT,
-    chunk: int = CHUNK,
     link: Source = "auto",
     environment: str | None = None,
+    **load: int,
 ) -> tuple[Deployment, Sources, OperatorModel]:
     """A language model on its GPUs, what the model of time reads, and which model that is.
 
-    It is on the fewest GPUs that hold it where no degrees are given.
+    It is on the fewest GPUs that hold it where no degrees are given. load: batch, prompt, output
+    and chunk, where they are not the defaults of Deployment.
     """
     sources, _ = _sources(device, environment, by, stacklevel=4)
     if link != "auto" and by != calibrated.MODEL:
         raise PredictError(f"--link {link} is for --by calibrated; {by} has its own")
     degrees = checked_sizes(tp=1 if tp is None else tp, pp=1 if pp is None else pp)
-    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
     deployment = Deployment(
         model=asked_model(paths.MODELS, model),
         recipe=recipe_named(recipe, RECIPES),
         tensor=degrees["tp"],
         pipeline=degrees["pp"],
-        workload=Workload(**load),
         link=link,
+        **checked_sizes(**load),
     )
     if tp is None and pp is None:
         deployment = with_smallest_cut(deployment, sources, by)

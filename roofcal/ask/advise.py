@@ -10,19 +10,17 @@ parts (ask.choices), so that two options with the same predicted product share i
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from roofcal.ask.beyond_probes import unprobed_kind
 from roofcal.ask.choices import fastest_probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.points import recipe_named
-from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
+from roofcal.ask.shape_limits import memory_refusal, too_small, unprobed_kind, why_all_refuse
 from roofcal.core.names import did_you_mean_or_all, names_with_part
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Times
@@ -47,21 +45,6 @@ _LINEARS: Final = {
     ("cublaslt", "torch_compile"): "torchao",
     ("cublaslt", "none"): "bf16_compile",
 }
-_NEAREST: Final = 2
-
-
-class RecipeFilter(NamedTuple):
-    """Which recipes are ranked.
-
-    recipes  names, or parts of names as fp8; none: all
-    min_db   those whose accuracy is lower or unknown are left out
-    """
-
-    recipes: Collection[str] = ()
-    min_db: float | None = None
-
-
-ALL: Final = RecipeFilter()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +137,7 @@ class _Addend(NamedTuple):
     measured: tuple[Part, ...] = ()
 
 
+@dataclass(eq=False)
 class Adviser:
     """Ranks the options of linears y[M,N] = x[M,K] @ w[N,K].T; what it reads, it reads once.
 
@@ -161,25 +145,23 @@ class Adviser:
         model, sources: a model of time, and what it reads of the device.
         passes, weights: what is run, and whether the weights are cast beforehand (cached).
         measured: what was measured on it, which counts at the very shape of a question.
-        recipe_filter: which recipes are ranked.
+        names: of the recipes that are ranked, or parts of names as fp8; none: all.
+        min_db: recipes whose accuracy is lower or unknown are left out.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        sources: Sources,
-        passes: Passes,
-        weights: Weights,
-        measured: Mapping[PointKey, MeasuredPoint] = MappingProxyType({}),
-        recipe_filter: RecipeFilter = ALL,
-    ) -> None:
-        self.model, self.sources, self._measured = model, sources, measured
-        self.passes, self.weights = passes, weights
-        self._names_or_families, self.min_db = recipe_filter
-        points = measured.values()
+    model: Model
+    sources: Sources
+    passes: Passes
+    weights: Weights
+    measured: Mapping[PointKey, MeasuredPoint] = field(default_factory=dict)
+    names: Collection[str] = ()
+    min_db: float | None = None
+
+    def __post_init__(self) -> None:
+        points = self.measured.values()
         self.linears = [one for one in points if one.op == "linear"]
         self.products = [one for one in points if BY_NAME[one.op].computes == "product"]
-        self._times = LinearTimes(model, sources)
+        self._times = LinearTimes(self.model, self.sources)
 
     @cached_property
     def options(self) -> list[Option]:
@@ -198,7 +180,7 @@ class Adviser:
         of_options = (option.recipe for option in self.options)
         every_recipe = list(dict.fromkeys((*self._times.recipes(self.passes), *of_options)))
         chosen_recipes = dict[str, None]()
-        for text in self._names_or_families:
+        for text in self.names:
             name = recipe_named(text, every_recipe)
             names = [name] if name in every_recipe else names_with_part(text, every_recipe)
             if not names:
@@ -237,10 +219,10 @@ class Adviser:
         """
         recipe, near = option.recipe, list[MeasuredPoint]()
         if self._casts_weights:
-            near = nearest(self.linears, linear_provider(option), recipe, shape, _NEAREST)
+            near = nearest(self.linears, linear_provider(option), recipe, shape)
         if not near:  # a model that knows no providers was not measured
             product = product_recipes(recipe, "forward")["output"]
-            near = nearest(self.products, option.products_by, product, shape, _NEAREST)
+            near = nearest(self.products, option.products_by, product, shape)
         measured = [
             {
                 **point.shape,
@@ -295,9 +277,7 @@ class Adviser:
         half_doublings = (16 * round(2 ** (step / 2)) for step in range(27))
         grid = sorted({1, 2, 4, 8, shape["m"], *half_doublings})
         recipes = [name for name in self.recipes if name not in self._left_out(shape)]
-        predicting = Adviser(
-            self.model, self.sources, self.passes, self.weights, recipe_filter=RecipeFilter(recipes)
-        )
+        predicting = Adviser(self.model, self.sources, self.passes, self.weights, names=recipes)
         answers = predicting.advices([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []
         is_gap = True
@@ -427,7 +407,7 @@ class Adviser:
         def measured(
             parts: tuple[Part, ...], op: str, provider: str, recipe: str, sides: Shape
         ) -> _Addend | None:
-            point = self._measured.get(point_key(op, provider, recipe, sides))
+            point = self.measured.get(point_key(op, provider, recipe, sides))
             if point is None:
                 return None
             sizes = "x".join(str(size) for size in point.shape.values())

@@ -33,13 +33,8 @@ WEIGHTS_WORDS: Final = {"cached": "cast beforehand", "cast": "cast each time"}
 WIDTH: Final = 120  # most columns of text, and those of text that no terminal shows
 _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
 _NARROWEST_NOTE: Final = 20  # columns in which a note is still read
-Style = Literal["", "best", "dim"]
+Style = Literal["", "best", "dim"]  # green for what is best, dim for what is less certain
 _ANSI: Final[Mapping[Style, str]] = {"best": "\x1b[32m", "dim": "\x1b[2m"}
-
-
-def painted(text: str, style: Style) -> str:
-    """The text in the colour of a style: green for what is best, dim for what is less certain."""
-    return f"{_ANSI[style]}{text}\x1b[0m" if style and text else text
 
 
 class Verdict(str):
@@ -85,7 +80,10 @@ class Answer:
             style: Style = "best" if isinstance(part, Verdict) else ""
             texts = [part] if isinstance(part, str) else part
             lines += [(style, line) for text in texts for line in wrapped(text, width)]
-        return "\n".join(painted(line.rstrip(), style if colours else "") for style, line in lines)
+        stripped = ((style if colours else "", line.rstrip()) for style, line in lines)
+        return "\n".join(
+            f"{_ANSI[style]}{line}\x1b[0m" if style and line else line for style, line in stripped
+        )
 
     def __str__(self) -> str:
         return self.text()
@@ -94,23 +92,18 @@ class Answer:
 class ManyAnswers(Answer):
     """A CSV: one row per question, with the columns that are named."""
 
-    def __init__(self, names: Sequence[str], rows: Iterable[Record]) -> None:
-        self._names, self._rows = names, list(rows)
+    answer: list[dict[str, Any]]
 
-    @property
-    def answer(self) -> list[dict[str, Any]]:
-        """A JSON object per row."""
-        return [
-            {
-                name: "; ".join(value) if isinstance(value := row.get(name), list) else value
-                for name in self._names
-            }
-            for row in self._rows
-        ]
+    def __init__(self, names: Sequence[str], rows: Iterable[Record]) -> None:
+        self._names, self.answer = names, []
+        for row in rows:
+            cells = {name: row.get(name) for name in names}
+            lists = {n: "; ".join(cell) for n, cell in cells.items() if isinstance(cell, list)}
+            self.answer.append(cells | lists)
 
     def text(self, width: int = WIDTH, *, colours: bool = False) -> str:  # noqa: ARG002
         """The header and all rows, for programs."""
-        return csv_text(self._names, self._rows).removesuffix("\n")
+        return csv_text(self._names, self.answer).removesuffix("\n")
 
 
 class Column(NamedTuple):
@@ -285,16 +278,11 @@ def filled(template: str, record: Record) -> str:
 
 def csv_text(names: Sequence[str], rows: Iterable[Record]) -> str:
     """A header and a line per row; numbers have six digits, and what a row lacks is empty."""
-
-    def cell(value: Any) -> Any:
-        if isinstance(value, list):
-            return "; ".join(value)
-        return f"{value:.6g}" if isinstance(value, float) else value
-
     text = StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(names)
-    lines.writerows([cell(row.get(name)) for name in names] for row in rows)
+    for cells in ([row.get(name) for name in names] for row in rows):
+        lines.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells])
     return text.getvalue()
 
 

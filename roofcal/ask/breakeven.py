@@ -40,9 +40,8 @@ from roofcal.ask.answers import (
     filled,
     origin_words,
 )
-from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import BASELINE, LinearTimes, Option, Part
-from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
+from roofcal.ask.shape_limits import FAR, joined_refusals, memory_refusal, refusals
 from roofcal.core.names import did_you_mean, names_with_part
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint
@@ -111,14 +110,14 @@ class Speedups:
     value      NaN where no provider runs the shape in the recipe
     low, high  None for a model without intervals
     beyond     how far the part lies beyond the probes that lies farthest; None where nobody knows
-    by         the option of the recipe that is timed at each shape, and that of bf16
+    by         the option of the recipe that is timed at each shape
     """
 
     value: Array
     low: Array | None
     high: Array | None
     beyond: BeyondProbes | None = None
-    by: Sequence[tuple[Option, Option]] = ()
+    by: Sequence[Option] = ()
 
     @property
     def doublings(self) -> Array | None:
@@ -193,7 +192,7 @@ class Breakeven(Answer):
         ends = {"m": self.m, "m_low": self.m_low, "m_high": self.m_high}
         places = {name: int(GRID.searchsorted(m)) for name, m in ends.items() if m is not None}
         place = places.get("m", best)
-        (own, _), (best_own, _) = ratios.by[place], ratios.by[best]
+        own, best_own = ratios.by[place], ratios.by[best]
         probed, unprobed, doublings = None, None, dict[str, float | None]()
         if ratios.beyond is not None:
             outside = ratios.beyond.doublings
@@ -311,9 +310,16 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
     times = LinearTimes(model, sources)
     speedups = linear_speedups(times, linear, n, k)
     if np.isnan(speedups.value).all():
+        providers: dict[Part, list[str]] = {}
+        for part in (part for option in times.options(linear) for part in option.parts):
+            own = part.providers(sources)
+            providers.setdefault(replace(part, provider=""), []).extend(own)
+        sizes, reasons = {"m": LARGEST_M, "n": n, "k": k}, list[str]()
+        for part, own in providers.items():
+            if refused := refusals(BY_NAME[part.op], own, part.recipe, part.shape(sizes)):
+                reasons.append(part.in_linear("; ".join(joined_refusals(refused))))
         raise PredictError(
-            f"no provider runs {linear.recipe} with {n} x {k} (n x k) weights: "
-            f"{'; '.join(_side_refusals(times, linear, n, k))}"
+            f"no provider runs {linear.recipe} with {n} x {k} (n x k) weights: {'; '.join(reasons)}"
         )
     m, m_low, m_high = speedups.breakeven
     return Breakeven(
@@ -334,8 +340,8 @@ def linear_speedups(times: LinearTimes, linear: Linear, n: int, k: int) -> Speed
     """Speed-ups on GRID of a linear with n x k weights; raises KeyError for one without options."""
     baseline = replace(linear, recipe=BASELINE)
     sizes = {"m": GRID, "n": np.full_like(GRID, float(n)), "k": np.full_like(GRID, float(k))}
-    (bf16, bf16_by), (ours, ours_by) = (times.fastest(one, sizes) for one in (baseline, linear))
-    return replace(speedup_ratio(bf16, ours), by=list(zip(ours_by, bf16_by, strict=True)))
+    (bf16, _), (ours, ours_by) = (times.fastest(one, sizes) for one in (baseline, linear))
+    return replace(speedup_ratio(bf16, ours), by=ours_by)
 
 
 def speedup_ratio(baseline: Times, ours: Times) -> Speedups:
@@ -414,19 +420,6 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
         )
 
 
-def _side_refusals(times: LinearTimes, linear: Linear, n: int, k: int) -> Iterator[str]:
-    """Which providers refuse which parts of a linear with n x k weights, at any M."""
-    providers: dict[Part, list[str]] = {}
-    for part in (part for option in times.options(linear) for part in option.parts):
-        own = part.providers(times.sources)
-        providers.setdefault(replace(part, provider=""), []).extend(own)
-    sizes = {"m": LARGEST_M, "n": n, "k": k}
-    for part, own in providers.items():
-        refused = refusals(BY_NAME[part.op], own, part.recipe, part.shape(sizes))
-        if refused:
-            yield part.in_linear("; ".join(joined_refusals(refused)))
-
-
 def run_map(run: Path, calibration: Path) -> str:
     """The map of a run folder by the calibrated model, as CSV with the header COLUMNS.
 
@@ -438,21 +431,13 @@ def run_map(run: Path, calibration: Path) -> str:
 
 
 def map_csv(model: Model, sources: Sources) -> str:
-    """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
-    times = LinearTimes(model, sources)  # linears share most of their products and casts
-    linears = product(_mapped_linears(model, sources), WEIGHTS)
-    return csv_text(
-        COLUMNS, (row for linear, (n, k) in linears for row in _rows(times, linear, n, k))
-    )
+    """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS.
 
-
-def _mapped_linears(model: Model, sources: Sources) -> list[Linear]:
-    """Recipes whose casts are measured, in both passes: without casts, and with the fastest.
-
+    Recipes whose casts are measured, in both passes: without casts, and with the fastest.
     BF16_GRAD_WEIGHT has the backward pass alone: forward it is fp8_axiswise. Blocks need casts that
     the model knows, which calibrations from before those were measured lack.
     """
-    linears = []
+    linears = list[Linear]()
     for recipe, passes in product(comparable_recipes(model, sources), PASSES):
         if not has_casts(recipe) or (recipe, passes) == (BF16_GRAD_WEIGHT, "forward"):
             continue
@@ -461,7 +446,9 @@ def _mapped_linears(model: Model, sources: Sources) -> list[Linear]:
         has_providers = bool(cast_providers(model, sources, linear))
         if has_providers or recipe != _BLOCK_RECIPE:
             linears += [replace(linear, casts="none"), *([linear] if has_providers else [])]
-    return linears
+    times = LinearTimes(model, sources)  # linears share most of their products and casts
+    every = ((linear, n, k) for linear, (n, k) in product(linears, WEIGHTS))
+    return csv_text(COLUMNS, (row for one in every for row in _rows(times, *one)))
 
 
 def _rows(times: LinearTimes, linear: Linear, n: int, k: int) -> Iterator[dict[str, Any]]:

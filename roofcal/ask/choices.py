@@ -31,31 +31,16 @@ def fastest_probabilities(
     options: the parts that each is the sum of, as name, seconds and the upper end of the interval.
     Parts of one name err alike in all options.
     """
-    candidates = []
+    candidates = []  # name of a part -> (seconds, standard deviation of its log error)
     for parts in options:
         errors: dict[str, tuple[float, float]] = {}
         for name, seconds, high_s in parts:
             if high_s is None:
                 return [None] * len(options)
             before, error = errors.get(name, (0.0, 0.0))
-            total = before + seconds
-            own = seconds * log_error(seconds, high_s)
-            errors[name] = total, (before * error + own) / total
+            own = seconds * math.log(high_s / seconds) / _Z95
+            errors[name] = before + seconds, (before * error + own) / (before + seconds)
         candidates.append(errors)
-    return [float(chance) for chance in probabilities(candidates)]
-
-
-def log_error(total_s: float, high_s: float) -> float:
-    """The standard deviation of the logarithm of a time, by the upper end of its interval."""
-    return math.log(high_s / total_s) / _Z95
-
-
-def probabilities(candidates: Sequence[Mapping[str, tuple[float, float]]]) -> Array:
-    """The probability of each candidate to be the fastest.
-
-    candidates: name of a part -> (seconds, standard deviation of its log error). Parts of one name
-    err alike in all candidates.
-    """
     names = list(dict.fromkeys(name for candidate in candidates for name in candidate))
     draws = _draws(len(names))
 
@@ -73,7 +58,7 @@ def probabilities(candidates: Sequence[Mapping[str, tuple[float, float]]]) -> Ar
     totals = np.stack([total(candidates[place], by_name) for place in rivals])
     shares = np.zeros(len(candidates))
     shares[rivals] = np.bincount(totals.argmin(axis=0), minlength=len(rivals)) / _DRAWS
-    return shares
+    return [*shares.tolist()]
 
 
 @cache  # 5 ms for an adviser's sixty parts, which 30 questions have in common

@@ -71,7 +71,14 @@ def token_cost(sources: Sources, gpu_seconds: float, prices: Prices, model: str)
 
     Raises PredictError where neither a calibration nor a datasheet has a power.
     """
-    watts, watts_by = board_watts(sources)
+    constants = sources.calibration.constants if sources.calibration else {}
+    sustained = [c.value for name, c in constants.items() if name.endswith(".sustained_power_w")]
+    if sustained:
+        watts, watts_by = max(sustained), "the most that products sustain on the card"
+    elif sources.spec is not None:
+        watts, watts_by = sources.spec.power_limit_w, "power limit of the datasheet"
+    else:
+        raise PredictError("neither the calibration nor a file of config/devices has a power")
     joules = watts * gpu_seconds
     dollars = None
     if prices.per_kwh is not None or prices.per_hour is not None:
@@ -85,18 +92,3 @@ def token_cost(sources: Sources, gpu_seconds: float, prices: Prices, model: str)
         tokens_per_dollar=1 / dollars if dollars else None,
         label=LEAST_LABEL if model in _LEAST_TIMES else LABEL,
     )
-
-
-def board_watts(sources: Sources) -> tuple[float, str]:
-    """(power of a board in W, what it is taken from); raises as token_cost."""
-    constants = sources.calibration.constants if sources.calibration else {}
-    sustained = [
-        constant.value
-        for name, constant in constants.items()
-        if name.endswith(".sustained_power_w")
-    ]
-    if sustained:
-        return max(sustained), "the most that products sustain on the card"
-    if sources.spec is not None:
-        return sources.spec.power_limit_w, "power limit of the datasheet"
-    raise PredictError("neither the calibration nor a file of config/devices has a power")

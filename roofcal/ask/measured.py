@@ -129,8 +129,8 @@ def distance(one: Shape, other: Shape) -> float:
 
 
 def nearest(
-    points: Sequence[MeasuredPoint], provider: str, recipe: str, shape: Shape, count: int
+    points: Sequence[MeasuredPoint], provider: str, recipe: str, shape: Shape
 ) -> list[MeasuredPoint]:
-    """The nearest points of a provider and recipe, nearest first."""
+    """The two nearest points of a provider and recipe, nearest first."""
     own = [point for point in points if (point.provider, point.recipe) == (provider, recipe)]
-    return sorted(own, key=lambda point: distance(point.shape, shape))[:count]
+    return sorted(own, key=lambda point: distance(point.shape, shape))[:2]

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.ask.answers import ANY_PROVIDER, Answer, ManyAnswers, filled, origin_words, record_of
-from roofcal.ask.beyond_probes import FAR, beyond_probes, unprobed_words
 from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
 from roofcal.ask.measured import MeasuredPoint, by_key, point_key, steady_points
 from roofcal.ask.shape_limits import (
+    FAR,
+    beyond_probes,
     joined_refusals,
     memory_refusal,
+    providers_that_run,
     refusals,
     too_small,
-    whole_providers,
+    unprobed_words,
 )
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_part
@@ -177,12 +179,7 @@ def predict_point(
     if (too_large := memory_refusal(point, sources.spec)) is not None:
         raise PredictError(too_large)
     calibration = sources.calibration if model == calibrated.MODEL else None
-    own: list[str] = []  # providers that the op itself was calibrated for, if it is of one part
-    if calibration is not None:
-        ops = (op.name, "gemm") if op.computes == "product" else (op.name,)
-        for name in ops:
-            own += calibrated_providers(calibration.constants, name, point.recipe)
-    whole = list(dict.fromkeys(own)) or whole_providers(op, point.recipe, point.device)
+    whole, is_of_one_part = providers_that_run(op, point.recipe, sources, model, point.device)
     candidates = [point.provider] if point.provider else whole
     refused = refusals(op, candidates, point.recipe, point.shape)
     allowed = [provider for provider in candidates if provider not in refused]
@@ -193,7 +190,7 @@ def predict_point(
         return predict_points(time_model, [replace(point, provider=provider)], sources)
 
     # a composed op knows whose answer a point without a provider is, and what is a bound
-    is_composed = not point.provider and not own
+    is_composed = not point.provider and not is_of_one_part
     providers = [""] if is_composed else allowed
     answers = {name: answer for name in providers for answer in predicted(name)}
     if not answers:

@@ -138,11 +138,6 @@ def json_mapping(text: str) -> dict[str, Any]:
     return value
 
 
-def names_between_commas(text: str) -> list[str]:
-    """The names of one word of the command line, as bf16,fp8."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def number_reader(form: str, is_allowed: Callable[[float], bool]) -> Callable[[str], float]:
     """What reads a number of an option; it raises ArgumentTypeError for one that is not allowed."""
 
@@ -216,7 +211,10 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "min_rate": number_reader("rate above 0, as 30", lambda value: 0 < value < math.inf),
     "min_db": number_reader("number of decibels, as 25", math.isfinite),
     **dict.fromkeys(("timing", "slice"), json_mapping),
-    **dict.fromkeys(("recipes", "columns"), names_between_commas),
+    **dict.fromkeys(
+        ("recipes", "columns"),
+        lambda text: [name for one in text.split(",") if (name := one.strip())],
+    ),
 }
 MxNxK = Annotated[tuple[int, ...], "MxNxK", "4096x28672x8192"]  # a word, and an example of it
 NxK = Annotated[tuple[int, ...], "NxK", "28672x8192"]

@@ -39,10 +39,21 @@ def every_card(
         node: with --every-card: the name that this node must have
         environment (FILE): with --every-card: the environment.jsonl that this node has to have
     """
-    from roofcal.health.panel import measure_node
+    from roofcal.health.comparison import HealthError
+    from roofcal.health.panel import measure_node, node_name
+    from roofcal.study.discover import check_environment, discover
 
     _say_what_is_left_out()
-    expected = _environment_of_fleet(node, environment)
+    if node and node != node_name():
+        raise HealthError(
+            f"this is {node_name()}, not {node}: nodes of a fleet are reached through "
+            "SLURM, `snakemake fleet --workflow-profile profiles/slurm`"
+        )
+    if environment is None:
+        expected = discover(paths.DEVICES)[0]
+    else:
+        expected = read_single_record(environment, Environment)
+        check_environment(expected, paths.DEVICES)
     panel, timing = _protocol(expected.backend)
     for folder in measure_node(panel, expected, timing, out):
         print(folder)
@@ -91,24 +102,6 @@ def _protocol(backend: "Backend") -> tuple[Any, Any]:
 
     panel = read_panel(paths.CONFIG / "health.yaml", backend)
     return panel, load_study(paths.CONFIG, {"study": "quick"}).timing(backend)
-
-
-def _environment_of_fleet(node: str | None, recorded: Path | None) -> Environment:
-    """The environment to measure in; raises if this is another node, or has another environment."""
-    from roofcal.health.comparison import HealthError
-    from roofcal.health.panel import node_name
-    from roofcal.study.discover import check_environment, discover
-
-    if node and node != node_name():
-        raise HealthError(
-            f"this is {node_name()}, not {node}: nodes of a fleet are reached through "
-            "SLURM, `snakemake fleet --workflow-profile profiles/slurm`"
-        )
-    if recorded is None:
-        return discover(paths.DEVICES)[0]
-    environment = read_single_record(recorded, Environment)
-    check_environment(environment, paths.DEVICES)
-    return environment
 
 
 def fleet(
@@ -164,5 +157,3 @@ def time(
 
 
 HEALTH: Final = Command({"--every-card": every_card, "": health})
-FLEET: Final = Command({"": fleet})
-TIME: Final = Command({"": time})

@@ -26,67 +26,55 @@ from roofcal.models.errors import CalibrationWarning
 if TYPE_CHECKING:
     from roofcal.cli.commands import Command
 
-# Heading of --help -> command -> (its module and name there, what it is for).
+# Heading of --help -> command -> (its module in roofcal.cli, what it is for).
 GROUPS: Final = {
     "ask, from what is calibrated": {
-        "advise": ("questions.ADVISE", "which recipe, and whose kernels, for a linear"),
-        "predict": (
-            "questions.PREDICT",
-            "predicted time of a point, of the points of a CSV, or of a run",
-        ),
+        "advise": ("questions", "which recipe, and whose kernels, for a linear"),
+        "predict": ("questions", "predicted time of a point, of the points of a CSV, or of a run"),
         "breakeven": (
-            "questions.BREAKEVEN",
+            "questions",
             "smallest M from which a linear in fp8, casts included, is faster than in bf16",
         ),
-        "llm": ("questions.LLM", "prefill and decode of a language model"),
-        "devices": (
-            "questions.DEVICES",
-            "devices that can be asked about, and what was measured on them",
-        ),
+        "llm": ("questions", "prefill and decode of a language model"),
+        "devices": ("questions", "devices that can be asked about, and what was measured on them"),
         "judge": (
-            "questions.JUDGE",
+            "questions",
             "errors of a model on products that somebody else measured, by regime",
         ),
         "compare": (
-            "records.COMPARE",
+            "records",
             "what moved from run A to run B; exit code 1 where B is slower or broken",
         ),
-        "claims": ("records.CLAIMS", "whether published claims hold on these records"),
-        "table": ("records.TABLE", "the tidy frame of an op, one row per point"),
-        "export": ("records.EXPORT", "calibrated constants for other tools"),
+        "claims": ("records", "whether published claims hold on these records"),
+        "table": ("records", "the tidy frame of an op, one row per point"),
+        "export": ("records", "calibrated constants for other tools"),
     },
     "study this machine, in a checkout": {
-        "doctor": ("stages.DOCTOR", "what is here, and what a study here can do"),
-        "plan": ("stages.PLAN", "the points of a study: a summary, or one op's file"),
-        "compile": (
-            "stages.COMPILE",
-            "compile the kernels of a plan for a GPU, before it is measured",
-        ),
-        "measure": ("stages.MEASURE", "measure a plan; goes on where it was interrupted"),
-        "join": (
-            "stages.JOIN",
-            "join what jobs of `measure --world-sizes` measured into one file",
-        ),
-        "calibrate": ("stages.CALIBRATE", "fit the constants of a run on its probes"),
+        "doctor": ("stages", "what is here, and what a study here can do"),
+        "plan": ("stages", "the points of a study: a summary, or one op's file"),
+        "compile": ("stages", "compile the kernels of a plan for a GPU, before it is measured"),
+        "measure": ("stages", "measure a plan; goes on where it was interrupted"),
+        "join": ("stages", "join what jobs of `measure --world-sizes` measured into one file"),
+        "calibrate": ("stages", "fit the constants of a run on its probes"),
         "learning": (
-            "stages.LEARNING",
+            "stages",
             "error of predictions by the number of probes they were fitted on, as CSV",
         ),
-        "report": ("stages.REPORT", "the HTML page of one or more runs"),
-        "time": ("health.TIME", "measure products of any sizes here, beside their predictions"),
+        "report": ("stages", "the HTML page of one or more runs"),
+        "time": ("health", "measure products of any sizes here, beside their predictions"),
         "health": (
-            "health.HEALTH",
+            "health",
             "whether this card is slower than its kind or fails; exit code 0 no, 1 yes, 2 unknown",
         ),
-        "fleet": ("health.FLEET", "which cards of a cluster are slow, worst first"),
+        "fleet": ("health", "which cards of a cluster are slow, worst first"),
     },
     "publish, in a checkout": {
-        "publish": ("publications.PUBLISH", "freeze a finished run under reports/published"),
+        "publish": ("publications", "freeze a finished run under reports/published"),
         "verify": (
-            "publications.VERIFY",
+            "publications",
             "make publications again from their records and compare; needs no GPU",
         ),
-        "site": ("publications.SITE", "write the pages over all publications"),
+        "site": ("publications", "write the pages over all publications"),
     },
 }
 COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
@@ -192,9 +180,11 @@ def _missing_module(name: str, command: str) -> str:
 
 
 def command_named(name: str) -> "Command":
-    """A command, whose module is imported now."""
-    module, _, place = COMMANDS[name][0].partition(".")
-    command: Command = getattr(import_module(f"roofcal.cli.{module}"), place)
+    """A command, whose module is imported now: the one with its name in capitals, or a function."""
+    from roofcal.cli.commands import Command
+
+    module = import_module(f"roofcal.cli.{COMMANDS[name][0]}")
+    command: Command = getattr(module, name.upper(), None) or Command({"": getattr(module, name)})
     return command
 
 

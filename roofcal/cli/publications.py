@@ -17,6 +17,9 @@ from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder, run_folders
 
 NO_MANIFEST = 3  # the exit code where nothing is wrong, yet a publication has no manifest
+_NO_MANIFEST: Final = (
+    "no manifest: published before manifests; publish it again. Its records are whole"
+)
 
 
 def publish(
@@ -111,7 +114,8 @@ def verify(*folders: Path, quick: bool = False, json: bool = False) -> int:
         _refuse_other_folder(folder)
     outcomes = parallel_map(partial(verified, quick=quick), named)
     for outcome in [] if json else outcomes:
-        print(f"{outcome.folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
+        words = _NO_MANIFEST if outcome.state == "no manifest" else outcome.state
+        print(f"{outcome.folder}: {words}{' (quick)' if quick else ''}")
         for note in outcome.notes:
             print(f"  note: {printable(note)}")
         for problem in outcome.problems:
@@ -136,14 +140,4 @@ def _refuse_other_folder(folder: Path) -> None:
         )
 
 
-_WORDS = {
-    "holds": "holds",
-    "no manifest": "no manifest: published before manifests; publish it again. "
-    "Its records are whole",
-    "does not hold": "does not hold",
-}
-
-
 PUBLISH: Final = Command({"": publish}, either=("run", "again", "judged", "cards"), is_needed=True)
-SITE: Final = Command({"": site})
-VERIFY: Final = Command({"": verify})

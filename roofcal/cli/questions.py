@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from roofcal.ask.advice_text import advise_csv
-from roofcal.ask.advise import Adviser, RecipeFilter
+from roofcal.ask.advice import advise_csv
+from roofcal.ask.advise import Adviser
 from roofcal.ask.answers import Answer
 from roofcal.ask.breakeven import run_map
 from roofcal.ask.devices import Devices, datasheet, device_sources
@@ -212,8 +212,7 @@ def many_linears(
     sources, folder = device_sources(device, environment, by)
     measured = measured_points(RunFolder.at(folder) if sources.calibration else None)
     weights = weights or usual_weights(passes)
-    recipe_filter = RecipeFilter(recipes, min_db)
-    adviser = Adviser(model_named(by), sources, passes, weights, measured, recipe_filter)
+    adviser = Adviser(model_named(by), sources, passes, weights, measured, recipes, min_db)
     show(advise_csv(shapes, adviser), as_json=json, out=out)
     print(f"from: {folder}", file=sys.stderr)
 
@@ -328,5 +327,3 @@ LLM: Final = Command(
         "": question("llm"),
     }
 )
-DEVICES: Final = Command({"": devices})
-JUDGE: Final = Command({"": judge})

@@ -8,7 +8,7 @@ roofcal.api, which takes 0.25 s.
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from roofcal.cli.commands import Command, named_device, show, write_or_print
 from roofcal.core import paths
@@ -22,9 +22,6 @@ from roofcal.core.paths import (
     runs_with_records,
 )
 from roofcal.core.statistics import MATTERS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def compare(
@@ -120,20 +117,12 @@ def table(
             again
         columns (NAMES): these columns, with commas between
     """
-    from roofcal.report.data.table_files import table_text
-
-    form = "json" if json else format
-    sys.stdout.write(table_text(_frame(device, op, environment), form, where or [], columns))
-
-
-def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
-    """The tidy frame by the records; of a publication without samples, as in a wheel, its own."""
     from roofcal.export.frames import RunFrames
-    from roofcal.report.data.table_files import tidy_table
+    from roofcal.report.data.table_files import table_text, tidy_table
 
     try:
         run = find_run(device, environment)
-    except RunsError:
+    except RunsError:  # of a publication without samples, as in a wheel, its own table
         without_samples = [
             run
             for run in run_folders(paths.PUBLISHED)
@@ -145,8 +134,11 @@ def _frame(device: str, op: str, environment: str | None) -> "pd.DataFrame":
         if not without_samples:
             raise
         latest = max(without_samples, key=lambda run: version_key(run.environment_id))
-        return RunFrames(device, latest.environment_id, latest).table(op)
-    return tidy_table(run.folder, run.derived, op)
+        frame = RunFrames(device, latest.environment_id, latest).table(op)
+    else:
+        frame = tidy_table(run.folder, run.derived, op)
+    form = "json" if json else format
+    sys.stdout.write(table_text(frame, form, where or [], columns))
 
 
 def export(
@@ -178,7 +170,5 @@ def export(
     print(f"from: {folder}", file=sys.stderr)
 
 
-COMPARE: Final = Command({"": compare})
-CLAIMS: Final = Command({"": claims})
 TABLE: Final = Command({"": table}, either=("format", "json"))
 EXPORT: Final = Command({"": export}, either=("format", "json"), is_needed=True)

@@ -259,8 +259,3 @@ DOCTOR: Final = Command(
 )
 PLAN: Final = Command({"--out": plan_file, "": plan})
 COMPILE: Final = Command({"": compile_kernels})
-MEASURE: Final = Command({"": measure})
-JOIN: Final = Command({"": join})
-CALIBRATE: Final = Command({"": calibrate})
-LEARNING: Final = Command({"": learning})
-REPORT: Final = Command({"": report})

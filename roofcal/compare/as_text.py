@@ -33,39 +33,65 @@ class Comparison(Answer):
 
         Of other cards of one model, how these differ comes first.
         """
-        of_cards = pd.DataFrame([row for row in self.answer["points"] if row["other_card"]])
+        found = self.answer
+        of_cards = pd.DataFrame([row for row in found["points"] if row["other_card"]])
         shifts: Part = "common shifts: none, too few points"
-        if self.answer["shifts"]:
-            shifts = Table(self.answer["shifts"], _SHIFTS)
+        if found["shifts"]:
+            shifts = Table(found["shifts"], _SHIFTS)
         if len(of_cards):
-            yield from _headline_of_cards(self.answer, len(of_cards))
+            sides = []
+            for end, cards in found["other_cards"].items():
+                names = ", ".join(card[:12] for card in cards)
+                many = f"{len(cards)} cards"
+                sides.append(f"{end.upper()} ({names if len(cards) <= _NAMED else many})")
+            yield (
+                f"{' and '.join(sides)} are cards of one model with the same libraries; "
+                f"they differ on {_points(len(of_cards))} by:"
+            )
             yield shifts
-            yield from _card_lines(self.answer, of_cards)
+            yield from _card_lines(found, of_cards)
             yield ""
-        yield from _run_lines(self.answer)
+        for name in ("a", "b"):
+            run = found[name]
+            yield f"{name.upper()}: {run['device']} {run['environment']}"
+            if not run["points"]:
+                yield "   no samples: only fitted constants are compared"
+            for holds, count in run["intervals"].items():
+                yield f"   intervals of {_points(count)} cover {MEANINGS[holds]}"
+            if run["cards"]:
+                yield f"   on {', '.join(card[:12] for card in run['cards'])}"
+        for row in found["environment"]:
+            yield f"{row['field']}: {row['a']} -> {row['b']}"
+        if not found["environment"]:
+            yield "the environments are the same"
+        if same := found["same_measurements"]:
+            yield f"not compared, because the records are the same in both runs: {_points(same)}"
         yield ""
         if not len(of_cards):
             yield shifts
             yield ""
-        yield from _change_lines(self.answer)
+        yield from _change_lines(found)
 
 
-def _run_lines(comparison: Row) -> Iterator[str]:
-    for name in ("a", "b"):
-        run = comparison[name]
-        yield f"{name.upper()}: {run['device']} {run['environment']}"
-        if not run["points"]:
-            yield "   no samples: only fitted constants are compared"
-        for holds, count in run["intervals"].items():
-            yield f"   intervals of {_points(count)} cover {MEANINGS[holds]}"
-        if run["cards"]:
-            yield f"   on {', '.join(card[:12] for card in run['cards'])}"
-    for row in comparison["environment"]:
-        yield f"{row['field']}: {row['a']} -> {row['b']}"
-    if not comparison["environment"]:
-        yield "the environments are the same"
-    if same := comparison["same_measurements"]:
-        yield f"not compared, because the records are the same in both runs: {_points(same)}"
+def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
+    """By how much points differ beyond the common shifts: by the card, or by our kernels, too."""
+    of_kernels = of_cards["other_code"]
+    yield (
+        "beyond these shifts, one point in ten differs by more than: "
+        f"{_tenths(of_cards[~of_kernels])}"
+    )
+    if of_kernels.any():
+        yield (
+            f"on {_points(sum(of_kernels))} the code of our kernels differs, too, and these are "
+            "judged by how far libraries differ; one in ten differs by more than: "
+            f"{_tenths(of_cards[of_kernels])}"
+        )
+    large = of_cards["change"].abs() > comparison["threshold"]
+    count = sum(large & ~of_cards["verdict"].isin(MOVED))
+    yield (
+        f"{_points(count)} changed by more than {comparison['threshold']:.1%}, but no more than "
+        "points of two such cards often do: not listed"
+    )
 
 
 def _change_lines(comparison: Row) -> Iterator[str]:
@@ -96,38 +122,6 @@ def _change_lines(comparison: Row) -> Iterator[str]:
         yield f"B does not plan {op}, of which {count} points are ok in A"
     yield ""
     yield comparison["conclusion"]
-
-
-def _headline_of_cards(comparison: Row, count: int) -> Iterator[str]:
-    sides = []
-    for end, cards in comparison["other_cards"].items():
-        names = ", ".join(card[:12] for card in cards)
-        sides.append(f"{end.upper()} ({names if len(cards) <= _NAMED else f'{len(cards)} cards'})")
-    yield (
-        f"{' and '.join(sides)} are cards of one model with the same libraries; "
-        f"they differ on {_points(count)} by:"
-    )
-
-
-def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
-    """By how much points differ beyond the common shifts: by the card, or by our kernels, too."""
-    of_kernels = of_cards["other_code"]
-    yield (
-        "beyond these shifts, one point in ten differs by more than: "
-        f"{_tenths(of_cards[~of_kernels])}"
-    )
-    if of_kernels.any():
-        yield (
-            f"on {_points(sum(of_kernels))} the code of our kernels differs, too, and these are "
-            "judged by how far libraries differ; one in ten differs by more than: "
-            f"{_tenths(of_cards[of_kernels])}"
-        )
-    large = of_cards["change"].abs() > comparison["threshold"]
-    count = sum(large & ~of_cards["verdict"].isin(MOVED))
-    yield (
-        f"{_points(count)} changed by more than {comparison['threshold']:.1%}, but no more than "
-        "points of two such cards often do: not listed"
-    )
 
 
 def _points(count: int) -> str:
@@ -217,9 +211,8 @@ def _kernels(launches: Counter[str]) -> str:
 
 
 def _breakeven_line(row: Row) -> str:
-    a, b = ("never" if row[key] is None else f"{row[key]}" for key in ("m_a", "m_b"))
     linear = f"{row['recipe']} {row['pass']}, casts {row['casts']}, n={row['n']} k={row['k']}"
-    return f"{linear}: {a} -> {b}"
+    return f"{linear}: {row['m_a'] or 'never'} -> {row['m_b'] or 'never'}"
 
 
 _LISTS: Final[Sequence[tuple[str, str, Callable[[Row], str]]]] = (

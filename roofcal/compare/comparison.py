@@ -27,6 +27,7 @@ from roofcal.points.columns import PROTOCOL
 
 # What a comparison ends in, with the exit code of the command.
 OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
+VERDICTS: Final = (*MOVED, "SAME", "AMBIGUOUS")
 _OF_CARDS: Final = ("clock", "state")  # causes that are no fault of the software
 _LINEAR: Final = ["recipe", "pass", "casts", "n", "k"]  # columns that name a linear
 _PARTS: Final = {"": "value", "_low": "ci95_low", "_high": "ci95_high"}  # of a constant
@@ -69,12 +70,20 @@ def compare(
     ]
     slower = [row for row in points if row["verdict"] == "SLOWER" and row["cause"] not in _OF_CARDS]
     fields_b = asdict(run_b.environment)
+    on_other_card = pairs[pairs["other_card"]]
+    cards = {end: frozenset[str]().union(*on_other_card[f"cards_{end}"]) for end in "ab"}
+    counts = {
+        key: {name: sum(row[field] == name for row in points) for name in VERDICTS}
+        for key, field in (("counts", "verdict"), ("counts_raw", "verdict_raw"))
+    }
     comparison = {
         "a": _run_summary(run_a),
         "b": _run_summary(run_b),
         "threshold": threshold,
         "limit": limit,
-        "other_cards": _other_cards(pairs),
+        "other_cards": {
+            end: sorted({*",".join(of).split(",")} - {""}) for end, of in cards.items()
+        },
         "same_measurements": same_measurements(pairs),
         "environment": [
             {"field": name, "a": value, "b": fields_b[name]}
@@ -82,8 +91,7 @@ def compare(
             if value != fields_b[name]
         ],
         "shifts": shifts,
-        "counts": _verdict_counts(points, "verdict"),
-        "counts_raw": _verdict_counts(points, "verdict_raw"),
+        **counts,
         "points": rows,
         "regressions": [row["point"].point_id for row in slower if row["change"] > limit],
         "regressed_groups": [
@@ -117,19 +125,16 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
     left_out = ", ".join(comparison["left_out"])
     without = f", without {left_out}, which B does not plan" if left_out else ""
     if not comparison["points"]:
-        return "nothing compared", f"nothing can be compared: {_why_nothing(comparison)}{without}"
+        same = comparison["same_measurements"]
+        why = "no point has a time of two turns or more in both"
+        if empty := [name.upper() for name in ("a", "b") if not comparison[name]["points"]]:
+            why = f"{empty[0]} has no samples"
+        elif len(comparison["disappeared"]) == comparison["a"]["points"]:
+            why = "no point in common"
+        elif same:
+            why = f"{same} points are the same measurements in both, and no other has times in both"
+        return "nothing compared", f"nothing can be compared: {why}{without}"
     return "no regression", f"no regression {limit}{without}"
-
-
-def _why_nothing(comparison: Mapping[str, Any]) -> str:
-    for name in ("a", "b"):
-        if not comparison[name]["points"]:
-            return f"{name.upper()} has no samples"
-    if len(comparison["disappeared"]) == comparison["a"]["points"]:
-        return "no point in common"
-    if same := comparison["same_measurements"]:
-        return f"{same} points are the same measurements in both, and no other has times in both"
-    return "no point has a time of two turns or more in both"
 
 
 def _run_summary(run: ObservedRun) -> dict[str, Any]:
@@ -143,18 +148,6 @@ def _run_summary(run: ObservedRun) -> dict[str, Any]:
         "points": len(run.measured),
         "intervals": dict(Counter(HOLDS[basis] for basis in bases)),
     }
-
-
-def _other_cards(pairs: pd.DataFrame) -> dict[str, list[str]]:
-    """The cards of A and of B that points were measured on which changed their card."""
-    changed = pairs[pairs["other_card"]]
-    names = {end: frozenset[str]().union(*changed[f"cards_{end}"]) for end in "ab"}
-    return {end: sorted({*",".join(of_end).split(",")} - {""}) for end, of_end in names.items()}
-
-
-def _verdict_counts(points: Rows, field: str) -> dict[str, int]:
-    count = Counter(row[field] for row in points)
-    return {name: count[name] for name in ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")}
 
 
 def point_label(point: PlanPoint) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Final
 
+from roofcal.ask.advice import Decision, decided_advice
 from roofcal.ask.advise import Adviser
-from roofcal.ask.beyond_probes import FAR
-from roofcal.ask.decision import Decision, decided_advice
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Option
 from roofcal.ask.measured import MeasuredPoint, by_key, measured_point
+from roofcal.ask.shape_limits import FAR
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import BITS, CAST_RECIPES, RECIPES, Operand
 from roofcal.core.records import Calibration
@@ -77,7 +77,7 @@ class ShapeBox:
     def decision(self) -> Decision | None:
         """The recipe for the first shape; None where nothing can be ranked."""
         try:
-            return decided_advice(self._adviser, self.first_shape).decision
+            return decided_advice(self._adviser, self.first_shape)[1]
         except PredictError:
             return None
 

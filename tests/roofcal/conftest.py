@@ -43,6 +43,13 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def published_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The publications of this project, and nothing that was measured on this machine."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
+
+
+@pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publications without the drawing of their page."""
     monkeypatch.setattr("roofcal.publish.freeze.write_report", write_tables_alone)

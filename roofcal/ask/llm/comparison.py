@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from roofcal.ask.advice import longest_of_toss_up, style_of, toss_up_words
 from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
-from roofcal.ask.decision import longest_of_toss_up, style_of, toss_up_words
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, estimate, notes_of_all
@@ -38,16 +38,12 @@ class RecipeComparison(Answer):
     def rows(self) -> list[dict[str, Any]]:
         """A row per recipe. request_s: from first to last token; speed-ups are of that time."""
         baseline = self.estimates["bf16"].all_tokens.value_s
-        rows = []
-        for one in self.estimates.values():
-            low_s, high_s = (
-                end if one.has_interval else None
-                for end in (one.all_tokens.low_s, one.all_tokens.high_s)
-            )
-            request_s = one.all_tokens.value_s
-            ends = {"request_s": request_s, "request_low_s": low_s, "request_high_s": high_s}
-            rows.append(one.record | ends | {"speedup_over_bf16": baseline / request_s})
-        return rows
+        return [
+            one.record
+            | one.interval("request", one.all_tokens)
+            | {"speedup_over_bf16": baseline / one.all_tokens.value_s}
+            for one in self.estimates.values()
+        ]
 
     @property
     def decision(self) -> dict[str, Any]:
@@ -97,7 +93,7 @@ class RecipeComparison(Answer):
         gpus = first.deployment.gpus
         why = ", the fewest GPUs that hold it in bf16" if gpus == self.fewest_gpus["bf16"] else ""
         yield first.where.replace(" in bf16", "") + why
-        yield f"batch {first.deployment.workload.batch}, {first.load}"
+        yield f"batch {first.deployment.batch}, {first.load}"
         yield ""
         yield Table(self.rows(), _COLUMNS, lambda row: style_of(row, decision["recipe"]))
         for fewest in sorted({count for count in self.fewest_gpus.values() if count < gpus}):

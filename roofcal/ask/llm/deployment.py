@@ -28,34 +28,46 @@ from roofcal.ask.llm.architecture import (
     tensor_degrees,
     weight_bytes,
 )
-from roofcal.ask.shape_limits import whole_providers, why_all_refuse
+from roofcal.ask.shape_limits import providers_that_run, why_all_refuse
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB
-from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.link import Source
 from roofcal.ops import BY_NAME
-from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.time_models import Sources
 
+PROMPT: Final = 2048
+OUTPUT: Final = 256
 CHUNK: Final = 8192  # tokens of one prefill pass; vLLM and SGLang set it so on large GPUs
+ONE_HOST: Final = 8  # GPUs
 RESERVE: Final = 0.1  # of the memory
 _MOST_BATCH: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """Requests that arrive together; all numbers are above zero.
+class Deployment:
+    """A language model in a recipe on tensor x pipeline GPUs of one device, and what it serves.
 
+    batch           requests that arrive together
     prompt, output  tokens of each request
     chunk           most tokens of one prefill pass: longer prompts are cut, shorter ones joined
     """
 
-    batch: int
-    prompt: int
-    output: int
+    model: LanguageModel
+    recipe: str
+    tensor: int = 1
+    pipeline: int = 1
+    batch: int = 1
+    prompt: int = PROMPT
+    output: int = OUTPUT
     chunk: int = CHUNK
+    link: Source = "auto"
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that hold the model once."""
+        return self.tensor * self.pipeline
 
     @property
     def prefill_passes(self) -> int:
@@ -71,28 +83,6 @@ class Workload:
     def mean_context(self) -> float:
         """Cached tokens of a request half-way through its output."""
         return self.prompt + self.output / 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
-    """A language model in a recipe on tensor x pipeline GPUs of one device, and its workload."""
-
-    model: LanguageModel
-    recipe: str
-    tensor: int
-    pipeline: int
-    workload: Workload
-    link: Source = "auto"
-
-    @property
-    def gpus(self) -> int:
-        """GPUs that hold the model once."""
-        return self.tensor * self.pipeline
-
-
-def with_batch(deployment: Deployment, batch: int) -> Deployment:
-    """The same deployment with another batch."""
-    return replace(deployment, workload=replace(deployment.workload, batch=batch))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,16 +128,15 @@ class Memory:
 def memory_of(deployment: Deployment, dram_bytes: float) -> Memory:
     """Bytes on the fullest GPU; raises PredictError for degrees that do not divide the model."""
     model, tensor, pipeline = deployment.model, deployment.tensor, deployment.pipeline
-    load = deployment.workload
     check_parallel(model, tensor, pipeline)
     weights = weight_bytes(model, deployment.recipe, tensor, pipeline)
     layers = longest_stage(model, pipeline).count
-    kv_bytes = load.longest_context * layers * kv_bytes_per_token_and_layer(model, tensor)
+    kv_bytes = deployment.longest_context * layers * kv_bytes_per_token_and_layer(model, tensor)
     columns = 2 * hidden_size(model) + _widest_tensors(model, tensor)
     logits = 4 * local_vocabulary(model, tensor)
 
     def activation_bytes(batch: int) -> float:
-        tokens = max(batch, min(load.chunk, batch * load.prompt))
+        tokens = max(batch, min(deployment.chunk, batch * deployment.prompt))
         return max(tokens * BF16_BYTES * columns, batch * logits)
 
     left, low, high = (1 - RESERVE) * dram_bytes - weights, 0, _MOST_BATCH
@@ -157,8 +146,8 @@ def memory_of(deployment: Deployment, dram_bytes: float) -> Memory:
         low, high = (middle, high) if fits else (low, middle)
     return Memory(
         weight_bytes=weights,
-        kv_bytes=load.batch * kv_bytes,
-        activation_bytes=activation_bytes(load.batch),
+        kv_bytes=deployment.batch * kv_bytes,
+        activation_bytes=activation_bytes(deployment.batch),
         dram_bytes=dram_bytes,
         largest_batch=low,
     )
@@ -200,7 +189,7 @@ def checked_memory(deployment: Deployment, sources: Sources, by: str) -> Memory:
     fitting = next((cut.tensor for cut in cuts if memory_of(cut, spec.dram_bytes).fits), None)
     lines = [
         f"{model.model} in {recipe} does not fit {deployment.gpus} x {spec.device} at batch "
-        f"{deployment.workload.batch}: "
+        f"{deployment.batch}: "
         f"needs {memory.needed_bytes / GB:.1f} GB per GPU ({memory.parts}), "
         f"has {memory.usable_bytes / GB:.1f} ({memory.dram_bytes / GB:.0f} less {RESERVE:.0%} in "
         "reserve)"
@@ -239,11 +228,8 @@ def why_refused(deployment: Deployment, sources: Sources, by: str) -> str | None
     op, recipe = BY_NAME["gemm"], deployment.recipe
     if recipe == "int4":
         op, recipe = BY_NAME["mixed_gemm"], INT4_RECIPE
-    providers: list[str] = []
-    if by == calibrated.MODEL and sources.calibration:
-        providers = calibrated_providers(sources.calibration.constants, op.name, recipe)
-    if not providers:
-        providers = whole_providers(op, recipe, sources.spec.device if sources.spec else "")
+    device = sources.spec.device if sources.spec else ""
+    providers, _ = providers_that_run(op, recipe, sources, by, device)
     model, tensor = deployment.model, deployment.tensor
     for name, matrix in local_matrices(model, tensor).items():
         reason = why_all_refuse(op, providers, recipe, matrix.shape)

@@ -20,13 +20,13 @@ from roofcal.ask.llm.architecture import (
     parameters,
 )
 from roofcal.ask.llm.deployment import (
+    ONE_HOST,
     RESERVE,
     Deployment,
     Memory,
     check_shards,
     checked_memory,
     datasheet_of,
-    with_batch,
 )
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
@@ -65,7 +65,6 @@ _RATES: Final = {
     "decode_tokens_per_s": "in decode",
     "output_tokens_per_s": "with prefill",
 }
-_ONE_HOST: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +115,7 @@ class Estimate(Answer):
     @property
     def all_tokens(self) -> Duration:
         """Seconds until every request has all its tokens."""
-        return self.prefill.total + self.decode.total * (self.deployment.workload.output - 1)
+        return self.prefill.total + self.decode.total * (self.deployment.output - 1)
 
     @property
     def request_tokens_per_s(self) -> Rate:
@@ -126,7 +125,7 @@ class Estimate(Answer):
     @property
     def decode_tokens_per_s(self) -> Rate:
         """Tokens per second of all requests while they decode."""
-        return self.decode.total.rate(self.deployment.workload.batch)
+        return self.decode.total.rate(self.deployment.batch)
 
     @property
     def tokens_per_s_per_gpu(self) -> float:
@@ -136,8 +135,7 @@ class Estimate(Answer):
     @property
     def output_tokens_per_s(self) -> Rate:
         """Tokens of all outputs per second from first to last, prefill included."""
-        load = self.deployment.workload
-        return self.all_tokens.rate(load.batch * load.output)
+        return self.all_tokens.rate(self.deployment.batch * self.deployment.output)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -151,15 +149,15 @@ class Estimate(Answer):
             "by": self.by,
             "environment": self.environment,
             "products_by": self.products_by,
-            "chunk_tokens": deployment.workload.chunk,
+            "chunk_tokens": deployment.chunk,
             "kv_cache_bytes_per_gpu": self.memory.kv_bytes,
             "activation_bytes_per_gpu": self.memory.activation_bytes,
-            **self._interval("first_token", self.first_token),
-            **self._interval("decode_step", self.decode.total),
+            **self.interval("first_token", self.first_token),
+            **self.interval("decode_step", self.decode.total),
             **{
                 key: value
                 for name in _RATES
-                for key, value in self._interval(name, getattr(self, name)).items()
+                for key, value in self.interval(name, getattr(self, name)).items()
             },
             "extrapolated": self.doublings > 0,
             "extrapolated_doublings": self.doublings,
@@ -181,7 +179,8 @@ class Estimate(Answer):
             **({"energy": costs} if costs else {}),
         }
 
-    def _interval(self, name: str, of: Duration | Rate) -> dict[str, float | None]:
+    def interval(self, name: str, of: Duration | Rate) -> dict[str, float | None]:
+        """A value and both ends by their keys; None for ends that are not stated."""
         value, *ends = astuple(of)
         low, high = ends if self.has_interval else (None, None)
         unit = "_s" if isinstance(of, Duration) else ""
@@ -192,8 +191,8 @@ class Estimate(Answer):
             {
                 "operator": operator.name,
                 "calls": operator.calls,
-                **self._interval("call", operator.duration),
-                **self._interval("total", operator.total),
+                **self.interval("call", operator.duration),
+                **self.interval("total", operator.total),
                 "bound_by": operator.bound_by,
                 "provider": operator.provider or None,
                 "extrapolated_doublings": operator.doublings,
@@ -205,9 +204,8 @@ class Estimate(Answer):
     def parts(self) -> Iterator[Part]:
         """Deployment, memory, times, rates, operators, assumptions."""
         deployment, memory, record = self.deployment, self.memory, self.record
-        load = deployment.workload
         yield self.where
-        yield f"batch {load.batch}, {self.load}"
+        yield f"batch {deployment.batch}, {self.load}"
         yield ""
         yield filled(
             "memory       {needed_bytes_per_gpu:GB.1f} of {usable_bytes_per_gpu:GB.1f} GB per GPU "
@@ -219,7 +217,7 @@ class Estimate(Answer):
         yield filled(
             f"first token  {{first_token_s:time}}{first}, mostly {{prefill_bound_by}}", record
         )
-        context = f"at {load.mean_context:.0f} tokens of context"
+        context = f"at {deployment.mean_context:.0f} tokens of context"
         yield filled(
             f"per token    {{decode_step_s:time}}{then}, mostly {{decode_bound_by}}, {context}",
             record,
@@ -259,10 +257,10 @@ class Estimate(Answer):
     @property
     def load(self) -> str:
         """The tokens of a request, and whose times they are."""
-        load, origin = self.deployment.workload, f"by {self.by}, which states no interval"
+        origin = f"by {self.by}, which states no interval"
         if self.environment:
             origin = f"calibrated {self.environment}"
-        return f"prompt {load.prompt}, output {load.output}; {origin}"
+        return f"prompt {self.deployment.prompt}, output {self.deployment.output}; {origin}"
 
     def _operator_rows(self) -> list[dict[str, Any]]:
         """A row per operator: prefill on the left, one step of decode on the right."""
@@ -273,7 +271,7 @@ class Estimate(Answer):
             total = Operator(name="total", calls=1, duration=time.total, bound_by="")
             for one in (*time.operators, total):
                 row = rows.setdefault(one.name, dict.fromkeys(names) | {"operator": one.name})
-                row |= self._interval(phase, one.total)
+                row |= self.interval(phase, one.total)
                 row[f"{phase}_share"] = one.total.value_s / time.total.value_s
                 row[f"{phase}_bound_by"] = one.bound_by
         total_row = rows.pop("total")  # operators of decode alone come behind that of prefill
@@ -287,7 +285,7 @@ class Estimate(Answer):
         """What differs between the cuts and batches of a model, but for what is extrapolated."""
         gpus = self.deployment.gpus
         lines = [] if self.link is None else [self.link]
-        if gpus > _ONE_HOST:
+        if gpus > ONE_HOST:
             lines.append(
                 "link: assumed to be as fast between hosts as within one, where "
                 f"{gpus} GPUs take several hosts"
@@ -343,7 +341,7 @@ def _batches_by_cut(answers: Sequence[Estimate]) -> dict[str, list[int]]:
     batches: dict[str, list[int]] = {}
     for deployment in (answer.deployment for answer in answers):
         cut = f"{deployment.tensor} x {deployment.pipeline}"
-        batches.setdefault(cut, []).append(deployment.workload.batch)
+        batches.setdefault(cut, []).append(deployment.batch)
     return batches
 
 
@@ -384,9 +382,9 @@ def deployment_record(deployment: Deployment, memory: Memory) -> dict[str, Any]:
         "recipe": deployment.recipe,
         "tensor_parallel": deployment.tensor,
         "pipeline_parallel": deployment.pipeline,
-        "prompt_tokens": deployment.workload.prompt,
-        "output_tokens": deployment.workload.output,
-        "batch": deployment.workload.batch,
+        "prompt_tokens": deployment.prompt,
+        "output_tokens": deployment.output,
+        "batch": deployment.batch,
         "largest_batch": memory.largest_batch,
         "weight_bytes_per_gpu": memory.weight_bytes,
         "needed_bytes_per_gpu": memory.needed_bytes,
@@ -401,7 +399,7 @@ def estimate(
     times: OperatorTimes | None = None,
     prices: Prices | None = None,
 ) -> Estimate:
-    """The estimate of a deployment by a model of time, one of operator_models.BY.
+    """The estimate of a deployment by a model of time, one of MODELS.
 
     times: those of operator_times for equal sources, recipe and model, where they are at hand.
     prices: costs are asked for.
@@ -447,9 +445,9 @@ def estimates_by_batch(
 ) -> list[Estimate]:
     """Estimates of batches 1, `factor`, ... and the largest that fits; arguments as in estimate."""
     times = times or operator_times(sources, deployment.recipe, by)
-    largest = checked_memory(with_batch(deployment, 1), sources, by).largest_batch
+    largest = checked_memory(replace(deployment, batch=1), sources, by).largest_batch
     powers = takewhile(lambda batch: batch < largest, (factor**power for power in count()))
-    batches = [with_batch(deployment, batch) for batch in (*powers, largest)]
+    batches = [replace(deployment, batch=batch) for batch in (*powers, largest)]
     # One by one the operators of the table of an H200 took 7 of its 10 s.
     times.prepare(lambda asked: [estimate(batch, sources, by, asked) for batch in batches])
     return [estimate(batch, sources, by, times) for batch in batches]

@@ -65,7 +65,6 @@ CACHE_SHARE: Final = 0.8
 _ELEMENTWISE_CAST: Final = "fp8_rowwise_dim0"
 _CAST_COLS: Final = 8192  # a usual width of rows
 _CAST_BYTES: Final = 3  # per element: bf16 in, fp8 out
-BY: Final = ("calibrated", "wave", "torchao", "datasheet")
 _Pair = tuple[str, str, str]  # op, provider, recipe
 _Sizes = tuple[float, ...]  # along the axes of the op
 _NEEDED: Final = ("launch_graph_s", "dram_read_bytes_per_s", "dram_copy_bytes_per_s")
@@ -263,7 +262,7 @@ class CalibratedOperators(OperatorTimes):
 
 
 def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) -> OperatorTimes:
-    """The times by a model of time, one of BY.
+    """The times by a model of time, one of MODELS.
 
     Raises PredictError where what the model reads of the device is missing, or where the model has
     no rate or constant of the recipe.
@@ -308,15 +307,14 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
     )
 
 
-def can_estimate(sources: Sources) -> bool:
-    """Whether the calibrated operator_times has what it needs for at least one recipe."""
-    constants = sources.calibration.constants if sources.calibration else {}
-    has_all = sources.spec is not None and all(name in constants for name in _NEEDED)
-    return has_all and bool(estimable_recipes(sources))
-
-
 def estimable_recipes(sources: Sources, by: str = calibrated.MODEL) -> tuple[str, ...]:
-    """Recipes of `llm` that a model can time: all need bf16, because head and router run in it."""
+    """Recipes of `llm` that a model can time, none where what it reads of the device is missing.
+
+    All need bf16, because head and router run in it.
+    """
+    constants = sources.calibration.constants if sources.calibration else {}
+    if sources.spec is None or (by == calibrated.MODEL and not constants.keys() >= {*_NEEDED}):
+        return ()
     model, timed = model_named(by), ["int4"]
     for recipe in set(model.product_recipes(sources)) & set(RECIPES):
         try:  # a part of the constants of a recipe may have been fitted

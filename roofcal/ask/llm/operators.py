@@ -113,7 +113,7 @@ class Shard:
     """What one GPU of the longest pipeline stage does, by a model of time and a link."""
 
     def __init__(self, deployment: Deployment, times: OperatorTimes, link: Collectives) -> None:
-        self._load, self._stages = deployment.workload, deployment.pipeline
+        self._deployment, self._stages = deployment, deployment.pipeline
         self._recipe, self._tensor = deployment.recipe, deployment.tensor
         self._times, self._link, self._model = times, link, deployment.model
         self._layers = longest_stage(self._model, self._stages)
@@ -126,7 +126,7 @@ class Shard:
 
     def prefill(self) -> PhaseTime:
         """The passes that the prompts of the whole batch take."""
-        load, stages = self._load, self._stages
+        load, stages = self._deployment, self._stages
         passes = load.prefill_passes
         tokens = load.batch * load.prompt / passes
         turn = self.operators(
@@ -149,9 +149,9 @@ class Shard:
 
     def decode(self) -> PhaseTime:
         """One step: a token for each request."""
-        groups = min(self._stages, self._load.batch)
-        requests = -(-self._load.batch // groups)
-        context = self._load.mean_context
+        groups = min(self._stages, self._deployment.batch)
+        requests = -(-self._deployment.batch // groups)
+        context = self._deployment.mean_context
         turn = self.operators(
             Pass(phase="decode", tokens=requests, requests=requests, context=context)
         )

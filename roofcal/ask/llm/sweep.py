@@ -27,15 +27,14 @@ from roofcal.ask.answers import (
 )
 from roofcal.ask.llm.architecture import architecture_of, check_parallel, tensor_degrees
 from roofcal.ask.llm.deployment import (
+    ONE_HOST,
     Deployment,
     Memory,
-    Workload,
     check_shards,
     datasheet_of,
     memory_of,
     runnable_degrees,
     why_refused,
-    with_batch,
 )
 from roofcal.ask.llm.estimate import (
     BATCH_COLUMNS,
@@ -44,7 +43,7 @@ from roofcal.ask.llm.estimate import (
     estimates_by_batch,
     notes_of_all,
 )
-from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
+from roofcal.ask.llm.operator_models import estimable_recipes, operator_times
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB, format_seconds
@@ -53,12 +52,9 @@ from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 
-ONE_HOST: Final = 8  # GPUs
 MOST_GPUS: Final = 512
 SWEPT_GPUS: Final = 8  # as in the notebook on MI300X inference: all cuts of one host
 _BATCH_FACTOR: Final = 4  # between a batch of a cut and the next
-PROMPT: Final = 2048
-OUTPUT: Final = 256
 CUTS: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2))  # tensor parallel, pipeline stages
 COLUMNS: Final = (
     *("model", "recipe", "tensor_parallel", "pipeline_parallel"),
@@ -251,9 +247,7 @@ class Sweep(Answer):
 
 def _cut_words(answer: Estimate) -> str:
     deployment = answer.deployment
-    return (
-        f"--tp {deployment.tensor} --pp {deployment.pipeline} --batch {deployment.workload.batch}"
-    )
+    return f"--tp {deployment.tensor} --pp {deployment.pipeline} --batch {deployment.batch}"
 
 
 def cuts_of(model: LanguageModel, degrees: Sequence[int], most_gpus: int) -> list[Cut]:
@@ -289,12 +283,11 @@ def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Depl
         memory = memory_of(cut, spec.dram_bytes)
         if memory.fits:
             return cut
-    load, model = deployment.workload, deployment.model.model
     gpus = "one GPU (its file states no link to others)" if most == 1 else f"up to {most} GPUs"
     raise PredictError(
-        f"{model} in {deployment.recipe} at batch {load.batch} of {load.longest_context} tokens "
-        f"fits in no cut of {gpus} of {spec.device}: the last cut needs "
-        f"{memory.needed_bytes / GB:.1f} GB per GPU ({memory.parts}) and has "
+        f"{deployment.model.model} in {deployment.recipe} at batch {deployment.batch} of "
+        f"{deployment.longest_context} tokens fits in no cut of {gpus} of {spec.device}: the last "
+        f"cut needs {memory.needed_bytes / GB:.1f} GB per GPU ({memory.parts}) and has "
         f"{memory.usable_bytes / GB:.1f}; give a smaller --batch or --prompt, or another --recipe"
     )
 
@@ -312,7 +305,7 @@ def sweep(
     """
     times = operator_times(sources, deployment.recipe, by)
     spec = datasheet_of(sources)
-    one = with_batch(deployment, 1)
+    one = replace(deployment, batch=1)
     degrees = runnable_degrees(one, sources, by, ONE_HOST)
     most = 1 if spec.link_bytes_per_s is None else most_gpus
     estimates: dict[Cut, list[Estimate]] = {}
@@ -370,10 +363,10 @@ def run_table(
 
 
 def _rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterator[dict[str, Any]]:
-    if not can_estimate(sources):
+    times = {recipe: operator_times(sources, recipe) for recipe in estimable_recipes(sources)}
+    if not times:
         return
     spec = datasheet_of(sources)
-    times = {recipe: operator_times(sources, recipe) for recipe in estimable_recipes(sources)}
     cuts = CUTS if spec.link_bytes_per_s is not None else CUTS[:1]
     for model in models.values():
         for tensor, pipeline in cuts if model.architecture else ():
@@ -382,13 +375,7 @@ def _rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterator[dic
             except PredictError:
                 continue
             for recipe, of_recipe in times.items():
-                one = Deployment(
-                    model=model,
-                    recipe=recipe,
-                    tensor=tensor,
-                    pipeline=pipeline,
-                    workload=Workload(batch=1, prompt=PROMPT, output=OUTPUT),
-                )
+                one = Deployment(model=model, recipe=recipe, tensor=tensor, pipeline=pipeline)
                 if why_refused(one, sources, calibrated.MODEL) is not None:
                     continue
                 memory = memory_of(one, spec.dram_bytes)

@@ -4,14 +4,15 @@ Times are in microseconds to five digits; work is in FLOP and bytes, so that a p
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
 
 from roofcal.ask.llm.architecture import RECIPES
-from roofcal.ask.llm.deployment import Deployment, Workload, datasheet_of, memory_of, with_batch
+from roofcal.ask.llm.deployment import OUTPUT, PROMPT, Deployment, datasheet_of, memory_of
 from roofcal.ask.llm.estimate import estimate
-from roofcal.ask.llm.sweep import OUTPUT, PROMPT, with_smallest_cut
+from roofcal.ask.llm.sweep import with_smallest_cut
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
 from roofcal.core.language_models import LanguageModel
@@ -200,12 +201,9 @@ def _rows_of_side(
     without: list[list[Any]] = []
     for name, model in models.items():
         for recipe in RECIPES if model.architecture else ():
-            workload = Workload(batch=1, prompt=PROMPT, output=OUTPUT)
-            smallest = Deployment(
-                model=model, recipe=recipe, tensor=1, pipeline=1, workload=workload
-            )
             try:
-                deployment = with_smallest_cut(smallest, sources, by)
+                one = Deployment(model=model, recipe=recipe)
+                deployment = with_smallest_cut(one, sources, by)
             except PredictError as error:  # no GPUs hold it, no kernel runs it, no rate is known
                 without.append([side, name, recipe, BATCHES[0], str(error)])
                 continue
@@ -219,7 +217,7 @@ def _rows_of_side(
                 )
                 without.append([side, name, recipe, too_many[0], reason])
             for batch in (batch for batch in BATCHES if batch <= largest):
-                record = estimate(with_batch(deployment, batch), sources, by).record
+                record = estimate(replace(deployment, batch=batch), sources, by).record
                 numbers = [rounded(record[name]) for name in _ESTIMATED]
                 rows.append([side, name, recipe, cut[0] * cut[1], *cut, batch, *numbers])
     return rows, without

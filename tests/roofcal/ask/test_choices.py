@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.ask.choices import fastest_probabilities, log_error, probabilities
+from roofcal.ask.choices import fastest_probabilities
 from roofcal.ask.measured import measured_points
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models.registry import model_named, predict_points
@@ -24,7 +24,7 @@ def probability_of_first(*predictions: Prediction) -> float | None:
 
 def test_a_normal_distribution_of_the_log_ratio_by_hand() -> None:
     slower = replace(ONE, total_s=1.1, low_s=0.88, high_s=1.375)
-    z = math.log(1.1) / math.hypot(log_error(1.0, 1.25), log_error(1.1, 1.375))
+    z = 1.96 * math.log(1.1) / math.hypot(math.log(1.25), math.log(1.25))
     expected = 0.5 * (1 + math.erf(z / math.sqrt(2)))
     assert probability_of_first(ONE, slower) == pytest.approx(expected, abs=0.02)
     assert probability_of_first(ONE, ONE) == pytest.approx(0.5, abs=0.02)
@@ -32,14 +32,11 @@ def test_a_normal_distribution_of_the_log_ratio_by_hand() -> None:
 
 
 def test_a_shared_part_errs_alike_in_all_options() -> None:
-    shared = {"product": (1.0, 0.5)}
-    quick, slow = probabilities([shared | {"a": (0.1, 0.01)}, shared | {"b": (0.2, 0.01)}])
-    assert quick > 0.99
-    apart, _ = probabilities(
-        [{"p": (1.0, 0.5), "a": (0.1, 0.01)}, {"q": (1.0, 0.5), "b": (0.2, 0.01)}]
-    )
-    assert apart < 0.7
-    assert slow < 0.01
+    casts = ("a", 0.1, 0.102), ("b", 0.2, 0.204)
+    alike = fastest_probabilities([[("product", 1.0, 2.66), cast] for cast in casts])
+    assert alike[0] is not None and alike[0] > 0.99
+    apart = fastest_probabilities([[(f"by {cast[0]}", 1.0, 2.66), cast] for cast in casts])
+    assert apart[0] is not None and apart[0] < 0.7
 
 
 def test_stated_probabilities_promise_no_more_than_measured_choices_hold() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from roofcal.ask.advice import decide
 from roofcal.ask.advise import RecipeTime
 from roofcal.ask.choices import ChoiceRecord
-from roofcal.ask.decision import decide
 
 GOOD, POOR = (
     ChoiceRecord(points=25, right=right, mean_regret=0.01, worst_regret=0.1) for right in (20, 5)
@@ -91,10 +91,3 @@ def test_weak_evidence_is_called_weak(
     assert list(decision.weak_because) == says
     _, *second = decision.sentences()
     assert second == [f"Weak evidence: {'; '.join(says)}."] * bool(says)
-
-
-def test_the_fields_are_the_facts_of_the_sentence() -> None:
-    decision = decide(CLOSE, 55.5, GOOD, "products")
-    assert (decision.recipe, decision.speedup_over_bf16, decision.chance) == ("a", 2.0, 0.57)
-    assert (decision.toss_up_with, decision.casts_included) == (("b",), True)
-    assert (decision.output_db, decision.bf16_output_db) == (28.46, 55.5)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from roofcal.ask.energy import Prices, board_watts, token_cost
+from roofcal.ask.energy import Prices, token_cost
 from roofcal.cli.main import main
 from roofcal.core.records import Calibration
 from roofcal.models.errors import PredictError
@@ -26,9 +26,9 @@ CALIBRATED = Sources(
 
 
 def test_the_most_that_any_product_sustains_counts() -> None:
-    assert board_watts(CALIBRATED)[0] == 690.0
+    assert token_cost(CALIBRATED, 1.0, Prices(), "calibrated").watts == 690.0
     with pytest.raises(PredictError, match="has a power"):
-        board_watts(Sources(calibration=None, spec=None))
+        token_cost(Sources(calibration=None, spec=None), 1.0, Prices(), "calibrated")
 
 
 def test_a_token_costs_its_energy_and_its_share_of_the_hour() -> None:

@@ -18,7 +18,6 @@ from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named
 from roofcal.ops.time_models import Sources
 from roofcal.points.tables import table_files
-from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 
 CALIBRATED = model_named("calibrated")
@@ -163,11 +162,10 @@ def test_what_the_library_refuses_is_counted_with_the_reason(tmp_path: Path) -> 
     assert "no answer for 1: cublaslt takes" in str(evidence)
 
 
+@pytest.mark.usefixtures("published_alone")
 def test_the_command_prints_the_page_and_writes_the_products(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
     path, out = tmp_path / "t.csv", tmp_path / "o.csv"
     path.write_text(f"{HEADER}\nbf16,4096,4096,4096,2e-4\n")
     assert main(["judge", str(path), "--device", "nvidia-h200", "--out", str(out)]) == 0

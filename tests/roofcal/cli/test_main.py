@@ -15,6 +15,7 @@ from roofcal.cli.commands import sizes_text
 from roofcal.cli.main import COMMANDS, CRASHED, GROUPS, main
 from tests.architecture.tree import modules
 from tests.paths import ROOT
+from tests.roofcal.cli.conftest import Shell
 
 
 @pytest.mark.parametrize("command", ["health", "fleet", "compare"])
@@ -151,11 +152,6 @@ def test_completion_knows_commands_options_and_devices(
     assert all(word in script for word in ("breakeven", "provider", "nvidia-h200", "fp8_axiswise"))
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(arguments) == 0
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("short", "long"),
     [
@@ -168,10 +164,8 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ],
     ids=["cast", "breakeven", "words behind"],
 )  # fmt: skip
-def test_short_words_mean_the_long_ones(
-    short: str, long: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert printed(capsys, *short.split()) == printed(capsys, *long.split())
+def test_short_words_mean_the_long_ones(short: str, long: str, shell: Shell) -> None:
+    assert shell.text(short) == shell.text(long)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from roofcal.cli.main import COMMANDS, main
 from roofcal.core.jsonl import read_single_record, write_records
 from roofcal.core.records import Calibration
-from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.cli.conftest import Shell
 
@@ -157,12 +156,9 @@ def test_words_that_do_not_go_together(command: str, says: str, shell: Shell) ->
     assert shell.err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("published_alone")
 @pytest.mark.parametrize(("command", "says"), OF_PUBLICATIONS, ids=lambda text: text[:60])
-def test_a_question_that_publications_do_not_answer(
-    command: str, says: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
+def test_a_question_that_publications_do_not_answer(command: str, says: str, shell: Shell) -> None:
     assert says in shell.refused(command)
     assert shell.err.count("\n") == 1
 

@@ -3,8 +3,9 @@
 import csv
 import io
 import json
-import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,14 @@ from roofcal.models import torchao_formulas as formulas
 from roofcal.models.torchao import SETS
 from tests.paths import ROOT
 from tests.roofcal.cli.conftest import Shell
-from tests.roofcal.cli.heavy import heavy_packages_of
 from tests.roofcal.models.runs import calibration
 
 EIGHT = "llm --device nvidia-h200 --model llama3-70b --recipe fp8_axiswise --tp 8 --batch 16"
 
 
 @pytest.fixture(autouse=True)
-def published(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
+def _published(published_alone: None) -> None:
+    """Before `checkout`, where a test takes both."""
 
 
 def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
@@ -56,6 +55,9 @@ def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     assert "model wave, amd-mi355x, its wave description" in waves
 
 
+HEAVY = "jinja2", "matplotlib", "pandas", "scipy", "seaborn", "snakemake", "torch", "vl_convert"
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -64,7 +66,12 @@ def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     ],
 )
 def test_an_answer_imports_no_heavy_package(command: str) -> None:
-    assert heavy_packages_of(shlex.split(command)) == set()
+    """Each costs 0.3 to 2 s. `make bench` times whole answers."""
+    program = (
+        "import sys; from roofcal.cli.main import main; assert main(sys.argv[1:]) == 0\n"
+        f"assert not {{*{HEAVY}}} & {{*sys.modules}}"
+    )
+    subprocess.run([sys.executable, "-c", program, *command.split()], cwd=ROOT, check=True)
 
 
 @pytest.mark.usefixtures("checkout")
@@ -118,6 +125,10 @@ def test_curves_and_sweeps_are_lines_or_json(shell: Shell) -> None:
     points = shell.json(curve)["curve"]
     assert [point["batch"] for point in points][:3] == [1, 2, 4]
     assert points[-1]["batch"] == points[0]["largest_batch"]
+    lines = shell.text(curve).splitlines()
+    assert lines[1].startswith("batch from 1 to the largest that fits, prompt 30000")
+    rows = lines[lines.index("") + 2 :]
+    assert [int(row.split()[0]) for row in rows[: len(points)]] == [p["batch"] for p in points]
     sweep = "llm --device h200 --model llama3-70b --by wave --sweep"
     answer = shell.json(sweep)
     cuts = {

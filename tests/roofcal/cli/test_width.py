@@ -6,15 +6,14 @@ import re
 import struct
 import sys
 import termios
-from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from roofcal.cli.main import main
-from tests.paths import ROOT
 from tests.roofcal.cli.conftest import Shell
 
+pytestmark = pytest.mark.usefixtures("published_alone")
 ADVISE = "advise --device h200 4096x28672x8192"
 COMMANDS = [
     ADVISE,
@@ -67,12 +66,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     return Terminal(monkeypatch)
-
-
-@pytest.fixture(autouse=True)
-def published(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
 
 
 def widest(lines: list[str]) -> int:

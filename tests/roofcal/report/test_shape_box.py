@@ -14,10 +14,9 @@ import pytest
 
 from roofcal.api import advise
 from roofcal.ask.advise import Adviser
-from roofcal.ask.beyond_probes import beyond_probes
 from roofcal.ask.measured import by_key
 from roofcal.ask.measured import measured_points as points_of_run
-from roofcal.ask.shape_limits import memory_refusal, refusal
+from roofcal.ask.shape_limits import beyond_probes, memory_refusal, refusal
 from roofcal.core.devices import DeviceSpec, load_device
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from roofcal.ask.llm.deployment import Deployment, Workload
-from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
-from roofcal.ask.llm.sweep import OUTPUT, PROMPT, sweep
+from roofcal.ask.llm.deployment import Deployment
+from roofcal.ask.llm.operator_models import estimable_recipes
+from roofcal.ask.llm.sweep import sweep
 from roofcal.core import paths
 from roofcal.core.language_models import load_models
 from roofcal.core.units import significant
@@ -50,7 +50,7 @@ _RECIPES: Final = ("fp8_axiswise", "bf16")  # the first that can be timed is swe
 def show(analysis: Analysis) -> Iterator[Item]:
     """The best batch of every cut, and what no other cut and batch beats; needs a calibration."""
     sources = Sources(calibration=analysis.run.calibration, spec=analysis.spec)
-    recipes = estimable_recipes(sources) if can_estimate(sources) else ()
+    recipes = estimable_recipes(sources)
     recipe = next((name for name in _RECIPES if name in recipes), None)
     rows = pd.DataFrame() if recipe is None else sweep_table(sources, recipe)
     if len(rows):
@@ -65,12 +65,11 @@ def show(analysis: Analysis) -> Iterator[Item]:
 
 def sweep_table(sources: Sources, recipe: str) -> pd.DataFrame:
     """The answers of all models by cut and batch."""
-    workload = Workload(batch=1, prompt=PROMPT, output=OUTPUT)
     rows: list[dict[str, object]] = []
     for model in load_models(paths.MODELS).values():
         if model.architecture is None:
             continue
-        one = Deployment(model=model, recipe=recipe, tensor=1, pipeline=1, workload=workload)
+        one = Deployment(model=model, recipe=recipe)
         with suppress(PredictError):  # too large for a host, or no link to other GPUs
             rows += sweep(one, sources, calibrated.MODEL).rows()
     table = pd.DataFrame(rows, columns=list(COLUMNS))

@@ -1,8 +1,9 @@
 """Deployments of the models of config/models on a made-up GPU with a link."""
 
 from dataclasses import replace
+from typing import Any
 
-from roofcal.ask.llm.deployment import Deployment, Workload
+from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.operator_times import AttentionWork
 from roofcal.core.language_models import LanguageModel, load_model
 from roofcal.core.records import Calibration
@@ -33,12 +34,9 @@ SOURCES = Sources(calibration=calibrated(), spec=LINKED)
 
 
 def deployment(
-    name: str = "llama3-8b", recipe: str = "bf16", tp: int = 1, pp: int = 1, **load: int
+    name: str = "llama3-8b", recipe: str = "bf16", tp: int = 1, pp: int = 1, **load: Any
 ) -> Deployment:
-    sizes = {"batch": 1, "prompt": 2048, "output": 256} | load
-    return Deployment(
-        model=model(name), recipe=recipe, tensor=tp, pipeline=pp, workload=Workload(**sizes)
-    )
+    return Deployment(model=model(name), recipe=recipe, tensor=tp, pipeline=pp, **load)
 
 
 def attention_work(flops: float, read_bytes: float) -> AttentionWork:

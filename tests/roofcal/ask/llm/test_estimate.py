@@ -11,7 +11,7 @@ from roofcal.ask.devices import datasheet
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch, notes_of_all
 from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.operators import BUBBLE
-from roofcal.ask.llm.sweep import Curve, sweep
+from roofcal.ask.llm.sweep import sweep
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
 from tests.roofcal.ask.published_run import published_calibration
@@ -86,21 +86,6 @@ def test_the_bubble_of_a_pipeline() -> None:
     layers = [{o.name: o.calls for o in e.decode.operators}["down"] for e in (whole, split)]
     assert layers == [32, 32]
     assert split.decode.total.value_s > whole.decode.total.value_s
-
-
-def test_batches_go_from_one_request_to_the_largest_batch_a_line_each() -> None:
-    estimates = estimates_by_batch(deployment(prompt=30000, batch=7), SOURCES)
-    batches = [answer.deployment.workload.batch for answer in estimates]
-    assert batches[:4] == [1, 2, 4, 8]
-    assert batches[-1] == estimates[0].memory.largest_batch
-    assert batches == sorted(set(batches))
-    rates = [answer.decode_tokens_per_s.value for answer in estimates]
-    assert rates == sorted(rates)
-    lines = str(Curve(estimates=estimates)).splitlines()
-    assert lines[1].startswith("batch from 1 to the largest that fits, prompt 30000")
-    first = lines.index("") + 2
-    rows = lines[first : lines.index("", first)]
-    assert [int(row.split()[0]) for row in rows] == batches
 
 
 def test_the_record_is_json_that_repeats_the_deployment_and_adds_up() -> None:
@@ -189,7 +174,7 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
 def test_every_line_of_any_batch_is_said_with_the_batches_that_it_holds_for() -> None:
     answers = estimates_by_batch(deployment("llama3-70b", "int4"), PUBLISHED)
     stated = notes_of_all(answers)
-    own = {answer.deployment.workload.batch: answer.notes() for answer in answers}
+    own = {answer.deployment.batch: answer.notes() for answer in answers}
     assert len({line for lines in own.values() for line in lines if "products of" in line}) > 1
     for line in (line for lines in own.values() for line in lines if "extrapolated" not in line):
         batches = [batch for batch, lines in own.items() if line in lines]

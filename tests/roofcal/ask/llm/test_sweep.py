@@ -1,4 +1,4 @@
-"""Cuts of a model over GPUs, which of them are worth having, and the table of all models."""
+"""Cuts of a model over GPUs, its recipes side by side, and the table of all models."""
 
 import csv
 from collections.abc import Callable, Mapping
@@ -7,6 +7,8 @@ from io import StringIO
 
 import pytest
 
+from roofcal.ask.llm.architecture import RECIPES
+from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
 from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.sweep import (
     COLUMNS,
@@ -82,7 +84,7 @@ def test_a_device_without_a_link_has_one_gpu(table: Table) -> None:
 
 
 def test_a_sweep_is_the_estimates_of_its_cuts_and_nothing_beats_its_frontier(swept: Sweep) -> None:
-    batches = [answer.deployment.workload.batch for answer in swept.estimates[8, 1]]
+    batches = [answer.deployment.batch for answer in swept.estimates[8, 1]]
     assert batches[:3] == [1, 4, 16]
     assert batches[-1] == swept.estimates[8, 1][-1].memory.largest_batch
     expected = estimate(deployment("llama3-70b", tp=4, pp=2, batch=4), SOURCES)
@@ -117,7 +119,7 @@ def test_the_decision_is_the_most_tokens_at_the_rate_that_a_request_needs(swept:
     most = max(swept.answers, key=lambda answer: answer.tokens_per_s_per_gpu)
     assert swept.best is most
     cut = most.deployment
-    words = f"--tp {cut.tensor} --pp {cut.pipeline} --batch {cut.workload.batch}"
+    words = f"--tp {cut.tensor} --pp {cut.pipeline} --batch {cut.batch}"
     first = swept.text(1000).splitlines()[0]
     assert first.startswith(f"Use {words}: {most.tokens_per_s_per_gpu:.0f} tokens/s per GPU")
     fastest = frontier(swept.answers)[0]
@@ -128,13 +130,6 @@ def test_the_decision_is_the_most_tokens_at_the_rate_that_a_request_needs(swept:
     assert asked.answer["decision"]["decode_step_s"] == fastest.decode.total.value_s
     with pytest.raises(PredictError, match=f"the most is {asked.min_rate:.4g}, --tp"):
         _ = replace(swept, min_rate=2 * fastest.request_tokens_per_s.value).best
-
-
-def test_a_datasheet_sweeps_faster(swept: Sweep) -> None:
-    by_datasheet = sweep(deployment("llama3-70b"), Sources(spec=LINKED), "datasheet")
-    for cut, answers in by_datasheet.estimates.items():
-        for bound, answer in zip(answers, swept.estimates[cut], strict=True):
-            assert bound.decode.total.value_s < answer.decode.total.value_s
 
 
 def test_the_table_has_a_row_for_every_model_recipe_cut_and_batch_that_fits(table: Table) -> None:
@@ -193,4 +188,51 @@ def test_a_sweep_and_the_smallest_cut_leave_refused_cuts_out() -> None:
     large = deployment(QWEN, "int4", batch=1800)
     assert with_smallest_cut(large, SOURCES, "calibrated").tensor <= 2
     with pytest.raises(PredictError, match="no --tp up to 64 fits"):  # 4 would, and is refused
-        estimate(replace(large, workload=replace(large.workload, batch=2000)), SOURCES)
+        estimate(replace(large, batch=2000), SOURCES)
+
+
+BY_DATASHEET = compare_recipes(deployment(), Sources(spec=LINKED), "datasheet")
+
+
+def test_rows_are_the_estimates_and_the_decision_is_the_shortest_request() -> None:
+    rows = {row["recipe"]: row for row in BY_DATASHEET.rows()}
+    assert tuple(rows) == RECIPES
+    own = estimate(deployment(recipe="int4"), Sources(spec=LINKED), "datasheet")
+    assert rows["int4"].items() >= own.record.items()
+    seconds = {recipe: row["request_s"] for recipe, row in rows.items()}
+    decision = BY_DATASHEET.decision
+    assert seconds[decision["recipe"]] == min(seconds.values())
+    assert decision["speedup_over_bf16"] == seconds["bf16"] / min(seconds.values())
+    assert (decision["casts_included"], decision["toss_up_with"]) == (True, [])
+    assert BY_DATASHEET.answer["decision"] == decision
+    first = str(BY_DATASHEET).splitlines()[0]
+    assert first.startswith(f"Use int4: {decision['speedup_over_bf16']:.2f}x bf16 from first to ")
+
+
+def test_what_cannot_be_told_apart_is_a_toss_up_and_what_cannot_be_timed_is_named() -> None:
+    found = compare_recipes(deployment(prompt=8192, output=2), SOURCES, "calibrated")
+    assert {*found.estimates, *found.refused} == set(RECIPES)
+    assert "fp8_axiswise" in found.refused
+    assert f"no fp8_axiswise: {found.refused['fp8_axiswise']}" in found.text(1000)
+    doubled = replace(found, estimates={"bf16": found.estimates["bf16"],
+                                        "copy": found.estimates["bf16"]})  # fmt: skip
+    assert doubled.decision["toss_up_with"] == ["bf16"]
+    alone = RecipeComparison(
+        estimates={"bf16": found.estimates["bf16"]}, refused={}, fewest_gpus={"bf16": 1}
+    )
+    assert str(alone).startswith(
+        "Keep bf16: no recipe ranked here is faster from first to last token, "
+    )
+
+
+def test_it_says_for_which_recipe_the_gpus_were_chosen_and_which_need_fewer() -> None:
+    on_two = compare_recipes(deployment("llama3-70b", tp=2), Sources(spec=LINKED), "datasheet")
+    assert on_two.fewest_gpus["bf16"] == 2
+    said = on_two.text(1000)
+    assert "on 2 x made-up (tp 2, pp 1), the fewest GPUs that hold it in bf16\n" in said
+    recipes = "fp8_tensorwise, fp8_axiswise, int4"
+    assert f"1 GPU would hold it in {recipes}: the same question with --recipe fp8_t" in said
+    assert set(on_two.answer["fewest_gpus"]) == set(RECIPES)
+    on_four = compare_recipes(deployment("llama3-70b", tp=4), Sources(spec=LINKED), "datasheet")
+    assert "the fewest GPUs that hold" not in str(on_four)
+    assert "2 GPUs would hold it in bf16: " in str(on_four)

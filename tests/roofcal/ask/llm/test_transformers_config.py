@@ -19,7 +19,7 @@ from roofcal.ask.llm.architecture import (
     parameters,
     weight_bytes,
 )
-from roofcal.ask.llm.deployment import Deployment, Workload, memory_of
+from roofcal.ask.llm.deployment import Deployment, memory_of
 from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.core.language_models import LanguageModel
@@ -180,8 +180,7 @@ def test_queries_need_no_compression(read: Any) -> None:
     assert local_matrices(lite, 4)["q"].n == 4 * (128 + 64)
     assert kv_bytes_per_token_and_layer(lite, 4) == 2 * (512 + 64)
     assert weight_bytes(lite, "bf16", 1, 1) == 2 * parameters(lite)
-    load = Workload(batch=1, prompt=2048, output=256)
-    deployed = Deployment(model=lite, recipe="fp8_tensorwise", tensor=2, pipeline=1, workload=load)
+    deployed = Deployment(model=lite, recipe="fp8_tensorwise", tensor=2)
     widest = 6 * (2 * 1408 // 2 + 1408 // 2 + 2 * 2048)
     assert memory_of(deployed, 1e11).activation_bytes == 2 * 2048 * (2 * 2048 + widest)
     calls = {
