@@ -22,6 +22,10 @@ SI_PREFIXES: Final = (
     (1e-6, "u"),
     (1e-9, "n"),
     (1e-12, "p"),
+    (1e-15, "f"),
+    (1e-18, "a"),
+    (1e-21, "z"),
+    (1e-24, "y"),
 )
 
 
@@ -59,7 +63,7 @@ def fitting_unit(value: float, unit: str) -> tuple[float, str]:
     if base not in _PREFIXED or not math.isfinite(value) or value == 0:
         return 1.0, "" if unit in ("1", "code") else unit
     largest = _LARGEST.get(base, math.inf)
-    smallest = 1e-12 if base in ("s", "s/B") else 1.0
+    smallest = SI_PREFIXES[-1][0] if base in ("s", "s/B") else 1.0
     for factor, prefix in SI_PREFIXES:
         # 0.9995 of a prefix is printed as 1,000 of the next smaller one by three digits.
         if factor <= largest and (abs(value) >= 0.9995 * factor or factor <= smallest):

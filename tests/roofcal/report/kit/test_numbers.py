@@ -31,7 +31,7 @@ SCALED = {  # unit -> value -> text
     "B/s": {4.19e12: "4.19 TB/s", 1.98e9: "1.98 GB/s"},
     "flop/s": {1.4e15: "1,400 TFLOP/s"},
     "flop/s per compute unit": {1.2e13: "12.0 TFLOP/s per compute unit"},
-    "s": {3.2e-6: "3.20 \N{MICRO SIGN}s", 9e-7: "900 ns", 3e-13: "0.300 ps", 0.0: "0 s"},
+    "s": {3.2e-6: "3.20 \N{MICRO SIGN}s", 9e-7: "900 ns", 3e-13: "300 fs", 2.9e-23: "29.0 ys", 0.0: "0 s"},
     "s/B": {6.3e-10: "630 ps/B"},
     "Hz": {1.41e9: "1,410 MHz"},
     "W": {690.0: "690 W", 0.5: "0.500 W"},
