@@ -18,13 +18,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
-from roofcal.core.visits.rows import (
-    drift_texts,
-    is_sentinel,
-    largest_drift,
-    load_texts,
-    width_texts,
-)
+from roofcal.core.visits.rows import drift_texts, is_sentinel, load_texts, width_texts
 from roofcal.fitting.cross_validation import Problem, held_out_log_errors
 from roofcal.fitting.intervals import exact
 from roofcal.fitting.parallel import parallel_map
@@ -196,8 +190,13 @@ def probes_of(points: Points) -> list[Probe]:
 
 def disturbances_of(points: Points, op: str, environment: Environment) -> list[str]:
     """What disturbed the sessions of a probe op, by its sentinels and the load of the machine."""
-    sentinels = points.table[points.table[POINT].map(is_sentinel).astype(bool)]
-    drift = largest_drift(sentinels[_ROW.name])
+    is_repeated = points.table[POINT].map(is_sentinel).astype(bool)
+    drift = 0.0  # slowest over fastest visit in one session, minus 1, of the one that moved most
+    for visits in points.table[VISIT_TIMES][is_repeated]:
+        medians: dict[str, list[float]] = {}
+        for visit in visits:
+            medians.setdefault(visit.session_id, []).append(visit.median)
+        drift = max([drift, *(max(times) / min(times) - 1 for times in medians.values())])
     load = load_texts(points.sessions, is_cpu=environment.vendor == "cpu")
     return [*drift_texts(op, drift), *load]
 
