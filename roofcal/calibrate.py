@@ -15,7 +15,7 @@ from typing import Final, cast
 import numpy as np
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.jsonl import read_records
+from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
 from roofcal.core.visits.rows import drift_texts, is_sentinel, load_texts, width_texts
@@ -67,7 +67,7 @@ def calibrate(
         CalibrationError: for a run without any probe, or with too few of an op.
         RecordsError: for a bad file.
     """
-    environment = read_environment(run)
+    environment = read_single_record(RunFolder.at(run).environment_file, Environment)
     device, generator = _measured_device(environment, spec), np.random.default_rng(seed)
     units = exact(float(environment.compute_units), "1", "environment record")
     fitted = Fitted(constants={"compute_units": units})
@@ -114,7 +114,8 @@ def cross_validated_ops(
     The device of an op has the constants of those ops before it that are fitted in one step, as
     streams are. Raises as `calibrate`.
     """
-    device = _measured_device(read_environment(run), spec)
+    environment = read_single_record(RunFolder.at(run).environment_file, Environment)
+    device = _measured_device(environment, spec)
     for op, part, points in _fits_with_points(run):
         probes, kind = probes_of(points), getattr(part, "PROBLEM", None)
         if kind is not None:
@@ -157,21 +158,6 @@ def _measured_device(environment: Environment, spec: DeviceSpec | None) -> Devic
     return Device(environment=environment, cache_bytes=cache_bytes)
 
 
-def read_environment(run: Path) -> Environment:
-    """The environment of a run folder.
-
-    Raises RecordsError for a bad file, CalibrationError for an empty one.
-    """
-    path = RunFolder.at(run).environment_file
-    environments = read_records(path, Environment)
-    if not environments:
-        raise CalibrationError(
-            f"{path}: holds no Environment record; run "
-            "`roofcal doctor --write-environment results` on the device's machine"
-        )
-    return environments[0]
-
-
 def probes_of(points: Points) -> list[Probe]:
     """The points of a probe op that were timed, in the order of their records.
 
@@ -208,7 +194,7 @@ def learning_csv(
 
     Errors are fractions. A recipe is left out if it has fewer than ten probes more than its fit
     needs. spec: the device's datasheet, for the size of its cache. Equal records and seed give
-    equal text. Raises CalibrationError without an environment, RecordsError for bad files.
+    equal text. Raises RecordsError for bad files.
     """
     subjects = [
         (f"{op.folder},{recipe},{provider}", kind.of(members, device))
