@@ -15,16 +15,10 @@ from typing import Final, cast
 import numpy as np
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.jsonl import read_records
+from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
-from roofcal.core.visits.rows import (
-    drift_texts,
-    is_sentinel,
-    largest_drift,
-    load_texts,
-    width_texts,
-)
+from roofcal.core.visits.rows import drift_texts, is_sentinel, load_texts, width_texts
 from roofcal.fitting.cross_validation import Problem, held_out_log_errors
 from roofcal.fitting.intervals import exact
 from roofcal.fitting.parallel import parallel_map
@@ -73,7 +67,7 @@ def calibrate(
         CalibrationError: for a run without any probe, or with too few of an op.
         RecordsError: for a bad file.
     """
-    environment = read_environment(run)
+    environment = read_single_record(RunFolder.at(run).environment_file, Environment)
     device, generator = _measured_device(environment, spec), np.random.default_rng(seed)
     units = exact(float(environment.compute_units), "1", "environment record")
     fitted = Fitted(constants={"compute_units": units})
@@ -120,7 +114,8 @@ def cross_validated_ops(
     The device of an op has the constants of those ops before it that are fitted in one step, as
     streams are. Raises as `calibrate`.
     """
-    device = _measured_device(read_environment(run), spec)
+    environment = read_single_record(RunFolder.at(run).environment_file, Environment)
+    device = _measured_device(environment, spec)
     for op, part, points in _fits_with_points(run):
         probes, kind = probes_of(points), getattr(part, "PROBLEM", None)
         if kind is not None:
@@ -163,21 +158,6 @@ def _measured_device(environment: Environment, spec: DeviceSpec | None) -> Devic
     return Device(environment=environment, cache_bytes=cache_bytes)
 
 
-def read_environment(run: Path) -> Environment:
-    """The environment of a run folder.
-
-    Raises RecordsError for a bad file, CalibrationError for an empty one.
-    """
-    path = RunFolder.at(run).environment_file
-    environments = read_records(path, Environment)
-    if not environments:
-        raise CalibrationError(
-            f"{path}: holds no Environment record; run "
-            "`roofcal doctor --write-environment results` on the device's machine"
-        )
-    return environments[0]
-
-
 def probes_of(points: Points) -> list[Probe]:
     """The points of a probe op that were timed, in the order of their records.
 
@@ -196,8 +176,13 @@ def probes_of(points: Points) -> list[Probe]:
 
 def disturbances_of(points: Points, op: str, environment: Environment) -> list[str]:
     """What disturbed the sessions of a probe op, by its sentinels and the load of the machine."""
-    sentinels = points.table[points.table[POINT].map(is_sentinel).astype(bool)]
-    drift = largest_drift(sentinels[_ROW.name])
+    is_repeated = points.table[POINT].map(is_sentinel).astype(bool)
+    drift = 0.0  # slowest over fastest visit in one session, minus 1, of the one that moved most
+    for visits in points.table[VISIT_TIMES][is_repeated]:
+        medians: dict[str, list[float]] = {}
+        for visit in visits:
+            medians.setdefault(visit.session_id, []).append(visit.median)
+        drift = max([drift, *(max(times) / min(times) - 1 for times in medians.values())])
     load = load_texts(points.sessions, is_cpu=environment.vendor == "cpu")
     return [*drift_texts(op, drift), *load]
 
@@ -209,7 +194,7 @@ def learning_csv(
 
     Errors are fractions. A recipe is left out if it has fewer than ten probes more than its fit
     needs. spec: the device's datasheet, for the size of its cache. Equal records and seed give
-    equal text. Raises CalibrationError without an environment, RecordsError for bad files.
+    equal text. Raises RecordsError for bad files.
     """
     subjects = [
         (f"{op.folder},{recipe},{provider}", kind.of(members, device))

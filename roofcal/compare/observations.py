@@ -26,9 +26,10 @@ from roofcal.points.columns import (
     POINT,
     VISIT_TIMES,
     Column,
+    SeenPoint,
     declared,
 )
-from roofcal.points.reader import NOT_REACHED, Points, SeenPoint, read_points, with_intervals
+from roofcal.points.reader import NOT_REACHED, Points, read_points, with_intervals
 
 _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
 # Of a CPU: other processes take it away from more than a tenth of the samples of some turns. Two of

@@ -204,7 +204,10 @@ def read_single_record(path: Path, kind: type[R]) -> R:
     """
     records = read_records(path, kind)
     if len(records) != 1:
-        raise RecordsError(f"{path}: holds {len(records)} {kind.__name__} records instead of one")
+        raise RecordsError(
+            f"{path}: holds {len(records)} {kind.__name__} records instead of one; restore it, or "
+            "delete it and run the study again, which makes it"
+        )
     return records[0]
 
 

@@ -20,8 +20,8 @@ from roofcal.core.paths import RunFolder, RunsError, find_publication, run_folde
 from roofcal.core.records import Environment
 from roofcal.core.visits.differences import healthy_values, limit_from_others
 from roofcal.ops import BY_NAME
-from roofcal.points.columns import INTERVAL, POINT, PROTOCOL, Column, declared
-from roofcal.points.reader import NOT_REACHED, SeenPoint, read_points, with_intervals
+from roofcal.points.columns import INTERVAL, POINT, PROTOCOL, Column, SeenPoint, declared
+from roofcal.points.reader import NOT_REACHED, read_points, with_intervals
 
 FEWEST: Final = 3  # cards that have a point: two that differ do not say which is slow
 _FEWEST_OF_FLEET: Final = 5  # before the publication is left: limits of three or four are wide

@@ -21,15 +21,9 @@ from roofcal.models.registry import MODELS, predict_points
 from roofcal.ops import BY_NAME, OPS, point_problem
 from roofcal.ops.constants import predicted_with
 from roofcal.ops.time_models import Model, Sources
-from roofcal.points.columns import IDENTITY, MODEL, POINT, columns_of_models, declared
+from roofcal.points.columns import IDENTITY, MODEL, POINT, Known, columns_of_models, declared
 from roofcal.points.errors import error_statistics, errors_of_models
-from roofcal.points.reader import (
-    Known,
-    measured_sessions,
-    read_points,
-    with_intervals,
-    with_made,
-)
+from roofcal.points.reader import measured_sessions, read_points, with_intervals, with_made
 from roofcal.points.run import Run
 
 ALL: Final = "all"

@@ -10,22 +10,24 @@ from its reference is `numeric_error`; what rounding the operands to their forma
 `quantisation_error`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
-from roofcal.core.records import TIMELESS, Prediction
+from roofcal.core.recipes import Work
+from roofcal.core.records import TIMELESS, Measurement, PlanPoint, Prediction, SettledTurns
+from roofcal.core.visits.intervals import VisitTime, visit_times
 from roofcal.core.visits.rows import VisitState, states_of_visits
 from roofcal.ops.spec import OpSpec
-from roofcal.points.power import counted_power, integrated_power
-from roofcal.points.roofs import datasheet_seconds
+from roofcal.points.power import BoardPower, board_power, counted_power, integrated_power
+from roofcal.points.roofs import CalibratedRoof, datasheet_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from roofcal.points.reader import SeenPoint
 
 MODEL: Final = CALIBRATED  # the model behind predicted_s; every other has a column <model>_s
 FORMULAS: Final = ("datasheet", "torchao")  # models with a column <model>_s in every table
@@ -42,8 +44,85 @@ VISIT_TIMES: Final = "visit_times"  # the VisitTime of every visit with a time
 SENTINEL_MEDIANS: Final = "sentinel_medians"  # of the sentinel that is the same point, in s
 INTERVAL: Final = "interval"  # the PointInterval; None without a time
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What columns may use of a run besides its plan and measurements.
+
+    predictions  model -> point_id -> prediction
+    """
+
+    power_limit_w: float | None = None
+    spec: DeviceSpec | None = None
+    roof: CalibratedRoof = field(default_factory=lambda: CalibratedRoof(None))
+    predictions: Mapping[str, Mapping[str, Prediction]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenPoint:
+    """One planned point with its row of measurements: what the values of columns are made of.
+
+    row           of a point that was not measured, one of status NOT_REACHED
+    recorded      place of the row in its file; -1 for a point that was not measured
+    visit_number  of a row that is one visit of a sentinel, from 1; else 0
+    """
+
+    point: PlanPoint
+    op: OpSpec
+    known: Known
+    row: Measurement
+    recorded: int = -1
+    visit_number: int = 0
+
+    @cached_property
+    def settled_turns_s(self) -> SettledTurns:
+        """The samples that count, by visit and turn."""
+        return self.row.settled_turns_s
+
+    @cached_property
+    def visit_times(self) -> tuple[VisitTime, ...]:
+        """The time of each visit that has one."""
+        return visit_times(self.row, self.settled_turns_s)
+
+    @cached_property
+    def settled_readings(self) -> tuple[int, ...]:
+        """Positions of the telemetry readings beside samples that count."""
+        return self.row.settled_readings
+
+    @cached_property
+    def _readings(self) -> Sequence[int]:
+        return self.settled_readings or range(len(self.row.telemetry.sample_index))
+
+    def readings(self, sensor: str) -> Sequence[Any]:
+        """Readings of a sensor since the clock settled; all of them if none is that late."""
+        values = getattr(self.row.telemetry, sensor)
+        return [values[position] for position in self._readings]
+
+    @cached_property
+    def throttle_shares(self) -> Mapping[str, float]:
+        """Reason to run slower -> share of the readings that name it."""
+        named = self.readings("throttle_reasons")
+        reasons = sorted({reason for entry in named for reason in entry})
+        return {reason: sum(reason in entry for entry in named) / len(named) for reason in reasons}
+
+    @cached_property
+    def work(self) -> Work:
+        """Its least work."""
+        return self.op.work_of(self.point.provider, self.point.recipe, self.point.shape)
+
+    @cached_property
+    def power(self) -> BoardPower | None:
+        """The power of the board where a reading is the point's own.
+
+        None on several devices, because telemetry is that of the first rank.
+        """
+        if self.visit_number or self.point.world_size > 1:
+            return None
+        return board_power(self.row, self.point.protocol.method, self.known.power_limit_w)
+
+
 Kind = Literal["number", "text", "count", "object"]
-OfPoint = Callable[["SeenPoint"], Any]
+OfPoint = Callable[[SeenPoint], Any]
 OfTable = Callable[["pd.DataFrame"], Any]
 
 
@@ -90,7 +169,7 @@ def _median_reading(sensor: str) -> OfPoint:
     return lambda p: median(readings) if (readings := p.readings(sensor)) else None
 
 
-def _burst(p: "SeenPoint") -> float | None:
+def _burst(p: SeenPoint) -> float | None:
     """Median of the first turn: samples taken before the card could warm to this work."""
     row = p.row
     if row.status != "ok" or not row.warmup_samples:
@@ -105,7 +184,7 @@ def _of_model(model: str, field: str) -> OfPoint:
     None for a point that was tried and has no time of its own.
     """
 
-    def value(p: "SeenPoint") -> Any:
+    def value(p: SeenPoint) -> Any:
         prediction = p.known.predictions.get(model, {}).get(p.row.point_id)
         is_told = prediction is not None and p.row.status not in TIMELESS
         return getattr(prediction, field) if is_told else None
@@ -113,18 +192,18 @@ def _of_model(model: str, field: str) -> OfPoint:
     return value
 
 
-def _datasheet(p: "SeenPoint") -> float | None:
+def _datasheet(p: SeenPoint) -> float | None:
     """Least time by the datasheet; also of probes, which no model predicts."""
     own = None if p.row.status in TIMELESS else datasheet_seconds(p.work, p.known.spec)
     return _of_model("datasheet", "total_s")(p) or own
 
 
-def _calibrated_bound(p: "SeenPoint") -> float | None:
+def _calibrated_bound(p: SeenPoint) -> float | None:
     own = None if p.row.status in TIMELESS else p.known.roof.seconds(p.point.recipe, p.work)
     return own or None
 
 
-def _integrated(p: "SeenPoint") -> float | None:
+def _integrated(p: SeenPoint) -> float | None:
     """Power integrated over time, where the energy counter was read, too."""
     if not p.power or not counted_power(p.row):
         return None

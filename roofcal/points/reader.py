@@ -3,39 +3,34 @@
 Files are read line by line, so that memory holds the samples of one point.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
 
-from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import iter_records, read_plan, salvage_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.recipes import Work
-from roofcal.core.records import (
-    Measurement,
-    PlanPoint,
-    Prediction,
-    Record,
-    Session,
-    SettledTurns,
-)
+from roofcal.core.records import Measurement, PlanPoint, Record, Session
 from roofcal.core.visits.intervals import (
     VisitTime,
     cards_by_session,
     point_intervals,
     sentinel_medians,
-    visit_times,
 )
 from roofcal.core.visits.rows import is_sentinel, merged_visits, reusable_visits, split_visits
 from roofcal.ops import BY_NAME, point_problem, regimes
-from roofcal.ops.spec import OpSpec
-from roofcal.points.columns import INTERVAL, POINT, SENTINEL_MEDIANS, VISIT_TIMES, Column
-from roofcal.points.power import BoardPower, board_power
-from roofcal.points.roofs import CalibratedRoof
+from roofcal.points.columns import (
+    INTERVAL,
+    POINT,
+    SENTINEL_MEDIANS,
+    VISIT_TIMES,
+    Column,
+    Known,
+    SeenPoint,
+)
 
 NOT_REACHED: Final = "not_reached"  # the status of a point that is planned and has no row
 RECORDED: Final = "recorded"  # the place of a row among those of its file; -1 without one
@@ -51,82 +46,6 @@ _ALWAYS: Final = (
     Column(VISIT_TIMES, "object", lambda p: p.visit_times),
     Column(RECORDED, "count", lambda p: p.recorded),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What columns may use of a run besides its plan and measurements.
-
-    predictions  model -> point_id -> prediction
-    """
-
-    power_limit_w: float | None = None
-    spec: DeviceSpec | None = None
-    roof: CalibratedRoof = field(default_factory=lambda: CalibratedRoof(None))
-    predictions: Mapping[str, Mapping[str, Prediction]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeenPoint:
-    """One planned point with its row of measurements: what the values of columns are made of.
-
-    row           of a point that was not measured, one of status NOT_REACHED
-    recorded      place of the row in its file; -1 for a point that was not measured
-    visit_number  of a row that is one visit of a sentinel, from 1; else 0
-    """
-
-    point: PlanPoint
-    op: OpSpec
-    known: Known
-    row: Measurement
-    recorded: int = -1
-    visit_number: int = 0
-
-    @cached_property
-    def settled_turns_s(self) -> SettledTurns:
-        """The samples that count, by visit and turn."""
-        return self.row.settled_turns_s
-
-    @cached_property
-    def visit_times(self) -> tuple[VisitTime, ...]:
-        """The time of each visit that has one."""
-        return visit_times(self.row, self.settled_turns_s)
-
-    @cached_property
-    def settled_readings(self) -> tuple[int, ...]:
-        """Positions of the telemetry readings beside samples that count."""
-        return self.row.settled_readings
-
-    @cached_property
-    def _readings(self) -> Sequence[int]:
-        return self.settled_readings or range(len(self.row.telemetry.sample_index))
-
-    def readings(self, sensor: str) -> Sequence[Any]:
-        """Readings of a sensor since the clock settled; all of them if none is that late."""
-        values = getattr(self.row.telemetry, sensor)
-        return [values[position] for position in self._readings]
-
-    @cached_property
-    def throttle_shares(self) -> Mapping[str, float]:
-        """Reason to run slower -> share of the readings that name it."""
-        named = self.readings("throttle_reasons")
-        reasons = sorted({reason for entry in named for reason in entry})
-        return {reason: sum(reason in entry for entry in named) / len(named) for reason in reasons}
-
-    @cached_property
-    def work(self) -> Work:
-        """Its least work."""
-        return self.op.work_of(self.point.provider, self.point.recipe, self.point.shape)
-
-    @cached_property
-    def power(self) -> BoardPower | None:
-        """The power of the board where a reading is the point's own.
-
-        None on several devices, because telemetry is that of the first rank.
-        """
-        if self.visit_number or self.point.world_size > 1:
-            return None
-        return board_power(self.row, self.point.protocol.method, self.known.power_limit_w)
 
 
 class Points(NamedTuple):

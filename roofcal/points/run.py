@@ -10,15 +10,21 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import age_key, is_calibrated, origin_environment
-from roofcal.core.jsonl import R, iter_records, read_records
+from roofcal.core.jsonl import R, iter_records, read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment, Prediction
 from roofcal.core.statistics import sqnr_db
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import other_equations, predicted_with
-from roofcal.points.columns import ENERGY, RARE, Column, columns_of, columns_of_models
-from roofcal.points.reader import (
+from roofcal.points.columns import (
+    ENERGY,
+    RARE,
+    Column,
     Known,
+    columns_of,
+    columns_of_models,
+)
+from roofcal.points.reader import (
     Points,
     measured_sessions,
     read_points,
@@ -132,17 +138,15 @@ def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:
 
     Raises:
         RecordsError: a file is bad or missing.
-        RunError: the folder has no environment, or the calibration of something else.
+        RunError: the folder has the calibration of something else.
     """
     files = RunFolder.at(run_dir, derived_dir)
-    environments = read_records(files.environment_file, Environment)
-    if not environments:
-        raise RunError(f"{files.environment_file}: no Environment record; measure again")
+    environment = read_single_record(files.environment_file, Environment)
     planned = files.planned_ops()
     ops = tuple(op.name for op in OPS if op.name in planned)
     firsts = (islice(measured_sessions(files, op), 1) for op in ops)
     calibration = next(_records_of(Calibration, files.calibration_file), None)
-    own = (environments[0].device, environments[0].environment_id)
+    own = (environment.device, environment.environment_id)
     if calibration and (owner := (calibration.device, calibration.environment_id)) != own:
         raise RunError(
             f"{files.calibration_file} is of {' in '.join(owner)}, the run is of "
@@ -153,7 +157,7 @@ def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:
     return Run(
         files=files,
         origin="published" if is_packed else "measured",
-        environment=environments[0],
+        environment=environment,
         calibration=calibration and _without_ops(calibration, outdated),
         outdated=outdated,
         ops=ops,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from roofcal.core.environments import version_key
-from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.jsonl import read_single_record, write_records
 from roofcal.core.machine.cores import allowed_cores
 from roofcal.core.manifest import manifest_problems
 from roofcal.core.names import is_name
@@ -325,12 +325,10 @@ def _listed_environments(names: list[str]) -> dict[Path, Environment]:
         )
     listed = {}
     for name, file in files.items():
-        environments = read_records(file, Environment)
-        ids = [f"{e.device}/{e.environment_id}" for e in environments]
-        if ids != [name]:
-            described = ", ".join(ids) or "nothing"
+        environment = read_single_record(file, Environment)
+        if (described := f"{environment.device}/{environment.environment_id}") != name:
             raise RunsError(f"{file}: describes {described}, not its folder; {_TAKE}")
-        listed[RESULTS / name] = environments[0]
+        listed[RESULTS / name] = environment
     return listed
 
 

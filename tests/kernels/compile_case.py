@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any, Literal
 from unittest import mock
 
@@ -20,6 +19,7 @@ from kernels.common.architecture import (
     WITHOUT_E4M3,
     Architecture,
 )
+from tests.kernels.on_gpus import H200
 
 WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in WITHOUT_E4M3)
 NVIDIA_WITH_E4M3 = tuple(arch for arch in WITH_E4M3 if isinstance(arch, int))
@@ -89,7 +89,7 @@ def launches(call: Callable[[], object], architecture: Architecture) -> list[Cas
         (torch.Tensor, "get_device", lambda _: 0),
         (torch.version, "hip", "6.4" if is_amd else None),
         (torch.cuda, "get_device_capability", lambda _: capability),
-        (torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132)),
+        (torch.cuda, "get_device_properties", lambda _: H200),
         (gpus, "_shared_memory_of_device", lambda _: SHARED_MEMORY_LIMIT[architecture]),
         (operators, "on_device_of", lambda _: nullcontext()),
         (replay, "_is_called_as_it_is", lambda _: True),

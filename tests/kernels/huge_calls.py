@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 from unittest import mock
 
@@ -33,13 +34,14 @@ from kernels.gather import product as gathered_product
 from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4
 from kernels.int4 import rule
-from kernels.int4.packing import Int4Weights
 from kernels.streams import empty, memory
 from tests.kernels import integers
 from tests.kernels.common import replay_without_gpu
+from tests.kernels.int4.int4_cases import weights_without_memory
 
 Call = tuple[Callable[..., Any], tuple[int, ...]]  # a function, and sizes for it
 BF16, E4M3 = torch.bfloat16, torch.float8_e4m3fn
+int4_weights = partial(weights_without_memory, zeros=True, device="cpu")
 COUNTS: Final = (2**31 - 4095, 2**31 - 1, 2**31 + 5, 2**33 + 16)
 # (rows, columns, elements from row to row), up to 140 GB of bf16. With 8 x 8 before them, the last
 # of each line is among one in three.
@@ -138,13 +140,6 @@ def blockwise_products(m: int, n: int, k: int) -> None:
 def scales_apart(m: int, n: int, k: int) -> None:
     scales = (torch.empty_strided((x, -(-k // 128)), (1 << 25, 1 << 26)) for x in (m, n))
     blockwise.gemm(*pair(m, n, k), *scales)
-
-
-def int4_weights(rows: int, k: int, group: int) -> Int4Weights:
-    tiles = rule.padded(rows) // 16
-    scales = torch.empty(tiles, k // group, 16, dtype=BF16)
-    packed = torch.empty(tiles, k // 128, 1024, dtype=torch.uint8)
-    return Int4Weights(packed=packed, scales=scales, zeros=scales, rows=rows, k=k, group=group)
 
 
 def int4_product(rows: int, k: int, tokens: int) -> None:

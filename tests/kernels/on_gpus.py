@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
+
+H200 = SimpleNamespace(multi_processor_count=132)  # as torch.cuda.get_device_properties has it
 
 
 class OnGpu:

@@ -25,7 +25,7 @@ from kernels.linear import ops as linear_ops
 from kernels.streams import memory
 from tests.exhaustive import in_turn
 from tests.kernels.int4.int4_cases import weights
-from tests.kernels.on_gpus import TensorOnGpu1, two_gpus
+from tests.kernels.on_gpus import H200, TensorOnGpu1, two_gpus
 
 E5M2 = torch.float8_e5m2
 CPU = torch.device("cpu")
@@ -151,10 +151,6 @@ def on_gpu_1(value: Any) -> Any:
     return value.as_subclass(TensorOnGpu1) if isinstance(value, torch.Tensor) else value
 
 
-class Multiprocessors:
-    multi_processor_count = 132
-
-
 @pytest.fixture
 def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[int, ...]]]:
     """(current device, grid) of what is launched, on a machine that is said to have two GPUs."""
@@ -164,7 +160,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[int, ...]
         del warmup, options
         noted.append((current[0], tuple(grid)))
 
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Multiprocessors)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: H200)
     monkeypatch.setattr(torch.version, "hip", "6.4")  # so that nothing asks for PTX
     monkeypatch.setattr(architecture, "_shared_memory_of_device", lambda _: 65536)
     monkeypatch.setattr(InterpretedFunction, "run", note)

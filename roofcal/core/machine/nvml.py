@@ -215,6 +215,7 @@ def _describe_gpu(device: _Device) -> Gpu:
     memory = _answer_or_none(pynvml.nvmlDeviceGetMemoryInfo, handle)
     processes = _answer_or_none(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
     cuda = _answer_or_none(pynvml.nvmlSystemGetCudaDriverVersion_v2)
+    limit_mw = _answer_or_none(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     return Gpu(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         name=name,
@@ -223,7 +224,7 @@ def _describe_gpu(device: _Device) -> Gpu:
         memory_bus_bits=_answer_or_none(pynvml.nvmlDeviceGetMemoryBusWidth, handle) or None,
         memory_bytes=None if memory is None else memory.total or None,
         memory_free_bytes=None if memory is None else memory.free,
-        power_limit_w=_power_limit_w(handle),
+        power_limit_w=limit_mw / 1e3 if limit_mw else None,
         ecc=_current_flag(_answer_or_none(pynvml.nvmlDeviceGetEccMode, handle)),
         mig=device.is_slice or _current_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
         driver=_answer_or_none(pynvml.nvmlSystemGetDriverVersion),
@@ -255,11 +256,6 @@ def _clock_hz(query: Any, handle: Any, kind: int) -> float | None:
     return megahertz * 1e6 if megahertz else None  # some drivers say 0 for what they do not know
 
 
-def _power_limit_w(handle: Any) -> float | None:
-    milliwatts = _answer_or_none(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-    return milliwatts / 1e3 if milliwatts else None
-
-
 def _current_flag(current_and_pending: Any) -> bool | None:
     return None if current_and_pending is None else bool(current_and_pending[0])
 
@@ -277,7 +273,6 @@ class Sensor:
             self.max_sm_clock_hz = _clock_hz(
                 pynvml.nvmlDeviceGetMaxClockInfo, self._handle, pynvml.NVML_CLOCK_SM
             )
-            self.power_limit_w = _power_limit_w(self._handle)
 
     def read(self) -> Reading | None:
         """A reading; None on a CPU, and where this card or driver does not answer."""

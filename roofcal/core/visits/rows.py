@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from roofcal.core.machine.cores import BUSY_CPU, BUSY_HOST
 from roofcal.core.records import Measurement, PlanPoint, Record, Session, Telemetry, Visit
-from roofcal.core.statistics import summarise
 
 SENTINEL: Final = "sentinel"  # the sweep of points that are measured again and again
 STATE_FACTOR: Final = 1.05  # visits further apart than this factor are states, not scatter
@@ -270,19 +269,3 @@ def load_texts(sessions: Iterable[Session], *, is_cpu: bool) -> list[str]:
 def throttled_text(share: float) -> str:
     """A sentence on the share of periods in which a CPU quota stopped the threads that measure."""
     return f"The CPU quota of the container stopped its threads in {100 * share:.0f} % of periods."
-
-
-def largest_drift(sentinels: Iterable[Measurement]) -> float:
-    """Slowest over fastest repetition in one session, minus 1, of the sentinel that moved most.
-
-    sentinels: their rows, with all visits. 0 where none was repeated.
-    """
-    drifts = [0.0]
-    for row in sentinels:
-        medians: dict[str, list[float]] = {}
-        for visit in split_visits(row):
-            if visit.settled_samples_s:
-                median = summarise(visit.settled_samples_s).median
-                medians.setdefault(visit.session_id, []).append(median)
-        drifts += [max(times) / min(times) - 1 for times in medians.values()]
-    return max(drifts)

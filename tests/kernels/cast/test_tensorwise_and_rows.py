@@ -19,41 +19,31 @@ from tests.kernels.cast.fp8_reference import (
     normal_matrix,
     rowwise,
     stored,
-    whole,
 )
+from tests.kernels.cast.test_every_cast import check
 from tests.paths import ROOT
 
 
-def check_tensorwise(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    assert_all_equal(tensorwise.tensorwise(x, dtype), whole(x, dtype))
-
-
-def check_rowwise(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    assert_all_equal(rows.rowwise_dim0(x, dtype), rowwise(x, dtype))
-
-
-@pytest.mark.parametrize("check", [check_tensorwise, check_rowwise])
+@pytest.mark.parametrize("name", ["tensorwise", "rows"])
 @pytest.mark.parametrize("apart", [100, 1 << 28])
-def test_offsets_of_rows_may_pass_2_to_the_31(
-    check: Callable[[torch.Tensor], None], apart: int, device: torch.device
-) -> None:
+def test_offsets_of_rows_may_pass_2_to_the_31(name: str, apart: int, device: torch.device) -> None:
     """On a CPU most of that memory is never touched."""
     memory = torch.empty(8 * apart + 64, dtype=torch.bfloat16, device=device)
     x = memory.as_strided((9, 64), (apart, 1))
-    check(x.copy_(normal_matrix(9, 64, device)))
+    check(name, x.copy_(normal_matrix(9, 64, device)))
 
 
 def test_subnormals_of_fp8_are_kept(device: torch.device) -> None:
     x = torch.tensor([[448.0] + [2.0**-k for k in range(3, 12)]] * 2, device=device)
-    check_tensorwise(x)
-    check_rowwise(x)
+    check("tensorwise", x)
+    check("rows", x)
     assert int((rows.rowwise_dim0(x)[0].float() != 0).sum()) >= 2 * 7
 
 
 def test_many_blocks_and_steps(device: torch.device) -> None:
     elements = 3 * tensorwise.CAST_WITH_MAXIMA.steps * tensorwise.CAST_WITH_MAXIMA.block + 17
-    check_tensorwise(normal_matrix(1, elements, device))
-    check_tensorwise(normal_matrix(elements, 1, device))
+    check("tensorwise", normal_matrix(1, elements, device))
+    check("tensorwise", normal_matrix(elements, 1, device))
 
 
 def test_partial_maxima_of_many_programs_are_all_used(
@@ -63,7 +53,7 @@ def test_partial_maxima_of_many_programs_are_all_used(
     x = normal_matrix(9, tensorwise.AMAX.block, device)
     for row in (0, 4, 8):
         x[row, -1] = 1000.0 * (row + 1)
-        check_tensorwise(x)
+        check("tensorwise", x)
 
 
 @pytest.mark.parametrize("most_bytes", [0, 1 << 20])
@@ -78,10 +68,10 @@ def test_rows_read_twice_or_held_in_two_parts(
     x[0] = 0
     for row, place in enumerate((0, 63, 64, cols - 1), start=2):  # the largest in either part
         x[row, place] = -700.0
-    check_rowwise(x)
+    check("rows", x)
     monkeypatch.setattr(rule, "FEW_LONG_ROWS", 1)
     monkeypatch.setattr(rule, "LONG_ROWS_BLOCK", 64)
-    check_rowwise(x)
+    check("rows", x)
 
 
 @pytest.mark.parametrize(

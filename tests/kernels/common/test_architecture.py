@@ -10,7 +10,7 @@ import torch
 from kernels.cast.both_ways import blockwise_1x128_both
 from kernels.common import architecture
 from kernels.common.architecture import ARCHITECTURES, SHARED_MEMORY_LIMIT
-from tests.kernels.on_gpus import OnGpu
+from tests.kernels.on_gpus import H200, OnGpu
 
 
 def test_every_architecture_has_a_limit_of_shared_memory() -> None:
@@ -60,14 +60,10 @@ def test_the_interpreter_has_one_unit_and_no_hardware() -> None:
     assert not any(getattr(architecture, question)(x) for question in QUESTIONS)
 
 
-class Multiprocessors:
-    multi_processor_count = 132
-
-
 def test_a_call_overrules_the_limit_of_units_and_neither_exceeds_the_gpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Multiprocessors)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: H200)
     x: Any = OnGpu()
     assert architecture.compute_units(x) == 132
     architecture.limit_units(100)

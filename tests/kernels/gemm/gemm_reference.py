@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from kernels.gemm import axiswise, blockwise
 from kernels.gemm.operands import Product, new_output
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -63,6 +64,39 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor, *, fast_k: int = 
     assert not wrong.any(), f"{int(wrong.sum())} of {wrong.numel()} are off"
     if actual.numel() >= 1000:
         assert error.norm() <= 4e-3 * expected.norm()
+
+
+def block_scales(rows: int, k: int, square: bool, device: torch.device) -> torch.Tensor:
+    """Random scales of blocks of 128 x 128, or of 1 x 128."""
+    return random_scales(-(-rows // 128) if square else rows, -(-k // 128), device=device)
+
+
+def check_axiswise(
+    shape: tuple[int, int, int],
+    rowwise: tuple[bool, bool],
+    accumulation: axiswise.Accumulation,
+    device: torch.device,
+) -> None:
+    """A product of m x n x k is right with scales of rows, or of a tensor, of either operand."""
+    m, n, k = shape
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
+    scale_a = random_scales(m if rowwise[0] else 1, 1, device=device)
+    scale_b = random_scales(1, n if rowwise[1] else 1, device=device)
+    c = axiswise.gemm(a, b, scale_a, scale_b, accumulation=accumulation)
+    assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if accumulation == "fast" else 128)
+
+
+def check_blockwise(
+    shape: tuple[int, int, int], squares: tuple[bool, bool], device: torch.device
+) -> None:
+    """A product of m x n x k is right with scales of squares, or of strips, of either operand."""
+    m, n, k = shape
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
+    scale_a, scale_b = (
+        block_scales(rows, k, square, device) for rows, square in zip((m, n), squares, strict=True)
+    )
+    expected = dequantised(a, scale_a) @ dequantised(b, scale_b).t()
+    assert_close(blockwise.gemm(a, b, scale_a, scale_b), expected)
 
 
 def unwritten(

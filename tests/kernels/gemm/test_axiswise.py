@@ -14,6 +14,7 @@ from tests.kernels.gemm.gemm_reference import (
     E4M3,
     E5M2,
     assert_close,
+    check_axiswise,
     normal_fp8,
     product,
     random_scales,
@@ -35,12 +36,7 @@ def test_a_product_is_right(
     accumulation: Accumulation,
     device: torch.device,
 ) -> None:
-    m, n, k = shape
-    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
-    scale_a = random_scales(m if rowwise[0] else 1, 1, device=device)
-    scale_b = random_scales(1, n if rowwise[1] else 1, device=device)
-    c = axiswise.gemm(a, b, scale_a, scale_b, accumulation=accumulation)
-    assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if accumulation == "fast" else 128)
+    check_axiswise(shape, rowwise, accumulation, device)
 
 
 @pytest.mark.parametrize("config", rule.FAST + rule.SLOW + rule.SMALL)

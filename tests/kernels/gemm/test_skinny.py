@@ -6,13 +6,11 @@ import pytest
 import torch
 
 from kernels.common.counters import zeroed_counters
-from kernels.gemm import axiswise, blockwise, operands, rule, skinny
+from kernels.gemm import axiswise, operands, rule, skinny
 from tests.kernels.gemm.gemm_reference import (
-    assert_close,
-    dequantised,
+    check_axiswise,
+    check_blockwise,
     normal_fp8,
-    product,
-    random_scales,
 )
 
 SHAPES = [(1, 1, 16), (1, 70, 1040), (16, 64, 512), (17, 100, 528), (64, 3, 2064)]
@@ -35,12 +33,7 @@ def test_a_product_is_right(
     accumulation: axiswise.Accumulation,
     device: torch.device,
 ) -> None:
-    m, n, k = shape
-    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
-    scale_a = random_scales(m if rowwise else 1, device=device)
-    scale_b = random_scales(n if rowwise else 1, device=device)
-    c = axiswise.gemm(a, b, scale_a, scale_b, accumulation=accumulation)
-    assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if accumulation == "fast" else 128)
+    check_axiswise(shape, (rowwise, rowwise), accumulation, device)
 
 
 @pytest.mark.one_in(3)
@@ -48,18 +41,9 @@ def test_a_product_is_right(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("squares", [*itertools.product((False, True), repeat=2)])
 def test_a_product_of_blocks_is_right(
-    shape: tuple[int, int, int],
-    squares: tuple[bool, bool],
-    device: torch.device,
+    shape: tuple[int, int, int], squares: tuple[bool, bool], device: torch.device
 ) -> None:
-    m, n, k = shape
-    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
-    scale_a, scale_b = (
-        random_scales(-(-rows // 128) if square else rows, -(-k // 128), device=device)
-        for rows, square in zip((m, n), squares, strict=True)
-    )
-    c = blockwise.gemm(a, b, scale_a, scale_b)
-    assert_close(c, dequantised(a, scale_a) @ dequantised(b, scale_b).t())
+    check_blockwise(shape, squares, device)
 
 
 def test_a_split_product_is_the_same_every_time_and_leaves_its_counters_at_zero(

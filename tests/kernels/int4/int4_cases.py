@@ -29,11 +29,12 @@ def weights_without_memory(
     *,
     zeros: bool = False,
     dtype: torch.dtype = torch.bfloat16,
+    device: str = "meta",
 ) -> Int4Weights:
     """Weights for questions about their sizes."""
     tiles = padded(rows) // 16
-    scales = torch.empty(tiles, k // group, 16, dtype=dtype, device="meta")
-    packed = torch.empty(tiles, k // 128, 1024, dtype=torch.uint8, device="meta")
+    scales = torch.empty(tiles, k // group, 16, dtype=dtype, device=device)
+    packed = torch.empty(tiles, k // 128, 1024, dtype=torch.uint8, device=device)
     return Int4Weights(
         packed=packed, scales=scales, zeros=scales if zeros else None, rows=rows, k=k, group=group
     )

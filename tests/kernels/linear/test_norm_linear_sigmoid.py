@@ -18,6 +18,7 @@ from tests.kernels.linear.test_layer import (
     RECIPES,
     apart,
     assert_has_no_second_derivative,
+    assert_is_one_graph,
 )
 from tests.kernels.linear.test_reference import drawn
 
@@ -101,15 +102,7 @@ def test_what_is_frozen_gets_no_gradient_and_changes_no_other(recipe: str, froze
 
 @pytest.mark.parametrize("recipe", mostly(RECIPES, "blockwise", MIXED))
 def test_torch_compile_sees_one_graph_of_the_same_values(recipe: str) -> None:
-    torch.compiler.reset()
-    module = block(recipe, full=True)
-    whole = torch.compile(module, backend="aot_eager", fullgraph=True)
-    x, grad = drawn(37, 64).requires_grad_(), drawn(37, 48)
-    inputs = [x, *module.parameters()]
-    y, plain = whole(x), module(x)
-    assert torch.equal(y, plain)
-    found, wanted = (torch.autograd.grad(z, inputs, grad) for z in (y, plain))
-    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+    assert_is_one_graph(block(recipe, full=True), drawn(37, 64))
 
 
 def test_rows_may_have_leading_axes_and_be_none() -> None:

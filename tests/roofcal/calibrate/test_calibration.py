@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofcal.calibrate import calibrate
-from roofcal.core.jsonl import encode, read_records, read_single_record, write_records
+from roofcal.core.jsonl import RecordsError, encode, read_records, read_single_record, write_records
 from roofcal.core.records import Calibration, Measurement, PlanPoint, Session, Visit
 from roofcal.fitting.probes import CalibrationError
 from roofcal.ops.priors import fractions_of
@@ -192,5 +192,5 @@ def test_what_is_missing_is_named_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(CalibrationError, match="no probe was measured; run `snakemake"):
         calibrate(run)
     (tmp_path / "environment.jsonl").write_text("")
-    with pytest.raises(CalibrationError, match=r"doctor --write-environment results"):
+    with pytest.raises(RecordsError, match="holds 0 Environment records instead of one; restore"):
         calibrate(run)

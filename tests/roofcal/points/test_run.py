@@ -79,7 +79,7 @@ def test_a_folder_that_is_no_run_or_is_damaged_is_refused_with_its_file(tmp_path
     with pytest.raises(RecordsError, match=r"environment\.jsonl: no such records file"):
         load_run(tmp_path)
     write_records(tmp_path / "environment.jsonl", [])
-    with pytest.raises(RunError, match="no Environment record"):
+    with pytest.raises(RecordsError, match="holds 0 Environment records instead of one; restore"):
         load_run(tmp_path)
     folder = whole_run().write(tmp_path / "run")
     path = folder / "measurements" / "gemm.jsonl"

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofcal.core.jsonl import write_records
-from roofcal.points.run import RunError, load_run
+from roofcal.core.jsonl import RecordsError, write_records
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.op_pages import caption_files
 from roofcal.report.data.provenance import ReportError
@@ -322,7 +322,7 @@ def test_a_bad_run_leaves_the_old_page_alone(tmp_path: Path, folder: Path) -> No
     out.write_text("old")
     write_records(tmp_path / "bad" / "environment.jsonl", [])
 
-    with pytest.raises(RunError):
+    with pytest.raises(RecordsError):
         write_report([(folder, None), (tmp_path / "bad", None)], out, DEVICES)
 
     assert out.read_text() == "old"

@@ -6,19 +6,15 @@ from types import ModuleType
 import pytest
 import torch
 
-from kernels.cast.blocks import Rounding, mxfp8_both, mxfp8_dim1
-from kernels.cast.columns import rowwise_dim1
 from kernels.cast.hopper import columns, mx
 from kernels.cast.hopper.tiles import TileConfig
 from kernels.common.architecture import has_tensor_memory_unit
-from tests.kernels.cast import fp8_reference as reference
 from tests.kernels.cast.fp8_reference import (
     E4M3,
     E5M2,
-    assert_all_equal,
     normal_matrix,
-    transposed,
 )
+from tests.kernels.cast.test_every_cast import check
 
 TILE = TileConfig(columns_per_thread=4, num_warps=8, group=1)
 
@@ -65,13 +61,7 @@ def test_columns_are_cast_as_torch_does(
     x = normal_matrix(*shape, device).to(source)
     if not columns.fits(x):
         pytest.skip("needs a GPU of compute capability 9.0 or later")
-    assert_all_equal(rowwise_dim1(x, dtype), reference.rowwise(transposed(x), dtype))
-
-
-def check(x: torch.Tensor, dtype: torch.dtype, rounding: Rounding) -> None:
-    by_rows, by_columns = (reference.mx(t, dtype, rounding) for t in (x, transposed(x)))
-    assert_all_equal(mxfp8_dim1(x, dtype, rounding=rounding), by_columns)
-    assert_all_equal(mxfp8_both(x, dtype, rounding=rounding), (*by_rows, *by_columns))
+    check("columns", x, dtype)
 
 
 @pytest.mark.gpu
@@ -92,7 +82,7 @@ def test_mx_is_cast_as_the_reference_does(
     shape: tuple[int, int],
     source: torch.dtype,
     fits: bool,
-    rounding: Rounding,
+    rounding: str,
     dtype: torch.dtype,
     device: torch.device,
 ) -> None:
@@ -101,7 +91,8 @@ def test_mx_is_cast_as_the_reference_does(
     if not has_tensor_memory_unit(x):
         pytest.skip("needs a GPU of compute capability 9.0 or later")
     assert mx.fits(x) == fits
-    check(x, dtype, rounding)
+    for way in ("down", "both ways"):
+        check(f"mx {rounding} {way}", x, dtype)
 
 
 def odd_matrix(kind: str, device: torch.device) -> torch.Tensor:
@@ -121,8 +112,5 @@ def test_strides_that_the_tensor_memory_unit_does_not_take_go_another_way(
     """Rows 128 bytes apart are for it; rows 130 or no bytes apart are not."""
     x = odd_matrix(kind, device)
     assert mx.fits(x) == (fits and has_tensor_memory_unit(x))
-    contiguous = x.contiguous()
-    by_rows = reference.mx(contiguous, E4M3, "floor")
-    by_columns = reference.mx(transposed(contiguous), E4M3, "floor")
-    assert_all_equal(mxfp8_dim1(x, E4M3, rounding="floor"), by_columns)
-    assert_all_equal(mxfp8_both(x, E4M3, rounding="floor"), (*by_rows, *by_columns))
+    for way in ("down", "both ways"):
+        check(f"mx floor {way}", x)
