@@ -6,8 +6,8 @@ const productModel = (() => {
   // Constants that a calibration may leave out, and the value that leaves them out.
   const NO_LIMIT = 1e30;
   const NEUTRAL = {
-    tile_flops_per_s: NO_LIMIT, load_bytes_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0,
-    crowd_s_per_byte: 0, wave_s: 0, store_bytes_per_s: NO_LIMIT, split_k_s: 0,
+    tile_flops_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0, wave_s: 0,
+    store_bytes_per_s: NO_LIMIT, split_k_s: 0,
     piece_bytes_per_s: NO_LIMIT, misaligned: 1, sustained_flops_per_s: NO_LIMIT,
     side_s: 0, direct_flops_per_s: 1 / NO_LIMIT, pack_bytes_per_s: NO_LIMIT, pack_a_bytes_per_s: NO_LIMIT,
     pack_b_bytes_per_s: NO_LIMIT, update_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, far: 0 };
@@ -98,7 +98,6 @@ const productModel = (() => {
     }
     const alignment = rowAlignment(option, shape);
     const path = alignment === 16 ? "" : alignment === 8 ? "8_byte_" : "odd_";
-    const rate = constants[`tile_flops_${path}per_s`] ?? constants.tile_flops_per_s;
     const kLatency = constants[`k_latency_${path}s_per_byte`] ?? constants.k_latency_s_per_byte;
     const misaligned = (k * width) % 64 !== 0 ? constants.misaligned : 1;
     let best = { tiles: Infinity, sums: 0 };
@@ -106,22 +105,16 @@ const productModel = (() => {
     for (const [rows, cols] of own ? [own] : family.tiles) {
       for (const split of own ? [own[2]] : family.splits) {
         const count = Math.ceil(m / rows) * Math.ceil(n / cols) * split;
-        const busy = Math.min(count, units), whole = Math.ceil(count / units);
-        const waves = own && whole > 1 ? (whole + count / units) / 2 : whole;
+        const busy = Math.min(count, units), waves = Math.ceil(count / units);
         const stepBytes = Math.ceil(k / split * width / 128) * 128;
-        const bandwidth = Math.min(constants.load_bytes_per_s, constants.l2_bytes_per_s / busy);
-        const empty = family.crowds ? Math.max(1 - Math.min(m / rows, n / cols), 0) : 0;
-        const crowd = busy * empty * constants.crowd_s_per_byte;
-        const math = 2 * rows * cols * stepBytes / width / rate;
-        const load = stepBytes * (Math.min(rows, m) + Math.min(cols, n)) / bandwidth * misaligned;
-        const latency = own && m <= 64 ? 0 : kLatency;
-        const latencySquared = stepBytes ** 2 * (latency ** 2 + crowd ** 2);
-        const step = (math ** 4 + load ** 4 + latencySquared ** 2) ** 0.25;
-        const further = family.overlaps ? Math.hypot(step, constants.wave_s) : step + constants.wave_s;
+        const math = 2 * rows * cols * stepBytes / width / constants.tile_flops_per_s;
+        const load = stepBytes * (rows + cols) * busy / constants.l2_bytes_per_s * misaligned;
+        const latency = own && m <= 64 ? 0 : stepBytes * kLatency;
+        const step = (math ** 4 + load ** 4 + latency ** 4) ** 0.25;
         const stores = waves * (2 * rows * cols / constants.store_bytes_per_s);
         const sumBytes = 4 * split * (own ? rows * cols : m * n);
         const sums = split === 1 ? 0 : constants.split_k_s + sumBytes / constants.piece_bytes_per_s;
-        const tiles = step + (waves - 1) * further + stores;
+        const tiles = step + (waves - 1) * (step + constants.wave_s) + stores;
         if (fourthNorm(tiles, dram) + sums < fourthNorm(best.tiles, dram) + best.sums) best = { tiles, sums };
       }
     }
@@ -183,8 +176,7 @@ const productModel = (() => {
       ? constants.direct_s + constants.unit_s * columns / 128 / block.warps * block.tokens / 8
       : constants.turn_s * turns)
       + constants.halving_s * (block.direct ? block.tokens / 16 : 0.5 + block.tokens / 64) * Math.log2(block.split);
-    const busiest = block.direct ? (Math.ceil(share) + share) / (2 * share) : 1;
-    const dram = leastWork(option, shape).bytes * busiest / constants.bytes_per_s;
+    const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
     const chain = block.direct ? constants.filling_s * Math.min(1, share) : 0;
     const slots = waits + work / constants.weights_per_s;
     const math = 2 * block.tokens * work * ragged / constants.flops_per_s;
@@ -254,8 +246,7 @@ const productModel = (() => {
     } else {
       const isReadTwice = family.rule === "ours" && recipe === "fp8_tensorwise";
       const cached = isReadTwice ? Math.min(2 * elements, constants.near_bytes) : 0;
-      dram = castSlower(option, shape, constants)
-        * ((bytes - cached) / constants.bytes_per_s + cached / constants.cached_bytes_per_s);
+      dram = castSlower(option, shape, constants) * (bytes - cached) / constants.bytes_per_s;
       const further = family.rule === "inductor" ? inductorLaunches(recipe, rows, cols, units) : 0;
       launch += constants.fill_s * elements / (elements + 20000) + constants.further_s * further;
     }

@@ -50,10 +50,10 @@ class Casts(Problem):
         """Those that the kernels of the family depend on."""
         how = FAMILIES[family]
         others = {"uneven"} if how.line == 1 else set()
-        if how.rule != "inductor" and how.loads != "columns":
+        if how.rule != "inductor":
             others.add("further_s")
         if how.rule != "ours" or self.recipe != "fp8_tensorwise":
-            others |= {"cached_bytes_per_s", "near_bytes"}
+            others.add("near_bytes")
         return tuple(name for name in model.GPU_CONSTANTS if name not in others)
 
     @cached_property

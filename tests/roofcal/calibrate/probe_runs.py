@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofcal.calibrate import _ROW, probes_of
+from roofcal.calibrate import RECORDED_ROW, probes_of
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES
@@ -31,18 +31,14 @@ UNITS = 132
 TRUTH: dict[str, float] = {
     "launch_s": 3e-6,
     "tile_flops_per_s": 1.2e13,
-    "load_bytes_per_s": 1.5e11,
     "l2_bytes_per_s": 1.5e13,
     "k_latency_s_per_byte": 6e-10,
-    "crowd_s_per_byte": 2e-11,
     "wave_s": 1e-6,
     "split_k_s": 1.5e-6,  # cheap enough that some probes split K
     "store_bytes_per_s": 4e10,
     "piece_bytes_per_s": 2e12,
     "misaligned": 1.4,
-    "tile_flops_8_byte_per_s": 1.5e12,
     "k_latency_8_byte_s_per_byte": 5e-9,
-    "tile_flops_odd_per_s": 9e11,
     "k_latency_odd_s_per_byte": 7e-9,
     "dram_bytes_per_s": 4.1e12,
     "sustained_flops_per_s": 7e14,
@@ -76,7 +72,7 @@ ENVIRONMENT = environment_of(compute_units=UNITS, last_level_cache_bytes=50 << 2
 
 def read_probes(run: Path, op: str) -> list[Probe]:
     """The probes of an op of a run folder."""
-    return probes_of(read_points(RunFolder.at(run), op, [_ROW]))
+    return probes_of(read_points(RunFolder.at(run), op, [RECORDED_ROW]))
 
 
 def as_probes(rows: list[tuple[PlanPoint, float]]) -> list[Probe]:

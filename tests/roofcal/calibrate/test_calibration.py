@@ -25,8 +25,6 @@ from tests.roofcal.calibrate.probe_runs import (
 from tests.roofcal.made_up_records import exactly
 from tests.roofcal.models.runs import SPEC
 
-UNIT = "flop/s per compute unit"
-
 
 @pytest.fixture(scope="module")
 def calibration(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
@@ -144,7 +142,7 @@ def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
 def test_constants_that_no_probe_depends_on_are_left_out(calibration: Calibration) -> None:
     assert "gemm.made.bf16.split_k_s" in calibration.constants
     assert (
-        "gemm.made.bf16.tile_flops_odd_per_s" not in calibration.constants
+        "gemm.made.bf16.k_latency_odd_s_per_byte" not in calibration.constants
     )  # every probe is aligned
     assert "gemm.made.bf16.misaligned" not in calibration.constants
 
@@ -162,8 +160,8 @@ def test_other_cards_are_priors_of_a_fit_and_the_card_itself_is_none(
     tmp_path: Path, calibration: Calibration
 ) -> None:
     run = write_run(tmp_path, noise=0.01, ops=("probe_copy", "probe_math"))
-    name = "gemm.made.bf16.tile_flops_odd_per_s"  # of which no probe of the run tells
-    itself = replace(calibration, constants={**calibration.constants, name: exactly(9e11, UNIT)})
+    name = "gemm.made.bf16.k_latency_odd_s_per_byte"  # of which no probe of the run tells
+    itself = replace(calibration, constants={**calibration.constants, name: exactly(7e-9, "s/B")})
     card = fractions_of(itself, SPEC)
 
     alone = calibrate(run, SPEC, cards=[card])
@@ -174,7 +172,7 @@ def test_other_cards_are_priors_of_a_fit_and_the_card_itself_is_none(
     others = [replace(card, environment_id="e2"), replace(card, device="other")]
     fitted = calibrate(run, SPEC, cards=[card, *others])
     held = fitted.constants[name]
-    assert held.value == pytest.approx(9e11, rel=0.02)
+    assert held.value == pytest.approx(7e-9, rel=0.02)
     assert held.ci95_low < 0.9 * held.value
     assert held.ci95_high > 1.1 * held.value
     assert held.evidence.endswith(", prior of made-up and other")

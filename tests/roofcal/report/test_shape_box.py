@@ -181,7 +181,7 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     )
     # what a calibration lacks: the neutral value spread, or a rate and a time of the usual size
     further = {"store_bytes_per_s": 1e12, "piece_bytes_per_s": 2e12}
-    further |= {"crowd_s_per_byte": 1e-13, "misaligned": 1.2, "split_k_s": 1e-6}
+    further |= {"misaligned": 1.2, "split_k_s": 1e-6}
     further |= {"side_s": 1e-9, "direct_flops_per_s": 1e14, "pack_bytes_per_s": 9e12}
     further |= {"pack_a_bytes_per_s": 3e12, "pack_b_bytes_per_s": 2e12, "update_bytes_per_s": 4e12}
     further |= {"near_bytes": 4e6, "far": 0.4}
