@@ -44,7 +44,7 @@ from roofcal.ops.spec import OpSpec
 from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column
 from roofcal.points.reader import RECORDED, Points, read_points, with_intervals
 
-RECORDED_ROW: Final = Column("measurement", "object", lambda p: p.row)
+_ROW: Final = Column("measurement", "object", lambda p: p.row)
 LEARNING_COLUMNS: Final = (
     *("op", "recipe", "provider", "probes", "repetition", "held_out"),
     *("mape", "median", "p95"),
@@ -134,7 +134,12 @@ def probes_of_ops(run: RunFolder) -> Iterator[tuple[OpSpec, list[Probe]]]:
     """(op that was calibrated, its probes that were timed) of a run that has probes of it."""
     for op in OPS:
         if op.calibrates is not None and run.plan_file(op.name).is_file():
-            yield BY_NAME[op.calibrates], probes_of(read_points(run, op.name, [RECORDED_ROW]))
+            yield BY_NAME[op.calibrates], points_timed(run, op.name)
+
+
+def points_timed(run: RunFolder, op: str) -> list[Probe]:
+    """The points of an op that were timed, without sentinels, in the order of their records."""
+    return probes_of(read_points(run, op, [_ROW]))
 
 
 def _median_half_width(probes: Sequence[Probe]) -> float:
@@ -154,7 +159,7 @@ def _fits_with_points(run: Path) -> Iterator[tuple[OpSpec, FitPart, Points]]:
     for op in OPS:
         part = load_part(op, "fit") if op.role == "probe" else None
         if part is not None:
-            yield op, cast(FitPart, part), read_points(RunFolder.at(run), op.name, [RECORDED_ROW])
+            yield op, cast(FitPart, part), read_points(RunFolder.at(run), op.name, [_ROW])
 
 
 def _measured_device(environment: Environment, spec: DeviceSpec | None) -> Device:
@@ -187,7 +192,7 @@ def probes_of(points: Points) -> list[Probe]:
     table = points.table.sort_values(RECORDED)
     is_probe = table[VISIT_TIMES].map(bool) & ~table[POINT].map(is_sentinel).astype(bool)
     timed = with_intervals(table[is_probe], points.sessions, of_sentinels=True)
-    columns = (timed[name] for name in (POINT, RECORDED_ROW.name, INTERVAL))
+    columns = (timed[name] for name in (POINT, _ROW.name, INTERVAL))
     return [
         Probe(point=point, measurement=row, latency=interval)
         for point, row, interval in zip(*columns, strict=True)
@@ -197,7 +202,7 @@ def probes_of(points: Points) -> list[Probe]:
 def disturbances_of(points: Points, op: str, environment: Environment) -> list[str]:
     """What disturbed the sessions of a probe op, by its sentinels and the load of the machine."""
     sentinels = points.table[points.table[POINT].map(is_sentinel).astype(bool)]
-    drift = largest_drift(sentinels[RECORDED_ROW.name])
+    drift = largest_drift(sentinels[_ROW.name])
     load = load_texts(points.sessions, is_cpu=environment.vendor == "cpu")
     return [*drift_texts(op, drift), *load]
 

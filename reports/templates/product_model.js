@@ -162,7 +162,7 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const block = ourBlock(option, shape, units);
-    const none = { waiting: 0, ragged: 0, unit_s: 0, direct_s: 0, filling_s: 0 };  // some kernels have none
+    const none = { waiting: 0, ragged: 0, turn_s: 0, halving_s: 0, unit_s: 0, direct_s: 0, filling_s: 0 };
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;

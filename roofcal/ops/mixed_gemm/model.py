@@ -84,6 +84,7 @@ from roofcal.ops.constants import (
     Search,
     by_name,
     decode_family,
+    neutral_values,
     values_of_pair,
 )
 from roofcal.ops.gemm import model as gemm
@@ -165,19 +166,21 @@ CONSTANTS: Final = by_name(
     Constant("block_columns", "1", "Columns that a block's start and end cost",
              Search(512.0, 5.0, 15000.0)),
     Constant("waiting", "1", "A block's wait for weights, in costs of the rule",
-             Search(0.4, 0.01, 4.0)),
-    Constant("ragged", "1", "What tokens off a multiple of 8 cost more", Search(0.3, 0.01, 3.0)),
-    Constant("turn_s", "s", "Start of a turn of blocks", Search(1, 0.01, 4, "time")),
-    Constant("halving_s", "s", "Halving K", Search(0.3, 0.002, 2, "time")),
+             Search(0.4, 0.01, 4.0), 0.0),
+    Constant("ragged", "1", "What tokens off a multiple of 8 cost more",
+             Search(0.3, 0.01, 3.0), 0.0),
+    Constant("turn_s", "s", "Start of a turn of blocks", Search(1, 0.01, 4, "time"), 0.0),
+    Constant("halving_s", "s", "Halving K", Search(0.3, 0.002, 2, "time"), 0.0),
     Constant("unit_s", "s", "A warp's wait for 128 columns of weights and 8 tokens",
-             Search(0.1, 0.001, 1, "time")),
+             Search(0.1, 0.001, 1, "time"), 0.0),
     Constant("direct_s", "s", "Start of warps that stream weights",
-             Search(0.4, 0.01, 1, "time")),
+             Search(0.4, 0.01, 1, "time"), 0.0),
     Constant("filling_s", "s",
              "Wait for the kernel before, of blocks that fill all multiprocessors",
-             Search(0.9, 0.001, 4, "time")),
+             Search(0.9, 0.001, 4, "time"), 0.0),
 )  # fmt: skip
 EQUATION: Final = 12  # see roofcal.ops.constants; 1 is of calibrations that state none
+NEUTRAL: Final = neutral_values(CONSTANTS)
 
 # group of shapes whose errors make an interval -> what it has, in words
 GROUPS: Final[dict[str, str]] = {
@@ -258,7 +261,7 @@ def evaluate(
     """
     m, n, k = sizes
     how, moved = FAMILIES[family], least_bytes(recipe, m, n, k)
-    constants = {name: constants[name] for name in how.constants}
+    constants = NEUTRAL | {name: constants[name] for name in how.constants if name in constants}
     if how.rule:
         cut = cut or our_blocks(how.rule, recipe, m, n, k, compute_units)
         return _ours(constants, compute_units, sizes, moved, cut)
@@ -298,7 +301,6 @@ def _ours(
     cut: int4.Blocks,
 ) -> NarrowParts:
     m, _, k = sizes
-    constants = dict.fromkeys((*_OF_OURS, "filling_s"), 0.0) | dict(constants)
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
     columns = int4.UNIT_COLUMNS * np.ceil(np.ceil(k / int4.UNIT_COLUMNS) / cut.split)
     at_once = compute_units * cut.resident

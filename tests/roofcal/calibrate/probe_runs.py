@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofcal.calibrate import RECORDED_ROW, probes_of
+from roofcal.calibrate import points_timed
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES
@@ -17,7 +17,6 @@ from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.cast import model as cast_model
 from roofcal.ops.gemm.model import evaluate, packed_parts
 from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
-from roofcal.points.reader import read_points
 from tests.roofcal.made_up_records import (
     environment_of,
     exactly,
@@ -72,7 +71,7 @@ ENVIRONMENT = environment_of(compute_units=UNITS, last_level_cache_bytes=50 << 2
 
 def read_probes(run: Path, op: str) -> list[Probe]:
     """The probes of an op of a run folder."""
-    return probes_of(read_points(RunFolder.at(run), op, [RECORDED_ROW]))
+    return points_timed(RunFolder.at(run), op)
 
 
 def as_probes(rows: list[tuple[PlanPoint, float]]) -> list[Probe]:

@@ -51,14 +51,6 @@ def in_columns(rows: int, cols: int, recipe: str = "fp8_rowwise_dim1", **changed
     return seconds(rows, cols, "ours_columns", recipe, uneven=1.3, **changed) - FIXED
 
 
-def test_columns_that_do_not_stay_in_registers_take_a_further_kernel() -> None:
-    is_short = {(2048, 2048): True, (2048, 2064): False, (4095, 4080): True, (4097, 4080): False}
-    is_short |= {(4080, 4080): False}  # rows of 16 go another way from 2048 of them on
-    for (rows, cols), short in is_short.items():
-        more = in_columns(rows, cols, further_s=1e-6) - in_columns(rows, cols)
-        assert more == pytest.approx(0.0 if short else 1e-6, abs=1e-12), (rows, cols)
-
-
 def test_ragged_sizes_slow_only_columns_that_do_not_stay_in_registers() -> None:
     for rows, cols in ((2047, 1056), (2048, 1055), (2047, 1055)):
         assert in_columns(rows, cols, misaligned=9.0) == in_columns(rows, cols), (rows, cols)
