@@ -6,8 +6,8 @@ const productModel = (() => {
   // Constants that a calibration may leave out, and the value that leaves them out.
   const NO_LIMIT = 1e30;
   const NEUTRAL = {
-    tile_flops_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0, wave_s: 0,
-    store_bytes_per_s: NO_LIMIT, split_k_s: 0,
+    tile_flops_per_s: NO_LIMIT, load_bytes_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0,
+    wave_s: 0, store_bytes_per_s: NO_LIMIT, split_k_s: 0,
     piece_bytes_per_s: NO_LIMIT, misaligned: 1, sustained_flops_per_s: NO_LIMIT,
     side_s: 0, direct_flops_per_s: 1 / NO_LIMIT, pack_bytes_per_s: NO_LIMIT, pack_a_bytes_per_s: NO_LIMIT,
     pack_b_bytes_per_s: NO_LIMIT, update_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, far: 0 };
@@ -108,7 +108,8 @@ const productModel = (() => {
         const busy = Math.min(count, units), waves = Math.ceil(count / units);
         const stepBytes = Math.ceil(k / split * width / 128) * 128;
         const math = 2 * rows * cols * stepBytes / width / constants.tile_flops_per_s;
-        const load = stepBytes * (rows + cols) * busy / constants.l2_bytes_per_s * misaligned;
+        const bandwidth = Math.min(constants.load_bytes_per_s, constants.l2_bytes_per_s / busy);
+        const load = stepBytes * (rows + cols) / bandwidth * misaligned;
         const latency = own && m <= 64 ? 0 : stepBytes * kLatency;
         const step = (math ** 4 + load ** 4 + latency ** 4) ** 0.25;
         const stores = waves * (2 * rows * cols / constants.store_bytes_per_s);

@@ -5,7 +5,7 @@
     tiles = step + (waves - 1) * (step + wave) + waves * store
     step  = (math^4 + load^4 + latency^4)^(1/4)
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
-      load    = (tile_m + tile_n) * k bytes * busy units / l2         its operands from cache
+      load    = (tile_m + tile_n) * k bytes / min(load, l2 / busy units)     its operands from cache
       latency = k bytes * k_latency                   the loop over K of a tile, however small
     store = 2 bytes * tile_m * tile_n / store      the end of a tile, where tiles differ in size
     sums  = [split > 1] * (split_k + sums' bytes / piece_bytes)
@@ -88,6 +88,8 @@ TABLE: Final = by_name(
     Constant("tile_flops_per_s", "flop/s per compute unit", "Rate of one compute unit in a tile",
              Search(1.5, 0.7, 2.1, "unit_rate"), NO_LIMIT, "aligned",
              on_cpu=Search(1.5, 0.7, 6, "unit_rate")),
+    Constant("load_bytes_per_s", "B/s per compute unit", "Loads of one compute unit",
+             Search(1.2e11, 1.5e10, 1e12), NO_LIMIT, "aligned"),
     Constant("l2_bytes_per_s", "B/s", "Loads of all units from cache",
              Search(2, 0.5, 12, "stream"), NO_LIMIT, "aligned"),
     Constant("k_latency_s_per_byte", "s/B", "Latency along K",
@@ -258,8 +260,9 @@ def choice_seconds(
             slow = np.asarray(constants.get(SLOW_LATENCIES[path], nan))
             k_latency = np.where(is_slow, np.where(np.isnan(slow), aligned, slow), k_latency)
     math = choices.flops / constants["tile_flops_per_s"]
+    shared = constants["l2_bytes_per_s"] / choices.busy_units
     slower = np.where(choices.is_misaligned, constants["misaligned"], 1.0)
-    load = choices.load_bytes * choices.busy_units / constants["l2_bytes_per_s"] * slower
+    load = choices.load_bytes / np.minimum(constants["load_bytes_per_s"], shared) * slower
     latency = choices.k_bytes * np.where(choices.has_few_rows, 0.0, k_latency)
     # The norm by squares and roots, as fourth_norm has it, of three terms.
     math, load, latency = math * math, load * load, latency * latency
