@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 import numpy as np
 
 from roofcal.core.portable_math import log
-from roofcal.core.times import Array
 from roofcal.fitting.cross_validation import Problem, fit_each_recipe
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.cast import model
@@ -75,12 +74,6 @@ class Casts(Problem):
     def shifts(self, family: str) -> Sequence[Mapping[str, float]]:
         """Two minima: large casts are slow because of misaligned rows, or all of them are."""
         return {}, {"misaligned": _MISALIGNED_SHIFT}
-
-    def predicted_seconds(self, family: str, constants: Array) -> Array:
-        """Seconds by the equation of the model."""
-        (rows, cols), units = self.sizes, self.device.compute_units
-        columns = self.columns(family, constants)
-        return model.evaluate(columns, self.recipe, (rows, cols), family, units).total
 
 
 class ProcessorCasts(Casts):

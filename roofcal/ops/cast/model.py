@@ -43,29 +43,26 @@ Constants are `cast.<provider>.<recipe>.*`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from roofcal.core.recipes import nbytes
-from roofcal.core.records import Calibration
-from roofcal.core.times import Array, Times, Value
+from roofcal.core.times import Array, Value
+from roofcal.ops.cast import spec
 from roofcal.ops.cast.launches import inductor_launches, padded_row_columns
-from roofcal.ops.cast.spec import OP, SMALL_ELEMENTS, read_bytes, written_bytes
+from roofcal.ops.cast.spec import SMALL_ELEMENTS, read_bytes, written_bytes
 from roofcal.ops.constants import (
     NO_LIMIT,
     Constant,
     OpPage,
     Search,
     by_name,
-    decode_family,
     neutral_values,
-    values_of_pair,
 )
 from roofcal.ops.kernel_rules import cast as ours
-from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
 
+OP: Final = spec.OP
 # The constants of one provider and recipe; `rate`: most elements per second of a probe. Casts of
 # processors have those of `both` and `cpu`.
 CONSTANTS: Final = by_name(
@@ -179,6 +176,17 @@ class CastParts(NamedTuple):
         """Their sum."""
         return self.fixed + self.moving
 
+    @property
+    def bound_by(self) -> list[str]:
+        """The longer of the two."""
+        longer: list[str] = np.where(self.moving >= self.fixed, "dram", "launch").tolist()
+        return longer
+
+    @property
+    def seconds(self) -> dict[str, Array]:
+        """Field of a Prediction -> its part."""
+        return {"dram_s": self.moving, "launch_s": self.fixed}
+
 
 def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     """Bytes of roofcal.ops.cast.spec.work for vectors; raises KeyError for an unknown recipe."""
@@ -204,9 +212,9 @@ def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
 
 def evaluate(
     constants: Mapping[str, Value],
-    recipe: str,
-    sizes: tuple[Array, Array],
     family: str,
+    recipe: str,
+    sizes: Sequence[Array],
     compute_units: int,
 ) -> CastParts:
     """Seconds of casts of sizes (rows, cols), float64 vectors.
@@ -314,24 +322,6 @@ def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
     return np.asarray(np.where(high > _SHARED_ROWS, idle * np.sqrt(high / rows), np.sqrt(idle)))
 
 
-def answer(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> TimesAndParts:
-    """Seconds of casts of sizes (rows, cols) with intervals; KeyError for a pair not calibrated."""
-    constants = calibration.constants
-    values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
-    family, (rows, cols) = decode_family(FAMILIES, values[FAMILY]), sizes
-    parts = evaluate(values, recipe, (rows, cols), family, int(constants["compute_units"].value))
-    bound_by = np.where(parts.moving >= parts.fixed, "dram", "launch").tolist()
-    times = Times(total=parts.total, bound_by=bound_by)
-    pair, groups = (provider, recipe), groups_of(recipe, sizes)
-    return TimesAndParts(
-        times=with_interval(times, calibration, OP, pair, sizes, groups),
-        parts={"dram_s": parts.moving, "launch_s": parts.fixed},
-    )
-
-
-predict_calibrated = partial(predict_fastest, op=OP, answer=answer)
 PAGE = OpPage(
     meaning="turns bf16 into fp8 with scales from the data",
     title="Casts to fp8",

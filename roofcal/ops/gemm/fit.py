@@ -278,11 +278,6 @@ class ProcessorProducts(_AnyProducts):
         """Those without tiles: every core works on any part of a product."""
         return [name for name, family in FAMILIES.items() if family.is_plain]
 
-    @cached_property
-    def _shapes(self) -> Shapes:
-        m, n, k = self.sizes
-        return describe(self.recipe, m, n, k, "plain", self.device.compute_units)
-
     def constants(self, family: str) -> Sequence[str]:
         """Those of the equation of the family."""
         how = FAMILIES[family]
@@ -292,14 +287,6 @@ class ProcessorProducts(_AnyProducts):
         """Starts where copying costs less or more than what is declared."""
         copies = [name for name in self.constants(family) if name.startswith("pack_")]
         return [dict.fromkeys(copies, shift) for shift in (_SHIFTS if copies else (0.0,))]
-
-    def predicted_seconds(self, family: str, constants: Array) -> Array:
-        """Seconds by the equation of the family."""
-        columns = self.columns(family, constants)
-        if not isinstance(FAMILIES[family], PackedFamily):
-            return model.plain_parts(columns, self._shapes).total
-        m, n, k = self.sizes
-        return model.packed_parts(columns, self.recipe, (m, n, k), self.device.compute_units).total
 
 
 def _fastest_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:

@@ -31,16 +31,15 @@ in one library.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from math import inf, nan
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofcal.core.portable_math import exp, fourth_norm, log
+from roofcal.core.portable_math import fourth_norm
 from roofcal.core.recipes import GEMM_RECIPES, nbytes
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.core.times import Array, Times, Value
+from roofcal.core.times import Array, Value
 from roofcal.ops.constants import (
     NO_LIMIT,
     Constant,
@@ -49,11 +48,9 @@ from roofcal.ops.constants import (
     by_name,
     calibrated_pairs,
     calibrated_providers,
-    decode_family,
     neutral_values,
-    values_of_pair,
 )
-from roofcal.ops.gemm.spec import OP
+from roofcal.ops.gemm import spec
 from roofcal.ops.gemm.tiles import (
     ALIGNED_BYTES,
     FAMILIES,
@@ -63,7 +60,6 @@ from roofcal.ops.gemm.tiles import (
     describe,
     row_alignment_bytes,
 )
-from roofcal.ops.predictions import TimesAndParts, half_widths, predict_fastest, with_interval
 from roofcal.ops.regimes import (
     DECODE_TOKENS,
     MID_SIDE,
@@ -73,6 +69,7 @@ from roofcal.ops.regimes import (
     gemm_regime,
 )
 
+OP: Final = spec.OP
 FAMILY: Final = "tile_family"  # the constant that holds the choice, see roofcal.ops.constants
 CEILING: Final = "ceiling_flops_per_s"  # the constant of the fastest probe
 # Conversions of fp8 take a hundred times as long as the stream of the bytes.
@@ -192,6 +189,12 @@ class ProductParts(NamedTuple):
         stacked = np.stack([self.launch + self.sums, self.tiles, self.dram, self.power])
         return [names[index] for index in stacked.argmax(axis=0)]
 
+    @property
+    def seconds(self) -> dict[str, Array]:
+        """Field of a Prediction -> its part."""
+        math, launch = np.maximum(self.tiles, self.power), self.launch + self.sums
+        return {"math_s": math, "dram_s": self.dram, "launch_s": launch}
+
 
 def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
     """The group of each shape whose errors make its interval: kind and regime, or "unaligned".
@@ -210,9 +213,32 @@ def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
     ]
 
 
-def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> ProductParts:
-    """Seconds of every shape; raises KeyError for a missing constant that is not in NEUTRAL."""
-    constants = NEUTRAL | dict(constants)
+def evaluate(
+    constants: Mapping[str, Value],
+    family: str,
+    recipe: str,
+    sizes: Sequence[Array],
+    compute_units: int,
+) -> ProductParts:
+    """Seconds of products of sizes (m, n, k), float64 vectors, on so many units.
+
+    Raises KeyError for a missing constant that is not in NEUTRAL.
+    """
+    m, n, k = sizes
+    if isinstance(FAMILIES[family], PackedFamily):
+        return packed_parts(constants, recipe, (m, n, k), compute_units)
+    chunks = [
+        _parts_of_shapes(
+            NEUTRAL | dict(constants),
+            describe(recipe, m[s], n[s], k[s], family, compute_units),
+            family,
+        )
+        for s in (slice(i, i + _CHUNK) for i in range(0, max(1, len(m)), _CHUNK))
+    ]
+    return ProductParts(*(np.concatenate(part, axis=-1) for part in zip(*chunks, strict=True)))
+
+
+def _parts_of_shapes(constants: Mapping[str, Value], shapes: Shapes, family: str) -> ProductParts:
     if FAMILIES[family].is_plain:
         return plain_parts(constants, shapes)
     tiles, sums, both = choice_seconds(constants, shapes.choices)
@@ -312,8 +338,8 @@ def packed_parts(
     """
     c = NEUTRAL | dict(constants)
     m, n, k = sizes
-    spec = GEMM_RECIPES[recipe]
-    a_bytes, b_bytes = spec.a.nbytes(m, k), spec.b.nbytes(n, k)
+    formats = GEMM_RECIPES[recipe]
+    a_bytes, b_bytes = formats.a.nbytes(m, k), formats.b.nbytes(n, k)
     flops = 2 * m * n * k
     slower = 1 + c["far"] * np.maximum(0.0, 1 - c["near_bytes"] / b_bytes)
     copying = (
@@ -322,7 +348,7 @@ def packed_parts(
         + (a_bytes + b_bytes) / c["pack_bytes_per_s"]
     ) * slower
     multiplying = flops / (compute_units * c["tile_flops_per_s"])
-    storing = nbytes(spec.out, m * n) / c["update_bytes_per_s"]
+    storing = nbytes(formats.out, m * n) / c["update_bytes_per_s"]
     reading = b_bytes / c["dram_bytes_per_s"] * slower
     unpacked = flops / c["direct_flops_per_s"]
     is_direct = reading + unpacked < copying + multiplying + storing
@@ -360,73 +386,6 @@ def default_provider(constants: Mapping[str, Ceiling], recipe: str) -> str:
     return library or max(rates, key=lambda provider: rates[provider], default=providers[0])
 
 
-def product_parts(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> ProductParts:
-    """Parts of products of sizes (m, n, k); raises KeyError for a pair that was not calibrated."""
-    constants = calibration.constants
-    values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
-    family = decode_family(FAMILIES, values.pop(FAMILY))
-    return parts_of_family(values, family, recipe, sizes, int(constants["compute_units"].value))
-
-
-def parts_of_family(
-    values: Mapping[str, float],
-    family: str,
-    recipe: str,
-    sizes: Sequence[Array],
-    compute_units: int,
-) -> ProductParts:
-    """Parts of products of sizes (m, n, k) by the equation of a family with these constants."""
-    m, n, k = sizes
-    if isinstance(FAMILIES[family], PackedFamily):
-        return packed_parts(values, recipe, (m, n, k), compute_units)
-    chunks = [
-        evaluate(values, describe(recipe, m[s], n[s], k[s], family, compute_units), family)
-        for s in (slice(i, i + _CHUNK) for i in range(0, max(1, len(m)), _CHUNK))
-    ]
-    return ProductParts(*map(np.concatenate, zip(*chunks, strict=True)))
-
-
-def fastest_times(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> Array:
-    """The low end of the interval, s, for cards that may rest between products.
-
-    Such a card stays below the power limit that bounded the probes. How much it rests is
-    independent of the error of the model, so their logarithms add as squares (Zou and Donner,
-    Statistics in Medicine 27, 2008).
-    """
-    parts = product_parts(calibration, provider, recipe, sizes)
-    own = {name: part for name, part in parts._asdict().items() if name != "total"}
-    unlimited = joined(**own | {"power": np.zeros_like(parts.power)}).total
-    # Equations of processors know no power limit, and join their parts in another way.
-    unlimited = np.where(parts.power > 0, unlimited, parts.total)
-    resting = log(parts.total / unlimited)
-    widths = half_widths(calibration, f"{OP.name}.{provider}.{recipe}", groups_of(recipe, sizes))
-    error = log(exp(widths))  # published bits have gone both ways
-    fastest: Array = parts.total / exp(np.sqrt(resting**2 + error**2))
-    return fastest
-
-
-def answer(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> TimesAndParts:
-    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
-    parts = product_parts(calibration, provider, recipe, sizes)
-    times = Times(total=parts.total, bound_by=parts.bound_by)
-    pair, groups = (provider, recipe), groups_of(recipe, sizes)
-    return TimesAndParts(
-        times=with_interval(times, calibration, OP, pair, sizes, groups),
-        parts={
-            "math_s": np.maximum(parts.tiles, parts.power),
-            "dram_s": parts.dram,
-            "launch_s": parts.launch + parts.sums,
-        },
-    )
-
-
-predict_calibrated = partial(predict_fastest, op=OP, answer=answer)
 PAGE = OpPage(
     meaning="C[M,N] = A[M,K] B[N,K]ᵀ",
     title="Matrix products",

@@ -15,8 +15,8 @@ from roofcal.core.records import Measurement, PlanPoint, Protocol
 from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.cast import model as cast_model
-from roofcal.ops.gemm.model import evaluate, packed_parts
-from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
+from roofcal.ops.gemm.model import evaluate
+from roofcal.ops.gemm.tiles import describe
 from tests.roofcal.made_up_records import (
     environment_of,
     exactly,
@@ -166,7 +166,7 @@ def casts(
 
 def cast_seconds(recipe: str, family: str, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     truth = PROCESSOR_CAST_TRUTH if family == "threads" else CAST_TRUTH
-    return cast_model.evaluate(truth, recipe, (rows, cols), family, UNITS).total
+    return cast_model.evaluate(truth, family, recipe, (rows, cols), UNITS).total
 
 
 def shapes(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -186,12 +186,10 @@ def seconds(
 ) -> np.ndarray:
     """What the equation says; a family has one of the two constants for the end of a tile."""
     assert recipe in GEMM_RECIPES
-    if isinstance(FAMILIES[family], PackedFamily):
-        return packed_parts(constants, recipe, (m, n, k), UNITS).total
-    shapes_ = describe(recipe, m, n, k, family, UNITS)
-    absent = "store_bytes_per_s" if shapes_.choices.is_one_size else "wave_s"
+    is_one_size = describe(recipe, m, n, k, family, UNITS).choices.is_one_size
+    absent = "store_bytes_per_s" if is_one_size else "wave_s"
     own = {name: value for name, value in constants.items() if name != absent}
-    return evaluate(own, shapes_, family).total
+    return evaluate(own, family, recipe, (m, n, k), UNITS).total
 
 
 def _point(op: str, recipe: str, shape: dict[str, int], protocol: Protocol) -> PlanPoint:

@@ -10,6 +10,8 @@ from roofcal.calibrate import calibrate
 from roofcal.core.jsonl import encode, read_records, read_single_record, write_records
 from roofcal.core.records import Calibration, Measurement, PlanPoint, Session, Visit
 from roofcal.fitting.probes import CalibrationError
+from roofcal.ops.gemm import model as gemm
+from roofcal.ops.predictions import parts_of_pair
 from roofcal.ops.priors import fractions_of
 from tests.made_once import make_once
 from tests.roofcal.calibrate.probe_runs import (
@@ -107,11 +109,9 @@ def test_the_constants_that_matter_are_found_again(calibration: Calibration) -> 
 
 
 def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> None:
-    from roofcal.ops.gemm.model import product_parts
-
     m, n, k = shapes(300, seed=11)
     truth = seconds("bf16", "any_tile_split_k", TRUTH, m, n, k)
-    error = product_parts(calibration, "made", "bf16", (m, n, k)).total / truth - 1
+    error = parts_of_pair(gemm, calibration, "made", "bf16", (m, n, k)).total / truth - 1
     assert np.abs(error).mean() < 0.03
     assert calibration.probe_errors["gemm.made.bf16"]["mape"] < 0.05
 

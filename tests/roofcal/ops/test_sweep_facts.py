@@ -32,6 +32,7 @@ from roofcal.core.times import Array
 from roofcal.models.calibrations import read_calibration
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_pairs, load_part
+from roofcal.ops.predictions import answer_of
 from tests.paths import ROOT
 
 MOST: Final = {"median": 1.0, "low end": 1.0, "neighbours": 2.3, "padding": 1.1}
@@ -188,9 +189,10 @@ def worst_of(device: str, name: str) -> dict[str, Worst]:
     sizes = drawn_sizes(name)
     beside, filled = list(neighbours(name, sizes)), list(paddings(name, sizes))
     shapes = [sizes, *(s for _, s in (*beside, *filled))]
-    answer = load_part(BY_NAME[op], "model").answer  # type: ignore[union-attr]
+    equation = load_part(BY_NAME[op], "model")
     together = [np.concatenate(axis) for axis in zip(*shapes, strict=True)]
-    times = answer(calibration, provider, recipe, together).times
+    times = answer_of(equation, calibration, provider, recipe, together).times
+    assert times.low is not None and times.high is not None
     ends = [np.split(end, len(shapes)) for end in (times.total, times.low, times.high)]
     (total, *totals), (low, *lows), (high, *highs) = ends
     shape: dict[str, Any] = dict(zip(BY_NAME[op].axes, sizes, strict=True))

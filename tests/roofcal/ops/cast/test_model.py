@@ -19,7 +19,7 @@ def seconds(
     **changed: float,
 ) -> float:
     sizes = np.array([float(rows)]), np.array([float(cols)])
-    return float(evaluate(CAST_TRUTH | changed, recipe, sizes, family, UNITS).total[0])
+    return float(evaluate(CAST_TRUTH | changed, family, recipe, sizes, UNITS).total[0])
 
 
 def moved_bytes(rows: int, cols: int) -> int:
@@ -70,7 +70,7 @@ def test_more_rows_never_take_less_time(family: str) -> None:
 
 def on_a_processor(rows: int, cols: int, units: int = 2) -> float:
     sizes = np.array([float(rows)]), np.array([float(cols)])
-    parts = evaluate(PROCESSOR_CAST_TRUTH, "fp8_rowwise_dim0", sizes, "threads", units)
+    parts = evaluate(PROCESSOR_CAST_TRUTH, "threads", "fp8_rowwise_dim0", sizes, units)
     return float(parts.total[0])
 
 

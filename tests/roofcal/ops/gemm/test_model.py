@@ -46,9 +46,9 @@ def test_parts_of_a_split_k_are_added_up_after_all_else() -> None:
     slow_memory = TRUTH | FREE | {"dram_bytes_per_s": 1e10}
     slow_sums = slow_memory | {"split_k_s": TRUTH["split_k_s"] + 1e-6}
     m, n, k = (np.array([float(x)]) for x in (16, 512, 65536))
-    described = describe("fp8_tensorwise", m, n, k, "ours_fast", 132)  # splits by its own rule
-    fast, slow = (
-        evaluate(constants, described, "ours_fast") for constants in (slow_memory, slow_sums)
+    fast, slow = (  # our kernels split by their own rule
+        evaluate(constants, "ours_fast", "fp8_tensorwise", (m, n, k), 132)
+        for constants in (slow_memory, slow_sums)
     )
     assert fast.dram[0] > 10 * fast.tiles[0]
     assert slow.total[0] - fast.total[0] == pytest.approx(1e-6, rel=1e-6)
@@ -57,10 +57,9 @@ def test_parts_of_a_split_k_are_added_up_after_all_else() -> None:
 def test_k_is_split_only_where_the_sums_take_less_than_what_it_saves() -> None:
     # Bound by memory, a split saves nothing.
     m, n, k = (np.array([float(x)]) for x in (16, 512, 65536))
-    described = describe("bf16", m, n, k, "tile_128x128_split_k", 132)
     for bandwidth, is_split in ((1e18, True), (1e9, False)):
         constants = TRUTH | FREE | {"dram_bytes_per_s": bandwidth}
-        parts = evaluate(constants, described, "tile_128x128_split_k")
+        parts = evaluate(constants, "tile_128x128_split_k", "bf16", (m, n, k), 132)
         assert (parts.sums[0] > 0) == is_split
 
 
