@@ -105,7 +105,8 @@ const productModel = (() => {
     for (const [rows, cols] of own ? [own] : family.tiles) {
       for (const split of own ? [own[2]] : family.splits) {
         const count = Math.ceil(m / rows) * Math.ceil(n / cols) * split;
-        const busy = Math.min(count, units), waves = Math.ceil(count / units);
+        const busy = Math.min(count, units), whole = Math.ceil(count / units);
+        const waves = own && whole > 1 ? (whole + count / units) / 2 : whole;
         const stepBytes = Math.ceil(k / split * width / 128) * 128;
         const math = 2 * rows * cols * stepBytes / width / constants.tile_flops_per_s;
         const bandwidth = Math.min(constants.load_bytes_per_s, constants.l2_bytes_per_s / busy);
@@ -177,7 +178,8 @@ const productModel = (() => {
       ? constants.direct_s + constants.unit_s * columns / 128 / block.warps * block.tokens / 8
       : constants.turn_s * turns)
       + constants.halving_s * (block.direct ? block.tokens / 16 : 0.5 + block.tokens / 64) * Math.log2(block.split);
-    const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
+    const busiest = block.direct ? (Math.ceil(share) + share) / (2 * share) : 1;
+    const dram = leastWork(option, shape).bytes * busiest / constants.bytes_per_s;
     const chain = block.direct ? constants.filling_s * Math.min(1, share) : 0;
     const slots = waits + work / constants.weights_per_s;
     const math = 2 * block.tokens * work * ragged / constants.flops_per_s;

@@ -620,13 +620,14 @@ def search(
         return np.tile(rows, (len(starts), 1))
 
     for stage in problem.stages(family):
-        columns = np.array([names.index(n) for n in stage.names if n not in problem.left_out])
+        own = [names.index(name) for name in stage.names if name not in problem.left_out]
+        columns = np.array(own, dtype=np.int64)
         stage_weights = weights * stage.probes
         has_enough = stage_weights.sum(axis=1) >= stage.least_probes
         # A constant without a start is one that the final fit left unknown.
         has_start = ~np.isnan(starts[:, :, columns]).any(axis=(0, 2))
         rows = np.flatnonzero(has_enough & has_start)
-        if not len(rows):
+        if not len(rows) or not own:
             continue
         residuals = _log_residuals(problem, family, columns, tiled(constants[rows]))
         is_known = ~np.isnan(prior[columns])

@@ -13,7 +13,8 @@
     dram  = least bytes / dram
     power = flops / sustained_flops      the rate that the power limit leaves
 
-waves       ceil(tiles * split / compute units); a split divides K over `split` tiles
+waves       ceil(tiles * split / compute units); a split divides K over `split` tiles. Of our
+            kernels, a last wave that is not the only one counts (1 + share of busy units) / 2
 sums        fp32 sums of all parts of K: of C, which a second kernel adds (libraries); of one tile,
             which its last program adds (our kernels)
 misaligned  multiplies `load` where rows of A or B do not start on 64 bytes

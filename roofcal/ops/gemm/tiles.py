@@ -135,6 +135,9 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
     count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
     busy = np.minimum(count, compute_units)
     summed = rows * cols if rule else (m * n)[:, None]
+    waves = np.ceil(count / compute_units)
+    if rule:
+        waves = np.where(waves > 1, (waves + count / compute_units) / 2, waves)
     step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
     return Shapes(
         flops=flops,
@@ -147,7 +150,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
             k_bytes=step_k,
             load_bytes=step_k * (rows + cols),
             store_bytes=2 * rows * cols + np.zeros_like(busy),
-            waves=np.ceil(count / compute_units),
+            waves=waves,
             busy_units=busy,
             is_split=splits > 1,
             sum_bytes=4 * np.where(splits > 1, splits, 0.0) * summed,

@@ -56,11 +56,12 @@ its weights and tokens, unit_s per 128 columns and 8 tokens; `tile` are the toke
 
     t     = direct_s + (unit_s * columns / 128 + halving_s / 2 * log2(split)) * tile / 8
             + (dram^4 + chain^4)^(1/4)
-    dram  = least bytes / bytes_per_s
-    chain = filling_s * min(1, blocks / units)                                chained launches
+    dram  = least bytes / bytes_per_s * (ceil q + q) / (2 q)                  q = blocks / units
+    chain = filling_s * min(1, q)                                             chained launches
 
-In a chain, blocks wait for the kernel before until they may read their activations; less where
-blocks are fewer than multiprocessors. That wait counts as launch, though memory hides some of it.
+Memory takes the mean of the busiest multiprocessor's share and the average one. In a chain, blocks
+wait for the kernel before until they may read their activations; less where blocks are fewer than
+multiprocessors. That wait counts as launch, though memory hides some of it.
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
@@ -180,7 +181,7 @@ CONSTANTS: Final = by_name(
              "Wait for the kernel before, of blocks that fill all multiprocessors",
              Search(0.9, 0.001, 4, "time"), 0.0),
 )  # fmt: skip
-EQUATION: Final = 12  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 11  # see roofcal.ops.constants; 1 is of calibrations that state none
 NEUTRAL: Final = neutral_values(CONSTANTS)
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -338,9 +339,11 @@ def _ours(
     sums = np.where(cut.direct > 0, cut.tokens / 16, 0.5 + cut.tokens / _LARGEST_BLOCK)
     joined = constants["halving_s"] * sums * int4.halvings(cut.split)
     fixed = np.asarray(staged * started + cut.direct * waited + joined)
-    dram = np.asarray(moved / constants["bytes_per_s"])
-    filled = np.minimum(1.0, cut.count / compute_units)
-    chain = np.asarray(cut.direct * constants["filling_s"] * filled)
+    # Of the direct kernel, halfway between the busiest multiprocessor and the average one.
+    share = cut.count / compute_units
+    busiest = np.where(cut.direct > 0, (np.ceil(share) + share) / (2 * share), 1.0)
+    dram = np.asarray(moved * busiest / constants["bytes_per_s"])
+    chain = np.asarray(cut.direct * constants["filling_s"] * np.minimum(1.0, share))
     slots = np.asarray(waits + work / constants["weights_per_s"])
     math = np.asarray(tokens / constants["flops_per_s"])
     total = np.asarray(fixed + fourth_norm(dram, chain + slots + math))
