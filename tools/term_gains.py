@@ -29,7 +29,8 @@ from tools.method_numbers import ROOT, gpu_name, markdown_table, tables_of_devic
 
 PAGE = ROOT / "docs" / "models.md"
 KINDS = ("probes", "study", "judge")
-_MARKED = re.compile(r"(<!-- term_gains -->\n).*?(<!-- / -->)", re.DOTALL)
+# Two words: marks of one are numbers of tools.method_numbers.
+_MARKED = re.compile(r"(<!-- term gains -->\n).*?(<!-- / -->)", re.DOTALL)
 
 
 def gains(publication: Path) -> pd.DataFrame:

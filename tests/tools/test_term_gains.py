@@ -26,7 +26,7 @@ def test_the_page_has_terms_of_present_equations() -> None:
     fitted = [equation for equation in equations if hasattr(equation, "FAMILY")]
     labels = {constant.label for one in fitted for constant in one.CONSTANTS.values()}
     text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-    table = text.partition("<!-- term_gains -->")[2].partition("<!-- / -->")[0]
+    table = text.partition("<!-- term gains -->")[2].partition("<!-- / -->")[0]
     shown = {line.split(" | ")[1] for line in table.strip().splitlines()[2:]}
     assert len(shown) > 20
     assert shown <= labels, "run: python -m tools.term_gains"
