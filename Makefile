@@ -85,8 +85,8 @@ bench: env-dev ## time planning, the report and bulk prediction (not part of the
 
 # After `publish --again`: what README.md, config/README.md and docs/ show of the publications and the code.
 pages: env-dev ## write the numbers, examples, figures and screenshots of README.md and docs/ anew
-	for tool in write_schemas write_house write_reference method_numbers write_kernel_tables write_examples run_notebooks write_pictures \
-	        take_screenshots; do \
+	for tool in write_schemas write_house write_reference method_numbers term_gains write_kernel_tables write_examples run_notebooks \
+	        write_pictures take_screenshots; do \
 	    $(PY) -m tools.$$tool; \
 	done
 

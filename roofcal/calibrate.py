@@ -129,7 +129,12 @@ def probes_of_ops(run: RunFolder) -> Iterator[tuple[OpSpec, list[Probe]]]:
     """(op that was calibrated, its probes that were timed) of a run that has probes of it."""
     for op in OPS:
         if op.calibrates is not None and run.plan_file(op.name).is_file():
-            yield BY_NAME[op.calibrates], probes_of(read_points(run, op.name, [_ROW]))
+            yield BY_NAME[op.calibrates], points_timed(run, op.name)
+
+
+def points_timed(run: RunFolder, op: str) -> list[Probe]:
+    """The points of an op that were timed, without sentinels, in the order of their records."""
+    return probes_of(read_points(run, op, [_ROW]))
 
 
 def _median_half_width(probes: Sequence[Probe]) -> float:

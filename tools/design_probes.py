@@ -28,7 +28,7 @@ from roofcal.core.times import Array
 from roofcal.models.calibrations import read_calibration
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_pairs, load_part
-from roofcal.ops.predictions import GROWTH, MOST_DOUBLINGS, extents
+from roofcal.ops.predictions import GROWTH, MOST_DOUBLINGS, answer_of, extents
 from roofcal.ops.spec import Shape
 from roofcal.study.config import Study, load_study
 from roofcal.study.plan import sweep_shapes
@@ -245,7 +245,7 @@ class Knowledge:
         model: Any = load_part(op, "model")
 
         def log_seconds(calibration: Calibration) -> Array:
-            times = model.answer(calibration, design.provider, recipe, sizes).times
+            times = answer_of(model, calibration, design.provider, recipe, sizes).times
             return np.asarray(np.log(times.total))
 
         def nudged(name: str) -> Calibration:

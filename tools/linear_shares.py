@@ -1,6 +1,6 @@
-"""Print how wrong published linears are predicted by shares of their parts.
+"""Print how wrong published linears are predicted by a share of their parts.
 
-Run: python -m tools.linear_shares. roofcal/ops/linear/model.py has the shares that were chosen, and
+Run: python -m tools.linear_shares. roofcal/ops/linear/model.py has the share that was chosen, and
 the spread of torchao's linears between a norm and a sigmoid, which widens the intervals of these.
 """
 
@@ -21,12 +21,7 @@ from roofcal.ops.linear import model as linear
 from roofcal.ops.time_models import Sources
 from roofcal.points.run import load_run
 
-# (share of products, share of casts, seconds more of a cast): chosen, before, parts alone.
-SHARES: Final = (
-    (linear.PRODUCTS_SHARE, linear.CASTS_SHARE, linear.CAST_S),
-    (0.97, 0.88, 1e-6),
-    (1.0, 1.0, 0.0),
-)
+SHARES: Final = (linear.PARTS_SHARE, 1.0)  # the chosen one, parts alone
 
 
 def published_errors(op: str) -> pd.DataFrame:
@@ -64,14 +59,14 @@ def published_errors(op: str) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Print a line per choice of shares, then what torchao's linears take over the sum of parts."""
-    for products, casts, seconds in SHARES:
-        with patch.multiple(linear, PRODUCTS_SHARE=products, CASTS_SHARE=casts, CAST_S=seconds):
+    """Print a line per share, then what torchao's linears take over the sum of parts."""
+    for share in SHARES:
+        with patch.object(linear, "PARTS_SHARE", share):
             linears = published_errors("linear")
         bias = np.exp(np.log1p(linears["error"]).mean()) - 1
         print(
-            f"{products:g} of products, {casts:g} of casts, {1e6 * seconds:g} us a cast: "
-            f"{len(linears)} linears, {linears['error'].abs().mean():.1%} off, bias {bias:+.1%}, "
+            f"{share:g} of the parts: {len(linears)} linears, "
+            f"{linears['error'].abs().mean():.1%} off, bias {bias:+.1%}, "
             f"{linears['is_inside'].mean():.0%} inside"
         )
     between = published_errors("norm_linear_sigmoid").query("provider == 'torchao'")

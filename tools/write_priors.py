@@ -24,7 +24,7 @@ from roofcal.fitting.probes import by_provider_and_recipe
 from roofcal.models.calibrations import BETWEEN
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import current_equations, load_part
-from roofcal.ops.predictions import sizes_of
+from roofcal.ops.predictions import answer_of, sizes_of
 from roofcal.ops.priors import calibration_of_nobody, fractions_of
 
 
@@ -85,16 +85,15 @@ def _errors_of_card(folder: Path, guess: Calibration) -> Iterator[tuple[str, Err
     """(op, log(predicted / measured) of its probes) for every pair that the guess answers."""
     for op, probes in probes_of_ops(RunFolder.at(folder)):
         model = load_part(op, "model")
-        groups_of = getattr(model, "groups_of", None)
         for provider, recipe, members in by_provider_and_recipe(probes):
             if f"{op.name}.{provider}.{recipe}" not in guess.probe_errors:
                 continue
             points: list[PlanPoint] = [probe.point for probe in members]
             sizes = sizes_of(points, op.axes)
-            answer = model.answer(guess, provider, recipe, sizes)  # type: ignore[union-attr]
+            answer = answer_of(model, guess, provider, recipe, sizes)
             measured = np.array([probe.latency.median for probe in members])
             logs = log(answer.times.total) - log(measured)
-            groups = groups_of(recipe, np.array(sizes)) if groups_of else ["all"] * len(points)
+            groups = model.groups_of(recipe, sizes)  # type: ignore[union-attr]
             yield op.name, (provider, recipe, groups, logs)
 
 

@@ -87,7 +87,6 @@ const productModel = (() => {
     }
     const alignment = rowAlignment(option, shape);
     const path = alignment === 16 ? "" : alignment === 8 ? "8_byte_" : "odd_";
-    const rate = constants[`tile_flops_${path}per_s`] ?? constants.tile_flops_per_s;
     const kLatency = constants[`k_latency_${path}s_per_byte`] ?? constants.k_latency_s_per_byte;
     const misaligned = (k * width) % 64 !== 0 ? constants.misaligned : 1;
     let best = { tiles: Infinity, sums: 0 };
@@ -98,19 +97,15 @@ const productModel = (() => {
         const busy = Math.min(count, units), whole = Math.ceil(count / units);
         const waves = own && whole > 1 ? (whole + count / units) / 2 : whole;
         const stepBytes = Math.ceil(k / split * width / 128) * 128;
+        const math = 2 * rows * cols * stepBytes / width / constants.tile_flops_per_s;
         const bandwidth = Math.min(constants.load_bytes_per_s, constants.l2_bytes_per_s / busy);
-        const empty = family.crowds ? Math.max(1 - Math.min(m / rows, n / cols), 0) : 0;
-        const crowd = busy * empty * constants.crowd_s_per_byte;
-        const math = 2 * rows * cols * stepBytes / width / rate;
-        const load = stepBytes * (Math.min(rows, m) + Math.min(cols, n)) / bandwidth * misaligned;
-        const latency = own && m <= 64 ? 0 : kLatency;
-        const latencySquared = stepBytes ** 2 * (latency ** 2 + crowd ** 2);
-        const step = (math ** 4 + load ** 4 + latencySquared ** 2) ** 0.25;
-        const further = family.overlaps ? Math.hypot(step, constants.wave_s) : step + constants.wave_s;
+        const load = stepBytes * (rows + cols) / bandwidth * misaligned;
+        const latency = own && m <= 64 ? 0 : stepBytes * kLatency;
+        const step = (math ** 4 + load ** 4 + latency ** 4) ** 0.25;
         const stores = waves * (2 * rows * cols / constants.store_bytes_per_s);
         const sumBytes = 4 * split * (own ? rows * cols : m * n);
         const sums = split === 1 ? 0 : constants.split_k_s + sumBytes / constants.piece_bytes_per_s;
-        const tiles = step + (waves - 1) * further + stores;
+        const tiles = step + (waves - 1) * (step + constants.wave_s) + stores;
         if (fourthNorm(tiles, dram) + sums < fourthNorm(best.tiles, dram) + best.sums) best = { tiles, sums };
       }
     }
@@ -158,7 +153,7 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const block = ourBlock(option, shape, units);
-    const none = { waiting: 0, ragged: 0, unit_s: 0, direct_s: 0, filling_s: 0 };  // some kernels have none
+    const none = { waiting: 0, ragged: 0, turn_s: 0, halving_s: 0, unit_s: 0, direct_s: 0, filling_s: 0 };
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
@@ -243,8 +238,7 @@ const productModel = (() => {
     } else {
       const isReadTwice = family.rule === "ours" && recipe === "fp8_tensorwise";
       const cached = isReadTwice ? Math.min(2 * elements, constants.near_bytes) : 0;
-      dram = castSlower(option, shape, constants)
-        * ((bytes - cached) / constants.bytes_per_s + cached / constants.cached_bytes_per_s);
+      dram = castSlower(option, shape, constants) * (bytes - cached) / constants.bytes_per_s;
       const further = family.rule === "inductor" ? inductorLaunches(recipe, rows, cols, units) : 0;
       launch += constants.fill_s * elements / (elements + 20000) + constants.further_s * further;
     }

@@ -31,8 +31,8 @@ from roofcal.ops.linear.model import (
     Linear,
     Passes,
     Weights,
-    beside_others,
     product_recipes,
+    share_beside_others,
     with_independent_ends,
 )
 from roofcal.ops.spec import Shape
@@ -414,9 +414,9 @@ class Adviser:
             name = f"measured {point.op}.{point.provider}.{point.recipe}.{sizes}"
             if op == "linear":
                 return _Addend(name, point.median_s, point.low_s, point.high_s, measured=parts)
-            share, more_s = beside_others(self.model, self.passes, op)
+            share = share_beside_others(self.model, self.passes)
             seconds, low_s, high_s = (
-                share * alone + more_s for alone in (point.median_s, point.low_s, point.high_s)
+                share * alone for alone in (point.median_s, point.low_s, point.high_s)
             )
             return _Addend(name, seconds, low_s, high_s, measured=parts)
 

@@ -30,12 +30,12 @@ from roofcal.ops.linear.model import (
     UNCAST,
     Linear,
     Passes,
-    beside_others,
     cast_providers,
     cast_recipes,
     has_casts,
     product_recipes,
     product_sides,
+    share_beside_others,
     with_independent_ends,
 )
 from roofcal.ops.predictions import doublings_outside
@@ -203,7 +203,7 @@ class LinearTimes:
         """Times that a product or cast takes as a part of linears, between the other parts.
 
         sizes: of the linears, vectors of m, n and k. passes: forward and backward together make
-        parts shorter than they are alone (roofcal.ops.linear.model.beside_others).
+        parts shorter than they are alone (roofcal.ops.linear.model.share_beside_others).
         Shapes that its provider refuses have one, too. Raises KeyError for what the model does not
         know.
         """
@@ -220,7 +220,7 @@ class LinearTimes:
                 if part.op == "cast"
                 else product_times(*own, sides, op=part.op)
             )
-        return scaled_times(self._of_parts[key], *beside_others(self.model, passes, part.op))
+        return scaled_times(self._of_parts[key], share_beside_others(self.model, passes))
 
     def outside(self, part: Part, sizes: Mapping[str, Array]) -> Array:
         """Doublings from each shape to the probes of a part; infinite where it is refused."""

@@ -92,9 +92,7 @@ class Problem(ABC):
 
     An op declares
 
-    equation         its model.py: OP, FAMILY, FAMILIES and CONSTANTS, and where intervals differ
-                     from group to group GROUPS and groups_of: (recipe, sizes) -> group of each
-                     shape
+    equation         its model.py, see roofcal.ops.constants
     noun             what its probes are, in messages: "products"
     least_probes     a group of fewer is not fitted
     needs_all        whether such a group is an error
@@ -142,12 +140,19 @@ class Problem(ABC):
     def constants(self, family: str) -> Sequence[str]:
         """The constants of the equation that are searched."""
 
-    @abstractmethod
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds of every probe by the equation, [..., fits, probes].
 
         constants: [..., fits, constants] in the order of `names`, NaN where unknown.
         """
+        columns, units = self.columns(family, constants), self.device.compute_units
+        total = np.empty((*constants.shape[:-1], len(self.probes)))
+        for number, recipe in enumerate(self.recipes):
+            members = np.flatnonzero(self.recipe_index == number)
+            own = {name: columns[column] for name, column in self.names_of(family, recipe).items()}
+            parts = self.equation.evaluate(own, family, recipe, self.sizes[:, members], units)
+            total[..., members] = parts.total
+        return total
 
     @classmethod
     def of(cls, probes: Sequence[Probe], device: Device) -> "Problem":
@@ -330,7 +335,7 @@ def fit_each_recipe(
 ) -> Fitted:
     """The constants `<op>.<provider>.<recipe>.*` of an op; generator: draws the resamples."""
     fitted, equation = Fitted(), kind.equation
-    op, groups_of = equation.OP.name, getattr(equation, "groups_of", None)
+    op = equation.OP.name
     problems = list(problems_of(kind, probes, device))
     pairs = list(zip(problems, generator.spawn(len(problems)), strict=True))
     fits = parallel_map(lambda pair: fit_problem(*pair), pairs)
@@ -360,10 +365,9 @@ def fit_each_recipe(
             fitted.constants.update({f"{name}.{part}": value for part, value in constants.items()})
             # By portable_math, so that published errors have the same bits on every machine.
             fitted.errors[name] = error_summary(np.abs(exp(logs) - 1))
-            sizes = problem.sizes[:, own]
-            groups = groups_of(recipe, sizes) if groups_of else ["all"] * sizes.shape[1]
+            groups = equation.groups_of(recipe, problem.sizes[:, own])
             errors.append((problem.provider, recipe, groups, logs))
-    for name, widths in half_widths(op, errors, getattr(equation, "GROUPS", ())).items():
+    for name, widths in half_widths(op, errors, equation.GROUPS).items():
         fitted.errors[name] |= widths
     return fitted
 
@@ -616,13 +620,14 @@ def search(
         return np.tile(rows, (len(starts), 1))
 
     for stage in problem.stages(family):
-        columns = np.array([names.index(n) for n in stage.names if n not in problem.left_out])
+        own = [names.index(name) for name in stage.names if name not in problem.left_out]
+        columns = np.array(own, dtype=np.int64)
         stage_weights = weights * stage.probes
         has_enough = stage_weights.sum(axis=1) >= stage.least_probes
         # A constant without a start is one that the final fit left unknown.
         has_start = ~np.isnan(starts[:, :, columns]).any(axis=(0, 2))
         rows = np.flatnonzero(has_enough & has_start)
-        if not len(rows):
+        if not len(rows) or not own:
             continue
         residuals = _log_residuals(problem, family, columns, tiled(constants[rows]))
         is_known = ~np.isnan(prior[columns])

@@ -1,7 +1,7 @@
 """The calibrated model: constants fitted on probes, equations of the ops.
 
-Every op with a `predict_calibrated` in its model.py answers for its own points, and with `answer`
-there for vectors of sizes.
+Every op whose model.py has an equation (roofcal.ops.constants) answers, for points and for vectors
+of sizes.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from roofcal.core.times import Array, Times
 from roofcal.ops import BY_NAME, STUDY_OPS
 from roofcal.ops.constants import calibrated_providers, load_part
 from roofcal.ops.gemm import model as products
-from roofcal.ops.predictions import TimesAndParts
+from roofcal.ops.predictions import TimesAndParts, answer_of, predict_fastest
 from roofcal.ops.probe_link.model import Fabrics, calibrated_fabrics
 from roofcal.ops.time_models import Sources, scaled_times
 
@@ -41,10 +41,8 @@ def _answer(
 ) -> TimesAndParts:
     if sources.calibration is None:
         raise KeyError(f"{provider}.{recipe}")
-    answer: TimesAndParts = load_part(BY_NAME[op], "model").answer(  # type: ignore[union-attr]
-        sources.calibration, provider, recipe, sizes
-    )
-    return answer
+    equation = load_part(BY_NAME[op], "model")
+    return answer_of(equation, sources.calibration, provider, recipe, sizes)
 
 
 def times_of(op: str, sources: Sources, provider: str, recipe: str, *sizes: Array) -> Times:
@@ -84,9 +82,11 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
         return []
     answers: dict[str, Prediction] = {}
     for op in STUDY_OPS:
-        predict_calibrated = getattr(load_part(op, "model"), "predict_calibrated", None)
-        if predict_calibrated is not None:
+        equation = load_part(op, "model")
+        if hasattr(equation, "FAMILY"):
             own = [point for point in points if point.op == op.name]
-            predictions = predict_calibrated(own, sources.calibration, MODEL)
+            predict_own = partial(predict_fastest, equation)
+            predict_own = getattr(equation, "predict_calibrated", predict_own)
+            predictions = predict_own(own, sources.calibration, MODEL)
             answers |= {prediction.point_id: prediction for prediction in predictions}
     return [answers[point.point_id] for point in points if point.point_id in answers]

@@ -121,8 +121,10 @@ def load_part(op: OpSpec, part: Part) -> ModuleType | None:
     """The module `roofcal/ops/<folder>/<part>.py` of an op; None where its folder has none.
 
     model  its equation, the families of its constants, its page, and from constants to predictions
-           `predict_calibrated` of an op that was calibrated, `predict_composed` of one that is made
-           of others
+           OP, FAMILY, FAMILIES, CONSTANTS and evaluate(constants, family, recipe, sizes, units) ->
+           roofcal.ops.predictions.Parts, and groups_of(recipe, sizes) -> group, of GROUPS, of each
+           shape, whose errors make its interval. `predict_composed` of an op that is made of
+           others; `predict_calibrated` where some of its points are those of another op
     fit    probes -> constants: roofcal.fitting.probes.FitPart
     """
     name = f"roofcal.ops.{op.folder}.{part}"

@@ -23,14 +23,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from roofcal.core.portable_math import exp, log
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, BeyondProbes, Times
-from roofcal.ops.constants import calibrated_providers
+from roofcal.ops.constants import calibrated_providers, decode_family, values_of_pair
 from roofcal.ops.spec import OpSpec
 
 _LN2: Final = 0.6931471805599453
@@ -53,9 +53,47 @@ class TimesAndParts(NamedTuple):
     parts: Mapping[str, Array] = MappingProxyType({})
 
 
-# (calibration, provider, recipe, sizes along the axes of the op) -> the answer; raises KeyError for
-# a pair of provider and recipe that was not calibrated
-AnswerPair = Callable[[Calibration, str, str, Sequence[Array]], TimesAndParts]
+class Parts(Protocol):
+    """What the equation of an op answers for vectors of sizes."""
+
+    @property
+    def total(self) -> Array:
+        """Seconds of each point."""
+
+    @property
+    def bound_by(self) -> list[str]:
+        """The longest part of each point, in a word."""
+
+    @property
+    def seconds(self) -> Mapping[str, Array]:
+        """Seconds of its parts by the name of the field in a Prediction."""
+
+
+def parts_of_pair(
+    equation: Any, calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Any:
+    """What the equation of an op answers, with the constants of a provider and recipe.
+
+    equation: model.py of the op, see roofcal.ops.constants. sizes: vectors along the axes of the
+    op. Raises KeyError for a pair that was not calibrated.
+    """
+    constants, names = calibration.constants, (equation.FAMILY, *equation.CONSTANTS)
+    values = values_of_pair(constants, f"{equation.OP.name}.{provider}.{recipe}", names)
+    family = decode_family(equation.FAMILIES, values.pop(equation.FAMILY))
+    units = int(constants["compute_units"].value)
+    return equation.evaluate(values, family, recipe, sizes, units)
+
+
+def answer_of(
+    equation: Any, calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> TimesAndParts:
+    """Seconds with intervals, as `parts_of_pair`."""
+    parts: Parts = parts_of_pair(equation, calibration, provider, recipe, sizes)
+    times = Times(total=parts.total, bound_by=parts.bound_by)
+    groups = equation.groups_of(recipe, sizes)
+    pair = (provider, recipe)
+    timed = with_interval(times, calibration, equation.OP, pair, sizes, groups)
+    return TimesAndParts(timed, parts.seconds)
 
 
 def predict_groups(
@@ -94,17 +132,14 @@ def predict_groups(
 
 
 def predict_fastest(
-    points: Sequence[PlanPoint],
-    calibration: Calibration,
-    model: str,
-    op: OpSpec,
-    answer: AnswerPair,
+    equation: Any, points: Sequence[PlanPoint], calibration: Calibration, model: str
 ) -> list[Prediction]:
     """A prediction per point whose provider and recipe an op was calibrated for, in their order.
 
     A point without a provider is answered for the fastest provider that was calibrated and takes
-    sizes that small; a point whose provider does not has no answer.
+    sizes that small; a point whose provider does not has no answer. equation: model.py of the op.
     """
+    op: OpSpec = equation.OP
 
     def candidates(point: PlanPoint) -> Iterator[str]:
         for provider in calibrated_providers(calibration.constants, op.name, point.recipe):
@@ -114,7 +149,8 @@ def predict_fastest(
                 yield provider
 
     def answer_members(provider: str, members: Sequence[PlanPoint]) -> TimesAndParts:
-        return answer(calibration, provider, members[0].recipe, sizes_of(members, op.axes))
+        sizes = sizes_of(members, op.axes)
+        return answer_of(equation, calibration, provider, members[0].recipe, sizes)
 
     return predict_groups(points, model, candidates, answer_members)
 

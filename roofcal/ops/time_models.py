@@ -126,13 +126,13 @@ def fabrics_of(model: Model, sources: Sources, world_size: int) -> Fabrics | Non
     return fabrics
 
 
-def scaled_times(times: Times, factor: Value, more_s: float = 0.0) -> Times:
-    """Times a factor and so many seconds more, intervals too; factor: one, or one per point."""
+def scaled_times(times: Times, factor: Value) -> Times:
+    """Times a factor, intervals too; factor: one, or one per point."""
     return replace(
         times,
-        total=times.total * factor + more_s,
-        low=None if times.low is None else times.low * factor + more_s,
-        high=None if times.high is None else times.high * factor + more_s,
+        total=times.total * factor,
+        low=None if times.low is None else times.low * factor,
+        high=None if times.high is None else times.high * factor,
     )
 
 

@@ -24,7 +24,7 @@ from roofcal.ops import BY_NAME, OPS, constants, predictions
 from roofcal.ops.cast import model as cast
 from roofcal.ops.cast.spec import read_bytes
 from roofcal.ops.gemm import model as gemm
-from roofcal.ops.gemm.tiles import RULES
+from roofcal.ops.kernel_rules import gemm as gemm_rule
 from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.spec import Shape
@@ -222,8 +222,8 @@ def cast_formats(recipe: str) -> dict[str, Any]:
 def family_record(family: Any) -> dict[str, Any]:
     """How a provider cuts a product, of the FAMILIES of an op, and the rule of our own kernels."""
     name, rule = getattr(family, "rule", ""), None
-    if name in RULES:
-        tiles, narrow = RULES[name]
+    if name in gemm_rule.TILES:
+        tiles, narrow = gemm_rule.TILES[name]
         rule = {
             "tiles": [(tile.m, tile.n, tile.rate) for tile in tiles],
             "few_rows_columns": narrow.n,

@@ -57,7 +57,8 @@ from roofcal.models.link import Link, Source, link_of
 from roofcal.models.registry import model_named
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.gemm.model import default_provider, joined, product_parts
+from roofcal.ops.gemm import model as gemm
+from roofcal.ops.predictions import parts_of_pair
 from roofcal.ops.time_models import Sources
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
@@ -110,7 +111,7 @@ class CalibratedOperators(OperatorTimes):
                 self._products[key] = self._int4(rows_of_one, matrix, wide)
             else:
                 constants = self.calibration.constants
-                names = [default_provider(constants, recipe)]
+                names = [gemm.default_provider(constants, recipe)]
                 names += calibrated_providers(constants, "gemm", recipe)
                 refused = refusals(BY_NAME["gemm"], names, recipe, matrix.shape)
                 provider = next((name for name in names if name not in refused), None)
@@ -192,7 +193,7 @@ class CalibratedOperators(OperatorTimes):
             "datasheet's bf16 rate; KV cache in bf16 at the calibrated read bandwidth"
         )
         if recipe == "int4":
-            library = default_provider(self.calibration.constants, "bf16")
+            library = gemm.default_provider(self.calibration.constants, "bf16")
             stands_in = f"{library} (bf16) is its bf16 product with the bytes of int4"
             whose = f"no int4 kernel was calibrated: {stands_in}"
             if providers := self._int4_providers:
@@ -224,12 +225,12 @@ class CalibratedOperators(OperatorTimes):
     def _int4_by_bf16(self, rows: float, matrix: LocalMatrix) -> CallTime:
         """The bf16 product with the bytes of int4, of no measured kernel."""
         constants, sizes = self.calibration.constants, vectors(rows, *matrix)
-        provider = default_provider(constants, "bf16")
+        provider = gemm.default_provider(constants, "bf16")
         m, n, k = sizes
-        parts = product_parts(self.calibration, provider, "bf16", (m, n, k))
+        parts = parts_of_pair(gemm, self.calibration, provider, "bf16", (m, n, k))
         moved = int4_bytes(rows, matrix)
         dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
-        parts = joined(
+        parts = gemm.joined(
             launch=parts.launch,
             tiles=parts.tiles,
             sums=parts.sums,

@@ -36,13 +36,20 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from roofcal.core.environments import CALIBRATED
+from roofcal.core.portable_math import exp, log
 from roofcal.core.recipes import RECIPES
-from roofcal.core.records import PlanPoint, Prediction
+from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.ops.all_gather_matmul import spec
 from roofcal.ops.constants import OpPage
 from roofcal.ops.gemm import model as gemm
-from roofcal.ops.predictions import TimesAndParts, predict_groups, sizes_of
+from roofcal.ops.predictions import (
+    TimesAndParts,
+    half_widths,
+    parts_of_pair,
+    predict_groups,
+    sizes_of,
+)
 from roofcal.ops.probe_link.model import NO_LINK, Fabric, calibrated_world_sizes
 from roofcal.ops.time_models import Model, Sources, fabrics_of, product_times
 
@@ -202,5 +209,27 @@ def _product_times(
     # Ranks wait for each other before every sample, so that cards rest. On H200s they clocked
     # 1.55 to 1.95 GHz in large products, where those of one card in turns held 1.42 to 1.56.
     library = gemm.default_provider(sources.calibration.constants, recipe)
-    rested = gemm.fastest_times(sources.calibration, library, recipe, sizes)
+    rested = fastest_times(sources.calibration, library, recipe, sizes)
     return replace(times, low=np.minimum(times.low, rested))
+
+
+def fastest_times(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Array:
+    """The low end of the interval of products, s, on cards that may rest between them.
+
+    Such a card stays below the power limit that bounded the probes. How much it rests is
+    independent of the error of the model, so their logarithms add as squares (Zou and Donner,
+    Statistics in Medicine 27, 2008).
+    """
+    parts = parts_of_pair(gemm, calibration, provider, recipe, sizes)
+    own = {name: part for name, part in parts._asdict().items() if name != "total"}
+    unlimited = gemm.joined(**own | {"power": np.zeros_like(parts.power)}).total
+    # Equations of processors know no power limit, and join their parts in another way.
+    unlimited = np.where(parts.power > 0, unlimited, parts.total)
+    resting = log(parts.total / unlimited)
+    groups = gemm.groups_of(recipe, sizes)
+    widths = half_widths(calibration, f"{gemm.OP.name}.{provider}.{recipe}", groups)
+    error = log(exp(widths))  # published bits have gone both ways
+    fastest: Array = parts.total / exp(np.sqrt(resting**2 + error**2))
+    return fastest

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 import numpy as np
 
 from roofcal.core.portable_math import log
-from roofcal.core.times import Array
 from roofcal.fitting.cross_validation import Problem, fit_each_recipe
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.cast import model
@@ -50,10 +49,10 @@ class Casts(Problem):
         """Those that the kernels of the family depend on."""
         how = FAMILIES[family]
         others = {"uneven"} if how.line == 1 else set()
-        if how.rule != "inductor" and how.loads != "columns":
+        if how.rule != "inductor":
             others.add("further_s")
         if how.rule != "ours" or self.recipe != "fp8_tensorwise":
-            others |= {"cached_bytes_per_s", "near_bytes"}
+            others.add("near_bytes")
         return tuple(name for name in model.GPU_CONSTANTS if name not in others)
 
     @cached_property
@@ -75,12 +74,6 @@ class Casts(Problem):
     def shifts(self, family: str) -> Sequence[Mapping[str, float]]:
         """Two minima: large casts are slow because of misaligned rows, or all of them are."""
         return {}, {"misaligned": _MISALIGNED_SHIFT}
-
-    def predicted_seconds(self, family: str, constants: Array) -> Array:
-        """Seconds by the equation of the model."""
-        (rows, cols), units = self.sizes, self.device.compute_units
-        columns = self.columns(family, constants)
-        return model.evaluate(columns, self.recipe, (rows, cols), family, units).total
 
 
 class ProcessorCasts(Casts):

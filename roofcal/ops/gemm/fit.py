@@ -21,7 +21,6 @@ from roofcal.ops.gemm import model
 from roofcal.ops.gemm.spec import PROBE
 from roofcal.ops.gemm.tiles import (
     FAMILIES,
-    GONE_KERNEL,
     PackedFamily,
     Shapes,
     TileChoices,
@@ -29,13 +28,12 @@ from roofcal.ops.gemm.tiles import (
     least_work,
 )
 
-# recipe -> the families of our kernels today, and of those with GONE_KERNEL
-_OUR_FAMILIES: Final = {
-    "fp8_tensorwise": ("ours_fast", "ours_fast"),
-    "fp8_axiswise": ("ours_fast", "ours_fast"),
-    "fp8_tensorwise_slow_accum": ("ours_slow_plain", "ours_slow"),
-    "fp8_axiswise_slow_accum": ("ours_slow_plain", "ours_slow"),
-    "fp8_blockwise_128x128": ("ours_blocks_staged", "ours_blocks"),
+_OUR_FAMILIES: Final = {  # recipe -> the family of our kernels
+    "fp8_tensorwise": "ours_fast",
+    "fp8_axiswise": "ours_fast",
+    "fp8_tensorwise_slow_accum": "ours_slow",
+    "fp8_axiswise_slow_accum": "ours_slow",
+    "fp8_blockwise_128x128": "ours_blocks",
 }
 # nvjet_sm90_qqtst_192x128_128x5_2x1_v_bz_TNT: tiles of 192 x 128
 _TILE_IN_NAME: Final = re.compile(r"nvjet_\w+?_(\d+)x(\d+)_\d+x\d+_")
@@ -59,7 +57,7 @@ _FITS_AT_ONCE: Final = 32
 # Of all terms that differ between the choices of a shape, less is faster; more busy units share the
 # second-level cache.
 _TERMS: Final = (
-    *("store_bytes", "flops", "k_bytes", "load_bytes", "waves", "busy_units", "crowd"),
+    *("store_bytes", "flops", "k_bytes", "load_bytes", "waves", "busy_units"),
     *("is_split", "sum_bytes"),
 )
 
@@ -75,23 +73,23 @@ class Candidates(NamedTuple):
     shape: Index
     first: Index
 
-    def best(self, constants: Mapping[str, Array], family: str) -> Index:
+    def best(self, constants: Mapping[str, Array]) -> Index:
         """Number of the best candidate of each shape, [fits, shapes]; constants: [fits, 1] each."""
         fits, best = len(next(iter(constants.values()))), []
         for start in range(0, fits, _FITS_AT_ONCE):
             block = {n: values[start : start + _FITS_AT_ONCE] for n, values in constants.items()}
-            places = self._possible(block, family)
+            places = self._possible(block)
             choices = TileChoices(*(array[places] for array in self.choices))
             shape = self.shape[places]
             first = np.flatnonzero(np.diff(shape, prepend=-1))
-            _, _, seconds = model.choice_seconds(block, choices, family)
+            _, _, seconds = model.choice_seconds(block, choices)
             least = np.minimum.reduceat(seconds, first, axis=1)
             # The first candidate of a shape that is as fast as the fastest.
             numbers_of_best = np.where(seconds == least[:, shape], places, len(self.shape))
             best.append(np.minimum.reduceat(numbers_of_best, first, axis=1))
         return np.concatenate(best)
 
-    def _possible(self, constants: Mapping[str, Array], family: str) -> Index:
+    def _possible(self, constants: Mapping[str, Array]) -> Index:
         """Candidates that may be the best one by some of these fits: 2 to 5 of 100.
 
         Each operation of choice_seconds is monotonic, rounded or not. So no fit of a block is
@@ -100,16 +98,15 @@ class Candidates(NamedTuple):
         is the best.
         """
         resolved = dict(constants)
-        for aligned, *slow in zip(model.ALIGNED_PATH, *model.SLOW_PATHS.values(), strict=True):
-            for name in slow:  # an unknown slow path is as fast as the aligned one
-                slow_constant = constants[name]
-                is_unknown = np.isnan(slow_constant)
-                resolved[name] = np.where(is_unknown, constants[aligned], slow_constant)
+        for name in model.SLOW_LATENCIES.values():  # an unknown one is that of the aligned path
+            is_unknown = np.isnan(constants[name])
+            aligned = constants[model.ALIGNED_LATENCY]
+            resolved[name] = np.where(is_unknown, aligned, constants[name])
         ends = {name: (v.min(axis=0), v.max(axis=0)) for name, v in resolved.items()}
         fastest = {name: ends[name][name.endswith("_per_s")] for name in ends}
         slowest = {name: ends[name][not name.endswith("_per_s")] for name in ends}
-        _, _, most = model.choice_seconds(slowest, self.choices, family)
-        _, _, least = model.choice_seconds(fastest, self.choices, family)
+        _, _, most = model.choice_seconds(slowest, self.choices)
+        _, _, least = model.choice_seconds(fastest, self.choices)
         return np.flatnonzero(~(least > np.minimum.reduceat(most, self.first)[self.shape]))
 
 
@@ -201,18 +198,14 @@ class Products(_AnyProducts):
     def families(self) -> Sequence[str]:
         """Of tiles.
 
-        Our kernels may also have the tiles of their rule; which one holds follows from the recipe,
-        and from whether a kernel ran that is gone. Where the names of a library's kernels show
-        their tiles, families that contradict them are left out: another tile where all are alike,
-        or a split of K where none or some have one.
+        Our kernels may also have the tiles of their rule. Where the names of a library's kernels
+        show their tiles, families that contradict them are left out: another tile where all are
+        alike, or a split of K where none or some have one.
         """
         pairs = {(probe.point.provider, probe.point.recipe) for probe in self.probes}
         tiled = {name: family for name, family in FAMILIES.items() if family.tiles}
         names = [" ".join(probe.measurement.kernel_names) for probe in self.probes]
-        is_old = any(GONE_KERNEL in name for name in names)
-        own = [
-            pair[is_old] for recipe, pair in _OUR_FAMILIES.items() if ("triton", recipe) in pairs
-        ]
+        own = [one for recipe, one in _OUR_FAMILIES.items() if ("triton", recipe) in pairs]
         tiles = {(int(m[1]), int(m[2])) for name in names if (m := _TILE_IN_NAME.search(name))}
         if tiles:
             splits = any("splitK" in name for name in names)
@@ -238,8 +231,8 @@ class Products(_AnyProducts):
         """The aligned path, then each slow path: other kernels, whose scatter would pull at it."""
         aligned = self.path == "aligned"
         slow = (
-            Stage(names, self.path == path, _LEAST_SLOW_POINTS)
-            for path, names in model.SLOW_PATHS.items()
+            Stage((name,), self.path == path, _LEAST_SLOW_POINTS)
+            for path, name in model.SLOW_LATENCIES.items()
         )
         return [Stage(self._aligned_names(family), aligned), *slow]
 
@@ -247,14 +240,13 @@ class Products(_AnyProducts):
         """Constants of the aligned path, without those that no probe depends on."""
         shapes, aligned = self._shapes[family], self.path == "aligned"
         misaligned = shapes.choices.is_misaligned[:, 0] & aligned
-        slow = {name for names in model.SLOW_PATHS.values() for name in names}
+        slow = model.SLOW_LATENCIES.values()
         depends = {
             "store_bytes_per_s": not shapes.choices.is_one_size,
             "wave_s": shapes.choices.is_one_size,
             "split_k_s": shapes.choices.is_split.any(),
             "piece_bytes_per_s": shapes.choices.sum_bytes.any(),
             "misaligned": misaligned.sum() >= _LEAST_SLOW_POINTS,
-            "crowd_s_per_byte": shapes.choices.crowd.any(),
         }
         return tuple(
             name for name in model.TILED_CONSTANTS if name not in slow and depends.get(name, True)
@@ -267,12 +259,12 @@ class Products(_AnyProducts):
     def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
         """As for every problem, but close by, the best tile stays the best."""
         shapes, candidates = self._shapes[family], self._candidates[family]
-        best = candidates.best(self.columns(family, constants), family)
+        best = candidates.best(self.columns(family, constants))
         chosen = TileChoices(*(array[best] for array in candidates.choices))
 
         def seconds_close_by(constants: Array) -> Array:
             columns = self.columns(family, constants)
-            tiles, sums, _ = model.choice_seconds(columns, chosen, family)
+            tiles, sums, _ = model.choice_seconds(columns, chosen)
             return model.tiled_parts(columns, shapes, tiles, sums).total
 
         return seconds_close_by(constants), seconds_close_by
@@ -286,11 +278,6 @@ class ProcessorProducts(_AnyProducts):
         """Those without tiles: every core works on any part of a product."""
         return [name for name, family in FAMILIES.items() if family.is_plain]
 
-    @cached_property
-    def _shapes(self) -> Shapes:
-        m, n, k = self.sizes
-        return describe(self.recipe, m, n, k, "plain", self.device.compute_units)
-
     def constants(self, family: str) -> Sequence[str]:
         """Those of the equation of the family."""
         how = FAMILIES[family]
@@ -300,14 +287,6 @@ class ProcessorProducts(_AnyProducts):
         """Starts where copying costs less or more than what is declared."""
         copies = [name for name in self.constants(family) if name.startswith("pack_")]
         return [dict.fromkeys(copies, shift) for shift in (_SHIFTS if copies else (0.0,))]
-
-    def predicted_seconds(self, family: str, constants: Array) -> Array:
-        """Seconds by the equation of the family."""
-        columns = self.columns(family, constants)
-        if not isinstance(FAMILIES[family], PackedFamily):
-            return model.plain_parts(columns, self._shapes).total
-        m, n, k = self.sizes
-        return model.packed_parts(columns, self.recipe, (m, n, k), self.device.compute_units).total
 
 
 def _fastest_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:

@@ -2,12 +2,11 @@
 
     t     = (work^4 + power^4)^(1/4)
     work  = launch + min over tile and split of (tiles^4 + dram^4)^(1/4) + sums
-    tiles = step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store
+    tiles = step + (waves - 1) * (step + wave) + waves * store
     step  = (math^4 + load^4 + latency^4)^(1/4)
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
-      load    = (rows + columns) * k bytes / min(load, l2 / busy units)     its operands from cache
-      latency = k bytes * (k_latency^2 + (crowd * busy units * empty)^2)^(1/2)
-                the loop over K of a tile, however small, and the wait for rows that all units read
+      load    = (tile_m + tile_n) * k bytes / min(load, l2 / busy units)     its operands from cache
+      latency = k bytes * k_latency                   the loop over K of a tile, however small
     store = 2 bytes * tile_m * tile_n / store      the end of a tile, where tiles differ in size
     sums  = [split > 1] * (split_k + sums' bytes / piece_bytes)
                 adding up the parts of K, which begins when all of them are stored
@@ -16,13 +15,10 @@
 
 waves       ceil(tiles * split / compute units); a split divides K over `split` tiles. Of our
             kernels, a last wave that is not the only one counts (1 + share of busy units) / 2
-o           1 where a unit ends one tile before it begins the next, 2 where a family overlaps them
-rows, columns of a tile that lie inside C: others are not loaded
-empty       share of a tile without rows of A, or without columns, whichever is more
 sums        fp32 sums of all parts of K: of C, which a second kernel adds (libraries); of one tile,
             which its last program adds (our kernels)
 misaligned  multiplies `load` where rows of A or B do not start on 64 bytes
-_8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 bytes, or on fewer
+_8_byte, _odd  k_latency of rows of A, B or C that start on 8 bytes, or on fewer
 ours_*      our kernels on Hopper: tile and split by their own rule (kernels/gemm/rule.py), no
             latency in products of few rows, whose loop over K is short
 plain       a family without tiles, for CPUs: any shape has the whole rate of the processor,
@@ -36,16 +32,15 @@ in one library.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from math import inf, nan
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofcal.core.portable_math import exp, fourth_norm, log
+from roofcal.core.portable_math import fourth_norm
 from roofcal.core.recipes import GEMM_RECIPES, nbytes
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.core.times import Array, Times, Value
+from roofcal.core.times import Array, Value
 from roofcal.ops.constants import (
     NO_LIMIT,
     Constant,
@@ -54,11 +49,9 @@ from roofcal.ops.constants import (
     by_name,
     calibrated_pairs,
     calibrated_providers,
-    decode_family,
     neutral_values,
-    values_of_pair,
 )
-from roofcal.ops.gemm.spec import OP
+from roofcal.ops.gemm import spec
 from roofcal.ops.gemm.tiles import (
     ALIGNED_BYTES,
     FAMILIES,
@@ -68,7 +61,6 @@ from roofcal.ops.gemm.tiles import (
     describe,
     row_alignment_bytes,
 )
-from roofcal.ops.predictions import TimesAndParts, half_widths, predict_fastest, with_interval
 from roofcal.ops.regimes import (
     DECODE_TOKENS,
     MID_SIDE,
@@ -78,6 +70,7 @@ from roofcal.ops.regimes import (
     gemm_regime,
 )
 
+OP: Final = spec.OP
 FAMILY: Final = "tile_family"  # the constant that holds the choice, see roofcal.ops.constants
 CEILING: Final = "ceiling_flops_per_s"  # the constant of the fastest probe
 # Conversions of fp8 take a hundred times as long as the stream of the bytes.
@@ -99,19 +92,11 @@ TABLE: Final = by_name(
              Search(2, 0.5, 12, "stream"), NO_LIMIT, "aligned"),
     Constant("k_latency_s_per_byte", "s/B", "Latency along K",
              Search(7e-10, 7e-12, 9e-9), 0.0, "aligned"),
-    # A slow path without constants of its own is as fast as the aligned one.
-    Constant("tile_flops_8_byte_per_s", "flop/s per compute unit",
-             "Rate of one compute unit, rows on 8 bytes",
-             Search(0.3, 0.02, 1, "unit_rate"), group="8_byte"),
+    # A slow path without a latency of its own is as fast as the aligned one.
     Constant("k_latency_8_byte_s_per_byte", "s/B", "Latency along K, rows on 8 bytes",
              Search(4e-9, 1e-10, 4e-8), group="8_byte"),
-    Constant("tile_flops_odd_per_s", "flop/s per compute unit",
-             "Rate of one compute unit, other rows",
-             Search(0.15, 0.02, 1, "unit_rate"), group="odd"),
     Constant("k_latency_odd_s_per_byte", "s/B", "Latency along K, other rows",
              Search(7e-9, 1e-10, 4e-8), group="odd"),
-    Constant("crowd_s_per_byte", "s/B per compute unit", "Wait per unit that reads the same rows",
-             Search(1e-11, 1e-13, 2e-10), 0.0, "aligned"),
     Constant("wave_s", "s", "Start of a further wave", Search(5e-7, 2e-8, 3e-6), 0.0, "aligned"),
     Constant("split_k_s", "s", "Price of splitting K",
              Search(1.5e-6, 1.5e-7, 1.5e-5), 0.0, "aligned"),
@@ -148,13 +133,13 @@ CONSTANTS: Final = {
     if constant.group == group
 }
 TILED_CONSTANTS: Final = tuple(name for name, c in CONSTANTS.items() if c.group != "cpu")
-# (rate, latency) of a tile, and by path those of rows off 16 bytes.
-ALIGNED_PATH: Final = ("tile_flops_per_s", "k_latency_s_per_byte")
-SLOW_PATHS: Final[dict[str, tuple[str, ...]]] = {
-    path: tuple(name for name, constant in CONSTANTS.items() if constant.group == path)
-    for path in ("8_byte", "odd")
+# Latency along K of rows on 16 bytes, and by path that of others.
+ALIGNED_LATENCY: Final = "k_latency_s_per_byte"
+SLOW_LATENCIES: Final = {
+    "8_byte": "k_latency_8_byte_s_per_byte",
+    "odd": "k_latency_odd_s_per_byte",
 }
-EQUATION: Final = 7  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 8  # see roofcal.ops.constants; 1 is of calibrations that state none
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval
 # scores of an H200's probes left out: 0.43, 0.46 and 0.52 (0.50 if they are not told apart).
@@ -205,6 +190,12 @@ class ProductParts(NamedTuple):
         stacked = np.stack([self.launch + self.sums, self.tiles, self.dram, self.power])
         return [names[index] for index in stacked.argmax(axis=0)]
 
+    @property
+    def seconds(self) -> dict[str, Array]:
+        """Field of a Prediction -> its part."""
+        math, launch = np.maximum(self.tiles, self.power), self.launch + self.sums
+        return {"math_s": math, "dram_s": self.dram, "launch_s": launch}
+
 
 def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
     """The group of each shape whose errors make its interval: kind and regime, or "unaligned".
@@ -223,12 +214,35 @@ def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
     ]
 
 
-def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> ProductParts:
-    """Seconds of every shape; raises KeyError for a missing constant that is not in NEUTRAL."""
-    constants = NEUTRAL | dict(constants)
+def evaluate(
+    constants: Mapping[str, Value],
+    family: str,
+    recipe: str,
+    sizes: Sequence[Array],
+    compute_units: int,
+) -> ProductParts:
+    """Seconds of products of sizes (m, n, k), float64 vectors, on so many units.
+
+    Raises KeyError for a missing constant that is not in NEUTRAL.
+    """
+    m, n, k = sizes
+    if isinstance(FAMILIES[family], PackedFamily):
+        return packed_parts(constants, recipe, (m, n, k), compute_units)
+    chunks = [
+        _parts_of_shapes(
+            NEUTRAL | dict(constants),
+            describe(recipe, m[s], n[s], k[s], family, compute_units),
+            family,
+        )
+        for s in (slice(i, i + _CHUNK) for i in range(0, max(1, len(m)), _CHUNK))
+    ]
+    return ProductParts(*(np.concatenate(part, axis=-1) for part in zip(*chunks, strict=True)))
+
+
+def _parts_of_shapes(constants: Mapping[str, Value], shapes: Shapes, family: str) -> ProductParts:
     if FAMILIES[family].is_plain:
         return plain_parts(constants, shapes)
-    tiles, sums, both = choice_seconds(constants, shapes.choices, family)
+    tiles, sums, both = choice_seconds(constants, shapes.choices)
     best = both.argmin(axis=1)[:, None]
     tiles, sums = (np.take_along_axis(part, best, axis=1)[:, 0] for part in (tiles, sums))
     return tiled_parts(constants, shapes, tiles, sums)
@@ -260,43 +274,29 @@ def joined(*, launch: Array, tiles: Array, sums: Array, dram: Array, power: Arra
 
 
 def choice_seconds(
-    constants: Mapping[str, Value], choices: TileChoices, family: str
+    constants: Mapping[str, Value], choices: TileChoices
 ) -> tuple[Array, Array, Array]:
     """(`tiles`, `sums`, (tiles^4 + dram^4)^(1/4) + sums) of the module on each choice of tile.
 
     The best choice has least of the third. Constants broadcast with the choices' arrays.
     """
-    bandwidth = np.minimum(
-        constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / choices.busy_units
-    )
+    k_latency = aligned = np.asarray(constants[ALIGNED_LATENCY])
+    slow_paths = {"8_byte": choices.alignment == 8, "odd": choices.alignment < 8}
+    for path, is_slow in slow_paths.items():
+        if is_slow.any():
+            slow = np.asarray(constants.get(SLOW_LATENCIES[path], nan))
+            k_latency = np.where(is_slow, np.where(np.isnan(slow), aligned, slow), k_latency)
+    math = choices.flops / constants["tile_flops_per_s"]
+    shared = constants["l2_bytes_per_s"] / choices.busy_units
     slower = np.where(choices.is_misaligned, constants["misaligned"], 1.0)
-
-    is_slow = [choices.alignment < 8, choices.alignment == 8]
-    has_slow = any(where.any() for where in is_slow)
-
-    def by_path(aligned: str, eight: str, odd: str) -> Array:
-        """A slow path that is unknown is as fast as the aligned one."""
-        if not has_slow:
-            return np.asarray(constants[aligned])
-        known = [constants.get(name, nan) for name in (odd, eight)]
-        slow = [np.where(np.isnan(value), constants[aligned], value) for value in known]
-        return np.where(is_slow[0], slow[0], np.where(is_slow[1], slow[1], constants[aligned]))
-
-    rate, k_latency = map(by_path, ALIGNED_PATH, *SLOW_PATHS.values())
-    k_latency = np.where(choices.has_few_rows, 0.0, k_latency)
-    math = choices.flops / rate
-    load = choices.load_bytes / bandwidth * slower
-    crowd = choices.crowd * constants["crowd_s_per_byte"]
-    latency_squared = choices.k_bytes * choices.k_bytes * (k_latency * k_latency + crowd * crowd)
+    load = choices.load_bytes / np.minimum(constants["load_bytes_per_s"], shared) * slower
+    latency = choices.k_bytes * np.where(choices.has_few_rows, 0.0, k_latency)
     # The norm by squares and roots, as fourth_norm has it, of three terms.
-    math, load = math * math, load * load
-    step = np.sqrt(np.sqrt(math * math + load * load + latency_squared * latency_squared))
-    wave = constants["wave_s"]
-    overlaps = FAMILIES[family].overlaps
-    further = np.sqrt(step * step + wave * wave) if overlaps else step + wave
+    math, load, latency = math * math, load * load, latency * latency
+    step = np.sqrt(np.sqrt(math * math + load * load + latency * latency))
     tiles = (
         step
-        + (choices.waves - 1) * further
+        + (choices.waves - 1) * (step + constants["wave_s"])
         + choices.waves * (choices.store_bytes / constants["store_bytes_per_s"])
     )
     sums = (
@@ -339,8 +339,8 @@ def packed_parts(
     """
     c = NEUTRAL | dict(constants)
     m, n, k = sizes
-    spec = GEMM_RECIPES[recipe]
-    a_bytes, b_bytes = spec.a.nbytes(m, k), spec.b.nbytes(n, k)
+    formats = GEMM_RECIPES[recipe]
+    a_bytes, b_bytes = formats.a.nbytes(m, k), formats.b.nbytes(n, k)
     flops = 2 * m * n * k
     slower = 1 + c["far"] * np.maximum(0.0, 1 - c["near_bytes"] / b_bytes)
     copying = (
@@ -349,7 +349,7 @@ def packed_parts(
         + (a_bytes + b_bytes) / c["pack_bytes_per_s"]
     ) * slower
     multiplying = flops / (compute_units * c["tile_flops_per_s"])
-    storing = nbytes(spec.out, m * n) / c["update_bytes_per_s"]
+    storing = nbytes(formats.out, m * n) / c["update_bytes_per_s"]
     reading = b_bytes / c["dram_bytes_per_s"] * slower
     unpacked = flops / c["direct_flops_per_s"]
     is_direct = reading + unpacked < copying + multiplying + storing
@@ -387,73 +387,6 @@ def default_provider(constants: Mapping[str, Ceiling], recipe: str) -> str:
     return library or max(rates, key=lambda provider: rates[provider], default=providers[0])
 
 
-def product_parts(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> ProductParts:
-    """Parts of products of sizes (m, n, k); raises KeyError for a pair that was not calibrated."""
-    constants = calibration.constants
-    values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
-    family = decode_family(FAMILIES, values.pop(FAMILY))
-    return parts_of_family(values, family, recipe, sizes, int(constants["compute_units"].value))
-
-
-def parts_of_family(
-    values: Mapping[str, float],
-    family: str,
-    recipe: str,
-    sizes: Sequence[Array],
-    compute_units: int,
-) -> ProductParts:
-    """Parts of products of sizes (m, n, k) by the equation of a family with these constants."""
-    m, n, k = sizes
-    if isinstance(FAMILIES[family], PackedFamily):
-        return packed_parts(values, recipe, (m, n, k), compute_units)
-    chunks = [
-        evaluate(values, describe(recipe, m[s], n[s], k[s], family, compute_units), family)
-        for s in (slice(i, i + _CHUNK) for i in range(0, max(1, len(m)), _CHUNK))
-    ]
-    return ProductParts(*map(np.concatenate, zip(*chunks, strict=True)))
-
-
-def fastest_times(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> Array:
-    """The low end of the interval, s, for cards that may rest between products.
-
-    Such a card stays below the power limit that bounded the probes. How much it rests is
-    independent of the error of the model, so their logarithms add as squares (Zou and Donner,
-    Statistics in Medicine 27, 2008).
-    """
-    parts = product_parts(calibration, provider, recipe, sizes)
-    own = {name: part for name, part in parts._asdict().items() if name != "total"}
-    unlimited = joined(**own | {"power": np.zeros_like(parts.power)}).total
-    # Equations of processors know no power limit, and join their parts in another way.
-    unlimited = np.where(parts.power > 0, unlimited, parts.total)
-    resting = log(parts.total / unlimited)
-    widths = half_widths(calibration, f"{OP.name}.{provider}.{recipe}", groups_of(recipe, sizes))
-    error = log(exp(widths))  # published bits have gone both ways
-    fastest: Array = parts.total / exp(np.sqrt(resting**2 + error**2))
-    return fastest
-
-
-def answer(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> TimesAndParts:
-    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
-    parts = product_parts(calibration, provider, recipe, sizes)
-    times = Times(total=parts.total, bound_by=parts.bound_by)
-    pair, groups = (provider, recipe), groups_of(recipe, sizes)
-    return TimesAndParts(
-        times=with_interval(times, calibration, OP, pair, sizes, groups),
-        parts={
-            "math_s": np.maximum(parts.tiles, parts.power),
-            "dram_s": parts.dram,
-            "launch_s": parts.launch + parts.sums,
-        },
-    )
-
-
-predict_calibrated = partial(predict_fastest, op=OP, answer=answer)
 PAGE = OpPage(
     meaning="C[M,N] = A[M,K] B[N,K]ᵀ",
     title="Matrix products",

@@ -30,15 +30,11 @@ _SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 class TileFamily:
     """Tiles (rows, columns of C) a library chooses from, and whether it may split K.
 
-    overlaps: whether a unit overlaps its tiles, the exponent o = 2 of the equation
-    crowds: whether few rows leave tiles empty, see `empty` in the equation
-    rule: of RULES, by which a shape has one tile and split in our kernels
+    rule: of kernels.gemm.rule.TILES, by which a shape has one tile and split in our kernels
     """
 
     tiles: tuple[tuple[int, int], ...] = ()
     splits: tuple[int, ...] = ()
-    overlaps: bool = False
-    crowds: bool = False
     rule: str = ""
 
     @property
@@ -54,22 +50,6 @@ class PackedFamily(TileFamily):
     constants: tuple[str, ...]
 
 
-def _chosen_beside(name: str, tile: gemm_rule.Tile) -> gemm_rule.Choices:
-    tiles, few_rows = gemm_rule.TILES[name]
-    return (*tiles, tile), few_rows
-
-
-# What our kernels choose from, by kernels/gemm/rule.py. Records until 2026-11-27 may name a kernel
-# that is gone: "slow" and "blocks" have its tile, too.
-GONE_KERNEL: Final = "_cooperative_kernel"
-RULES: Final[dict[str, gemm_rule.Choices]] = {
-    "fast": gemm_rule.TILES["fast"],
-    "slow": _chosen_beside("slow", gemm_rule.Tile(128, 256, 1.32)),
-    "blocks": _chosen_beside("blocks", gemm_rule.Tile(128, 128, 1.57)),
-    "slow_plain": gemm_rule.TILES["slow"],
-    "blocks_staged": gemm_rule.TILES["blocks"],
-}
-
 _PACKED: Final = (
     "launch_s",
     "side_s",
@@ -84,9 +64,8 @@ FAMILIES: Final[dict[str, TileFamily]] = {
     "plain": TileFamily(),
     "any_tile_split_k": TileFamily(tiles=_TILES, splits=_SPLITS),
     "any_tile": TileFamily(tiles=_TILES, splits=(1,)),
-    "tile_128x128": TileFamily(tiles=((128, 128),), splits=(1,), crowds=True),
-    "tile_128x128_overlapped": TileFamily(tiles=((128, 128),), splits=(1,), overlaps=True),
-    "tile_128x128_split_k": TileFamily(tiles=((128, 128),), splits=_SPLITS, crowds=True),
+    "tile_128x128": TileFamily(tiles=((128, 128),), splits=(1,)),
+    "tile_128x128_split_k": TileFamily(tiles=((128, 128),), splits=_SPLITS),
     "ours_fast": TileFamily(rule="fast"),
     "ours_slow": TileFamily(rule="slow"),
     "ours_blocks": TileFamily(rule="blocks"),
@@ -94,8 +73,6 @@ FAMILIES: Final[dict[str, TileFamily]] = {
     "packed": PackedFamily(constants=_APART),
     "packed_far": PackedFamily(constants=(*_APART, *_FAR)),
     "packed_stores": PackedFamily(constants=(*_APART, "update_bytes_per_s")),
-    "ours_slow_plain": TileFamily(rule="slow_plain"),
-    "ours_blocks_staged": TileFamily(rule="blocks_staged"),
 }
 
 
@@ -116,7 +93,6 @@ class TileChoices(NamedTuple):
     store_bytes: NDArray[Any]
     waves: NDArray[Any]
     busy_units: NDArray[Any]
-    crowd: NDArray[Any]
     is_split: NDArray[Any]
     sum_bytes: NDArray[Any]
     dram_bytes: NDArray[Any]
@@ -152,18 +128,17 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
     width = BITS[GEMM_RECIPES[recipe].a.dtype] / 8
     flops, dram = least_work(recipe, m, n, k)
     alignment = row_alignment_bytes(recipe, n, k)
-    rule = RULES.get(FAMILIES[family].rule)
+    rule = gemm_rule.TILES.get(FAMILIES[family].rule)
     rows, cols, splits = (
         gemm_rule.chosen_tiles(rule, m, n, k, compute_units) if rule else _tile_choices(family)
     )
     count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
     busy = np.minimum(count, compute_units)
-    empty = np.maximum(1 - np.minimum(m[:, None] / rows, n[:, None] / cols), 0.0)
     summed = rows * cols if rule else (m * n)[:, None]
-    step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
     waves = np.ceil(count / compute_units)
     if rule:
         waves = np.where(waves > 1, (waves + count / compute_units) / 2, waves)
+    step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
     return Shapes(
         flops=flops,
         unit_flops=flops / compute_units,
@@ -173,11 +148,10 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
         choices=TileChoices(
             flops=2 * rows * cols * step_k / width,
             k_bytes=step_k,
-            load_bytes=step_k * (np.minimum(rows, m[:, None]) + np.minimum(cols, n[:, None])),
+            load_bytes=step_k * (rows + cols),
             store_bytes=2 * rows * cols + np.zeros_like(busy),
             waves=waves,
             busy_units=busy,
-            crowd=busy * empty * FAMILIES[family].crowds,
             is_split=splits > 1,
             sum_bytes=4 * np.where(splits > 1, splits, 0.0) * summed,
             dram_bytes=dram[:, None],

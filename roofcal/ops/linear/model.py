@@ -109,14 +109,10 @@ TRANSPOSED: Final = _DIM0
 TRANSPOSED_SHARE: Final = 0.5
 # What products and casts take between the other parts of forward and backward, of what they take
 # alone: parts read what those before have left in the cache, which saves time and, at the power
-# limit, energy. CAST_S: what a cast between products starts later. Beside ten linears on an H100
-# (docs/layers/corpus_parts, `spot_checks.py parts`), the sum of the parts is 3.6 % longer in bf16
-# and 5.0 % in axiswise fp8. Chosen on 124 published linears of H100s and H200s (studies, and seeds
-# 3 to 8 of layers that no study lists): 2.8 % off, bias -0.1 %; by 0.97 and 0.88, chosen on H100s
-# alone, 3.2 % and -2.2 % (`python -m tools.linear_shares`).
-PRODUCTS_SHARE: Final = 0.98
-CASTS_SHARE: Final = 0.94
-CAST_S: Final = 1e-6
+# limit, energy. Beside ten linears on an H100 (docs/layers/corpus_parts, `spot_checks.py parts`),
+# the sum of the parts is 3.6 % longer in bf16 and 5.0 % in axiswise fp8. A share of products, one
+# of casts and a start of each cast predict 124 published linears no better (0.02 +- 0.10 points).
+PARTS_SHARE: Final = 0.97
 # Half of the 95 % interval of such a sum where all parts are known, as a fraction of it. Of
 # torchao's it is twice the root mean square over 18 linears between a norm and a sigmoid on an H200
 # (the same command): Inductor fuses their casts with what is beside them, or leaves them apart.
@@ -332,12 +328,11 @@ def times_of_parts(
         for name, recipe in parts.products.items()
     }
     passes: Passes = "forward_backward" if len(parts.products) == len(PRODUCTS) else "forward"
-    share, more_s = beside_others(model, passes, "gemm")
-    times = {name: scaled_times(alone, share, more_s) for name, alone in times.items()}
-    share, more_s = beside_others(model, passes, "cast")
+    share = share_beside_others(model, passes)
+    times = {name: scaled_times(alone, share) for name, alone in times.items()}
     casts = {
         f"{i}": scaled_times(
-            cast_times(model, sources, parts.casts_by, recipe, *shapes[tensor]), share, more_s
+            cast_times(model, sources, parts.casts_by, recipe, *shapes[tensor]), share
         )
         for i, (tensor, recipe) in enumerate(parts.casts)
     }
@@ -368,7 +363,8 @@ def with_independent_ends(
     Parts of forward and backward err independently: their half-widths add as squares, with what the
     sum errs by itself. Ends of all other sums add, see roofcal.core.times.
     """
-    if not _is_shorter(model, passes) or len(parts) == 1 or whole.low is None or whole.high is None:
+    is_apart = share_beside_others(model, passes) == 1.0 or len(parts) == 1
+    if is_apart or whole.low is None or whole.high is None:
         return whole
     of_sum = (sum_error * whole.total) ** 2
     below = [(part.total - part.low) ** 2 for part in parts if part.low is not None]
@@ -380,20 +376,14 @@ def with_independent_ends(
     )
 
 
-def beside_others(model: Model, passes: Passes, op: str) -> tuple[float, float]:
-    """(share of the time alone, seconds more) that a part of a linear takes between the others.
+def share_beside_others(model: Model, passes: Passes) -> float:
+    """What a part of a linear takes between the others, of its time alone.
 
-    op: gemm or cast. Forward alone was not measured beside its parts: (1, 0), as by models that do
-    not know of parts alone.
+    Forward alone was not measured beside its parts: 1, as by models that do not know of parts
+    alone.
     """
-    if not _is_shorter(model, passes):
-        return 1.0, 0.0
-    return (CASTS_SHARE, CAST_S) if op == "cast" else (PRODUCTS_SHARE, 0.0)
-
-
-def _is_shorter(model: Model, passes: Passes) -> bool:
-    """Whether a linear is known to be shorter by this model than its parts alone."""
-    return passes == "forward_backward" and bool(getattr(model, "PARTS_ALONE", False))
+    is_known = passes == "forward_backward" and bool(getattr(model, "PARTS_ALONE", False))
+    return PARTS_SHARE if is_known else 1.0
 
 
 def _filling_times(

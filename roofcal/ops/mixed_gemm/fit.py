@@ -16,7 +16,6 @@ from roofcal.core.times import Array
 from roofcal.fitting.cross_validation import Problem, fit_each_recipe
 from roofcal.fitting.intervals import Index
 from roofcal.ops.gemm.model import CEILING
-from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model
 from roofcal.ops.mixed_gemm.model import FAMILIES, OF_PROCESSORS
 
@@ -62,16 +61,6 @@ class NarrowProducts(Problem):
             return ["converted" if self.provider == "torch_compile" else "no_blocks"]
         names = {name for probe in self.probes for name in probe.measurement.kernel_names}
         return ["tiles"] if _NOT_TUNED in names else [_OURS[self.provider]]
-
-    @cached_property
-    def cuts(self) -> dict[str, int4.Blocks]:
-        """The blocks of the probes of each recipe, which are those of every fit."""
-        rule, units = FAMILIES[_OURS[self.provider]].rule, self.device.compute_units
-        cuts = {}
-        for number, recipe in enumerate(self.recipes):
-            m, n, k = self.sizes[:, self.recipe_index == number]
-            cuts[recipe] = model.our_blocks(rule, recipe, m, n, k, units)
-        return cuts
 
     def fold_numbers(self, subset: Array, folds: int) -> Index:
         """A shape is left out in all recipes at once, because one recipe would reveal another."""
@@ -124,19 +113,6 @@ class NarrowProducts(Problem):
             for name, of in told.items()
             if of in self.device.constants
         }
-
-    def predicted_seconds(self, family: str, constants: Array) -> Array:
-        """Seconds by the equation of the model, recipe by recipe."""
-        columns, units = self.columns(family, constants), self.device.compute_units
-        total = np.empty((*constants.shape[:-1], len(self.probes)))
-        for number, recipe in enumerate(self.recipes):
-            members = np.flatnonzero(self.recipe_index == number)
-            m, n, k = self.sizes[:, members]
-            own = {name: columns[column] for name, column in self.names_of(family, recipe).items()}
-            cut = self.cuts[recipe] if FAMILIES[family].rule else None
-            parts = model.evaluate(own, family, units, recipe, (m, n, k), cut)
-            total[..., members] = parts.total
-        return total
 
 
 # The constants of every provider with eight products and more, of its recipes with four and more.

@@ -67,9 +67,10 @@ Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8
 gemm and predicted as those are.
 """
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -77,21 +78,22 @@ import numpy as np
 from roofcal.core.portable_math import fourth_norm
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
 from roofcal.core.records import Calibration, PlanPoint, Prediction
-from roofcal.core.times import Array, Times, Value
+from roofcal.core.times import Array, Value
 from roofcal.ops.constants import (
     NO_LIMIT,
     Constant,
     OpPage,
     Search,
     by_name,
-    decode_family,
-    values_of_pair,
+    neutral_values,
 )
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.kernel_rules import int4
-from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
-from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
+from roofcal.ops.mixed_gemm import spec
+from roofcal.ops.mixed_gemm.spec import CONTENDERS
+from roofcal.ops.predictions import predict_fastest
 
+OP: Final = spec.OP
 _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
 _EVEN_TOKENS: Final = 8  # of a row of the matrix unit's smallest operand
@@ -166,19 +168,21 @@ CONSTANTS: Final = by_name(
     Constant("block_columns", "1", "Columns that a block's start and end cost",
              Search(512.0, 5.0, 15000.0)),
     Constant("waiting", "1", "A block's wait for weights, in costs of the rule",
-             Search(0.4, 0.01, 4.0)),
-    Constant("ragged", "1", "What tokens off a multiple of 8 cost more", Search(0.3, 0.01, 3.0)),
-    Constant("turn_s", "s", "Start of a turn of blocks", Search(1, 0.01, 4, "time")),
-    Constant("halving_s", "s", "Halving K", Search(0.3, 0.002, 2, "time")),
+             Search(0.4, 0.01, 4.0), 0.0),
+    Constant("ragged", "1", "What tokens off a multiple of 8 cost more",
+             Search(0.3, 0.01, 3.0), 0.0),
+    Constant("turn_s", "s", "Start of a turn of blocks", Search(1, 0.01, 4, "time"), 0.0),
+    Constant("halving_s", "s", "Halving K", Search(0.3, 0.002, 2, "time"), 0.0),
     Constant("unit_s", "s", "A warp's wait for 128 columns of weights and 8 tokens",
-             Search(0.1, 0.001, 1, "time")),
+             Search(0.1, 0.001, 1, "time"), 0.0),
     Constant("direct_s", "s", "Start of warps that stream weights",
-             Search(0.4, 0.01, 1, "time")),
+             Search(0.4, 0.01, 1, "time"), 0.0),
     Constant("filling_s", "s",
              "Wait for the kernel before, of blocks that fill all multiprocessors",
-             Search(0.9, 0.001, 4, "time")),
+             Search(0.9, 0.001, 4, "time"), 0.0),
 )  # fmt: skip
 EQUATION: Final = 11  # see roofcal.ops.constants; 1 is of calibrations that state none
+NEUTRAL: Final = neutral_values(CONSTANTS)
 
 # group of shapes whose errors make an interval -> what it has, in words
 GROUPS: Final[dict[str, str]] = {
@@ -211,6 +215,11 @@ class NarrowParts(NamedTuple):
         names = ("launch", "dram", "slots", "math")
         return [names[index] for index in np.where(largest == 2, work, largest)]
 
+    @property
+    def seconds(self) -> dict[str, Array]:
+        """Field of a Prediction -> its part."""
+        return {"math_s": self.math + self.slots, "dram_s": self.dram, "launch_s": self.fixed}
+
 
 def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
     """The group of each product, of GROUPS, whose errors make its interval: by its tokens."""
@@ -224,18 +233,28 @@ def least_bytes(recipe: str, m: Array, n: Array, k: Array) -> Array:
 
     Raises KeyError for a recipe that is not one of narrow weights.
     """
-    spec = WEIGHT_ONLY_RECIPES[recipe]
-    moved: Array = spec.a.nbytes(m, k) + spec.b.nbytes(n, k) + nbytes(spec.out, m * n)
+    how = WEIGHT_ONLY_RECIPES[recipe]
+    moved: Array = how.a.nbytes(m, k) + how.b.nbytes(n, k) + nbytes(how.out, m * n)
     return moved
 
 
 def our_blocks(
-    rule: str, recipe: str, m: Array, n: Array, k: Array, compute_units: int
+    rule: str, recipe: str, sizes: tuple[Array, Array, Array], compute_units: int
 ) -> int4.Blocks:
-    """The blocks that our kernels take for products of one recipe; `rule` is of int4.RULES.
+    """The blocks that our kernels take for products (m, n, k) of a recipe; rule: of int4.RULES.
 
     Raises KeyError for another rule, or a recipe without narrow weights.
     """
+    # A fit asks thousands of times for the same sizes.
+    m, n, k = (np.asarray(size, dtype=float).tobytes() for size in sizes)
+    return _blocks_of_bytes(rule, recipe, (m, n, k), compute_units)
+
+
+@lru_cache(maxsize=64)
+def _blocks_of_bytes(
+    rule: str, recipe: str, sizes: tuple[bytes, bytes, bytes], compute_units: int
+) -> int4.Blocks:
+    m, n, k = map(np.frombuffer, sizes)
     weights = WEIGHT_ONLY_RECIPES[recipe].b
     columns = weights.scale.cols if weights.scale is not None else None
     group = k if columns is None else np.full(k.shape, float(columns))
@@ -246,22 +265,20 @@ def our_blocks(
 def evaluate(
     constants: Mapping[str, Value],
     family: str,
-    compute_units: int,
     recipe: str,
-    sizes: tuple[Array, Array, Array],
-    cut: int4.Blocks | None = None,
+    sizes: Sequence[Array],
+    compute_units: int,
 ) -> NarrowParts:
     """Seconds of products [m, k] x [n, k] of sizes (m, n, k), float64 vectors.
 
     compute_units: of the device; it matters to families with tiles or a rule alone.
-    cut: what our_blocks says of the sizes, for callers that ask often; else it is asked here.
     Raises KeyError for an unknown family or recipe, and for a constant that is missing.
     """
     m, n, k = sizes
     how, moved = FAMILIES[family], least_bytes(recipe, m, n, k)
-    constants = {name: constants[name] for name in how.constants}
+    constants = NEUTRAL | {name: constants[name] for name in how.constants if name in constants}
     if how.rule:
-        cut = cut or our_blocks(how.rule, recipe, m, n, k, compute_units)
+        cut = our_blocks(how.rule, recipe, (m, n, k), compute_units)
         return _ours(constants, compute_units, sizes, moved, cut)
     block, blocks = m, np.ones_like(m)
     if how.blocks:  # the smallest that holds all tokens, else as many of the largest as do
@@ -294,12 +311,11 @@ def evaluate(
 def _ours(
     constants: Mapping[str, Value],
     compute_units: int,
-    sizes: tuple[Array, Array, Array],
+    sizes: Sequence[Array],
     moved: Array,
     cut: int4.Blocks,
 ) -> NarrowParts:
     m, _, k = sizes
-    constants = dict.fromkeys((*_OF_OURS, "filling_s"), 0.0) | dict(constants)
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
     columns = int4.UNIT_COLUMNS * np.ceil(np.ceil(k / int4.UNIT_COLUMNS) / cut.split)
     at_once = compute_units * cut.resident
@@ -334,18 +350,6 @@ def _ours(
     return NarrowParts(fixed + chain, dram, slots, math, total)
 
 
-def narrow_parts(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> NarrowParts:
-    """Parts of products of sizes (m, n, k); raises KeyError for a pair that was not calibrated."""
-    constants = calibration.constants
-    name = f"{OP.name}.{provider}.{recipe}"
-    values = values_of_pair(constants, name, (FAMILY, *CONSTANTS))
-    units = int(constants["compute_units"].value)
-    m, n, k = sizes
-    return evaluate(values, decode_family(FAMILIES, values[FAMILY]), units, recipe, (m, n, k))
-
-
 def predict_calibrated(
     points: Sequence[PlanPoint], calibration: Calibration, model: str
 ) -> list[Prediction]:
@@ -353,22 +357,9 @@ def predict_calibrated(
     contenders = [point for point in points if point.recipe in CONTENDERS]
     narrow = [point for point in points if point.recipe not in CONTENDERS]
     return [
-        *gemm.predict_calibrated(contenders, calibration, model),
-        *predict_fastest(narrow, calibration, model, OP, answer),
+        *predict_fastest(gemm, contenders, calibration, model),
+        *predict_fastest(sys.modules[__name__], narrow, calibration, model),
     ]
-
-
-def answer(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> TimesAndParts:
-    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
-    parts = narrow_parts(calibration, provider, recipe, sizes)
-    times = Times(total=parts.total, bound_by=parts.bound_by)
-    pair, groups = (provider, recipe), groups_of(recipe, sizes)
-    return TimesAndParts(
-        times=with_interval(times, calibration, OP, pair, sizes, groups),
-        parts={"math_s": parts.math + parts.slots, "dram_s": parts.dram, "launch_s": parts.fixed},
-    )
 
 
 PAGE = OpPage(

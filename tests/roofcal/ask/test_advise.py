@@ -19,8 +19,8 @@ from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
 from roofcal.ops.linear.model import (
+    PARTS_SHARE,
     PASSES,
-    PRODUCTS_SHARE,
     Passes,
     Weights,
 )
@@ -304,7 +304,7 @@ def test_measured_products_of_training_count_as_between_each_other() -> None:
     option = option_of(answer, "bf16", "cublaslt", "none")
     product = BY_KEY["product", "cublaslt", "bf16", 4096, 4096, 4096]
     assert option.measured == ("product", "grad_input", "grad_weight")
-    assert option.seconds == pytest.approx(3 * PRODUCTS_SHARE * product.median_s)
+    assert option.seconds == pytest.approx(3 * PARTS_SHARE * product.median_s)
     assert option.predicted_s != pytest.approx(option.seconds)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofcal.calibrate import _ROW, probes_of
+from roofcal.calibrate import points_timed
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES
@@ -15,9 +15,8 @@ from roofcal.core.records import Measurement, PlanPoint, Protocol
 from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import Device, Probe
 from roofcal.ops.cast import model as cast_model
-from roofcal.ops.gemm.model import evaluate, packed_parts
-from roofcal.ops.gemm.tiles import FAMILIES, PackedFamily, describe
-from roofcal.points.reader import read_points
+from roofcal.ops.gemm.model import evaluate
+from roofcal.ops.gemm.tiles import describe
 from tests.roofcal.made_up_records import (
     environment_of,
     exactly,
@@ -34,15 +33,12 @@ TRUTH: dict[str, float] = {
     "load_bytes_per_s": 1.5e11,
     "l2_bytes_per_s": 1.5e13,
     "k_latency_s_per_byte": 6e-10,
-    "crowd_s_per_byte": 2e-11,
     "wave_s": 1e-6,
     "split_k_s": 1.5e-6,  # cheap enough that some probes split K
     "store_bytes_per_s": 4e10,
     "piece_bytes_per_s": 2e12,
     "misaligned": 1.4,
-    "tile_flops_8_byte_per_s": 1.5e12,
     "k_latency_8_byte_s_per_byte": 5e-9,
-    "tile_flops_odd_per_s": 9e11,
     "k_latency_odd_s_per_byte": 7e-9,
     "dram_bytes_per_s": 4.1e12,
     "sustained_flops_per_s": 7e14,
@@ -76,7 +72,7 @@ ENVIRONMENT = environment_of(compute_units=UNITS, last_level_cache_bytes=50 << 2
 
 def read_probes(run: Path, op: str) -> list[Probe]:
     """The probes of an op of a run folder."""
-    return probes_of(read_points(RunFolder.at(run), op, [_ROW]))
+    return points_timed(RunFolder.at(run), op)
 
 
 def as_probes(rows: list[tuple[PlanPoint, float]]) -> list[Probe]:
@@ -170,7 +166,7 @@ def casts(
 
 def cast_seconds(recipe: str, family: str, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     truth = PROCESSOR_CAST_TRUTH if family == "threads" else CAST_TRUTH
-    return cast_model.evaluate(truth, recipe, (rows, cols), family, UNITS).total
+    return cast_model.evaluate(truth, family, recipe, (rows, cols), UNITS).total
 
 
 def shapes(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -190,12 +186,10 @@ def seconds(
 ) -> np.ndarray:
     """What the equation says; a family has one of the two constants for the end of a tile."""
     assert recipe in GEMM_RECIPES
-    if isinstance(FAMILIES[family], PackedFamily):
-        return packed_parts(constants, recipe, (m, n, k), UNITS).total
-    shapes_ = describe(recipe, m, n, k, family, UNITS)
-    absent = "store_bytes_per_s" if shapes_.choices.is_one_size else "wave_s"
+    is_one_size = describe(recipe, m, n, k, family, UNITS).choices.is_one_size
+    absent = "store_bytes_per_s" if is_one_size else "wave_s"
     own = {name: value for name, value in constants.items() if name != absent}
-    return evaluate(own, shapes_, family).total
+    return evaluate(own, family, recipe, (m, n, k), UNITS).total
 
 
 def _point(op: str, recipe: str, shape: dict[str, int], protocol: Protocol) -> PlanPoint:

@@ -10,6 +10,8 @@ from roofcal.calibrate import calibrate
 from roofcal.core.jsonl import RecordsError, encode, read_records, read_single_record, write_records
 from roofcal.core.records import Calibration, Measurement, PlanPoint, Session, Visit
 from roofcal.fitting.probes import CalibrationError
+from roofcal.ops.gemm import model as gemm
+from roofcal.ops.predictions import parts_of_pair
 from roofcal.ops.priors import fractions_of
 from tests.made_once import make_once
 from tests.roofcal.calibrate.probe_runs import (
@@ -24,8 +26,6 @@ from tests.roofcal.calibrate.probe_runs import (
 )
 from tests.roofcal.made_up_records import exactly
 from tests.roofcal.models.runs import SPEC
-
-UNIT = "flop/s per compute unit"
 
 
 @pytest.fixture(scope="module")
@@ -109,11 +109,9 @@ def test_the_constants_that_matter_are_found_again(calibration: Calibration) -> 
 
 
 def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> None:
-    from roofcal.ops.gemm.model import product_parts
-
     m, n, k = shapes(300, seed=11)
     truth = seconds("bf16", "any_tile_split_k", TRUTH, m, n, k)
-    error = product_parts(calibration, "made", "bf16", (m, n, k)).total / truth - 1
+    error = parts_of_pair(gemm, calibration, "made", "bf16", (m, n, k)).total / truth - 1
     assert np.abs(error).mean() < 0.03
     assert calibration.probe_errors["gemm.made.bf16"]["mape"] < 0.05
 
@@ -136,7 +134,6 @@ def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
     expected = {k: v for k, v in calibrate(alone).constants.items() if k.startswith(prefix)}
     assert {k: v for k, v in fitted.constants.items() if k.startswith(prefix)} == expected
     assert value(fitted, "gemm.slow.bf16.launch_s") == pytest.approx(slower["launch_s"], rel=0.1)
-    assert "tile_128x128" in fitted.constants["gemm.slow.bf16.tile_family"].evidence
     for provider in ("made", "slow"):
         assert fitted.probe_errors[f"gemm.{provider}.bf16"]["count"] == 32
 
@@ -144,7 +141,7 @@ def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
 def test_constants_that_no_probe_depends_on_are_left_out(calibration: Calibration) -> None:
     assert "gemm.made.bf16.split_k_s" in calibration.constants
     assert (
-        "gemm.made.bf16.tile_flops_odd_per_s" not in calibration.constants
+        "gemm.made.bf16.k_latency_odd_s_per_byte" not in calibration.constants
     )  # every probe is aligned
     assert "gemm.made.bf16.misaligned" not in calibration.constants
 
@@ -162,8 +159,8 @@ def test_other_cards_are_priors_of_a_fit_and_the_card_itself_is_none(
     tmp_path: Path, calibration: Calibration
 ) -> None:
     run = write_run(tmp_path, noise=0.01, ops=("probe_copy", "probe_math"))
-    name = "gemm.made.bf16.tile_flops_odd_per_s"  # of which no probe of the run tells
-    itself = replace(calibration, constants={**calibration.constants, name: exactly(9e11, UNIT)})
+    name = "gemm.made.bf16.k_latency_odd_s_per_byte"  # of which no probe of the run tells
+    itself = replace(calibration, constants={**calibration.constants, name: exactly(7e-9, "s/B")})
     card = fractions_of(itself, SPEC)
 
     alone = calibrate(run, SPEC, cards=[card])
@@ -174,7 +171,7 @@ def test_other_cards_are_priors_of_a_fit_and_the_card_itself_is_none(
     others = [replace(card, environment_id="e2"), replace(card, device="other")]
     fitted = calibrate(run, SPEC, cards=[card, *others])
     held = fitted.constants[name]
-    assert held.value == pytest.approx(9e11, rel=0.02)
+    assert held.value == pytest.approx(7e-9, rel=0.02)
     assert held.ci95_low < 0.9 * held.value
     assert held.ci95_high > 1.1 * held.value
     assert held.evidence.endswith(", prior of made-up and other")

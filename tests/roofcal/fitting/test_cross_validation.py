@@ -36,6 +36,8 @@ class Powers(Problem):
         OP=SimpleNamespace(name="stream", axes=("size",)),
         FAMILY="power",
         FAMILIES=POWERS,
+        GROUPS={},
+        groups_of=lambda _, sizes: ["all"] * len(sizes[0]),
         CONSTANTS=by_name(
             Constant("start", "s", "Start", Search(1.0, 1e-3, 1e3)),
             Constant("price", "s", "Price of a size", PRICE),

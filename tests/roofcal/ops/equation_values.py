@@ -51,26 +51,24 @@ def _constants(declared: Mapping[str, Constant]) -> dict[str, float]:
 
 def equation_values() -> dict[str, dict[str, Any]]:
     """Op -> the number of its equation, and seconds of fixed shapes by family."""
-    m, n, k = _SIZES
+    m, n, _ = _SIZES
     seconds: dict[str, dict[str, Any]] = {"gemm": {}, "cast": {}, "mixed_gemm": {}}
     for family, how in tiles.FAMILIES.items():
         for recipe in ("bf16", "fp8_axiswise"):
+            own, units = _constants(gemm.CONSTANTS), _UNITS
             if isinstance(how, tiles.PackedFamily):
-                own = {name: _PACKING[name] for name in how.constants}
-                total = gemm.packed_parts(own, recipe, _SIZES, 2).total
-            else:
-                shapes = tiles.describe(recipe, m, n, k, family, _UNITS)
-                total = gemm.evaluate(_constants(gemm.CONSTANTS), shapes, family).total
+                own, units = {name: _PACKING[name] for name in how.constants}, 2
+            total = gemm.evaluate(own, family, recipe, _SIZES, units).total
             seconds["gemm"][f"{family} {recipe}"] = total.tolist()
     for family in cast.FAMILIES:
         constants = _constants(cast.CONSTANTS)
         for recipe in _CAST_RECIPES:
-            total = cast.evaluate(constants, recipe, (m, n), family, _UNITS).total
+            total = cast.evaluate(constants, family, recipe, (m, n), _UNITS).total
             seconds["cast"][f"{family} {recipe}"] = total.tolist()
     for family in mixed_gemm.FAMILIES:
         constants = _constants(mixed_gemm.CONSTANTS)
         recipe = "int4_groupwise_g128"
-        narrow = mixed_gemm.evaluate(constants, family, _UNITS, recipe, _SIZES)
+        narrow = mixed_gemm.evaluate(constants, family, recipe, _SIZES, _UNITS)
         seconds["mixed_gemm"][family] = narrow.total.tolist()
     numbers = current_equations()
     return {op: {"equation": numbers.get(op), "seconds": own} for op, own in seconds.items()}

@@ -62,7 +62,7 @@ def test_the_library_is_meant_and_without_it_the_fastest(
     [
         # Once, exports decoded every number by the families of op gemm.
         ("gemm.cublaslt.bf16.tile_family", 1.0, "code", "any_tile_split_k"),
-        ("cast.torch_compile.fp8_rowwise_dim0.cast_family", 1.0, "code", "divisor"),
+        ("cast.torch_compile.fp8_rowwise_dim0.cast_family", 1.0, "code", "inductor"),
         ("mixed_gemm.triton.int4_groupwise_g64.narrow_family", 1.0, "code", "converted"),
         ("gemm.cublaslt.bf16.tile_family", 99.0, "code", None),
         ("gemm.cublaslt.bf16.tile_family", -1.0, "code", None),

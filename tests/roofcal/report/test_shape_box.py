@@ -26,7 +26,6 @@ from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.cast import model as cast
 from roofcal.ops.gemm import model as gemm
-from roofcal.ops.gemm.model import parts_of_family
 from roofcal.ops.gemm.tiles import FAMILIES
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
@@ -180,7 +179,7 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     )
     # what a calibration lacks: the neutral value spread, or a rate and a time of the usual size
     further = {"store_bytes_per_s": 1e12, "piece_bytes_per_s": 2e12}
-    further |= {"crowd_s_per_byte": 1e-13, "misaligned": 1.2, "split_k_s": 1e-6}
+    further |= {"misaligned": 1.2, "split_k_s": 1e-6}
     further |= {"side_s": 1e-9, "direct_flops_per_s": 1e14, "pack_bytes_per_s": 9e12}
     further |= {"pack_a_bytes_per_s": 3e12, "pack_b_bytes_per_s": 2e12, "update_bytes_per_s": 4e12}
     further |= {"near_bytes": 4e6, "far": 0.4}
@@ -188,7 +187,7 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     declared = family_record(list(FAMILIES.values())[place])
     in_browser = predict(option | declared | {"constants": constants}, shapes)
     m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
-    totals = parts_of_family(constants, family, "fp8_axiswise", (m, n, k), 132).total
+    totals = gemm.evaluate(constants, family, "fp8_axiswise", (m, n, k), 132).total
     assert in_browser == pytest.approx(totals.tolist(), rel=1e-9, abs=0)
 
 
@@ -239,7 +238,7 @@ def test_the_browser_knows_every_cast_along_rows(
     declared = family_record(cast.FAMILIES[family]) | {"constants": constants}
     option = published["casts"][0] | {"recipe": recipe} | cast_formats(recipe) | declared
     rows, cols = (np.array([float(shape[axis]) for shape in shapes]) for axis in ("rows", "cols"))
-    parts = cast.evaluate(constants, recipe, (rows, cols), family, 132)
+    parts = cast.evaluate(constants, family, recipe, (rows, cols), 132)
     assert predict(option, shapes) == pytest.approx(parts.total.tolist(), rel=1e-9, abs=0)
 
 
@@ -264,7 +263,7 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
     assert len(options) == 4
     for option in options:
         in_browser = predict(option | declared, shapes)
-        parts = mixed_gemm.evaluate(constants, family, 132, option["recipe"], (m, n, k))
+        parts = mixed_gemm.evaluate(constants, family, option["recipe"], (m, n, k), 132)
         assert in_browser == pytest.approx(parts.total.tolist(), rel=1e-9, abs=0)
 
 

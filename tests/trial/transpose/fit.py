@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
-import numpy as np
-
-from roofcal.core.times import Array
 from roofcal.fitting.cross_validation import Problem, fit_each_recipe
 from roofcal.ops.transpose import model
 
@@ -31,11 +28,6 @@ class Transposes(Problem):
     def constants(self, family: str) -> Sequence[str]:
         """All of the equation."""
         return tuple(model.CONSTANTS)
-
-    def predicted_seconds(self, family: str, constants: Array) -> Array:
-        """Seconds by the equation of the model."""
-        rows, cols = self.sizes
-        return np.asarray(model.evaluate(self.columns(family, constants), rows, cols, family))
 
 
 # The constants of every provider with six probes and more.

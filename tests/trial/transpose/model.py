@@ -4,17 +4,15 @@ padding: 1 of family `streamed`; `padded_64` takes rows in blocks of 64 columns,
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from roofcal.core.records import Calibration
-from roofcal.core.times import Array, Times, Value
-from roofcal.ops.constants import Constant, OpPage, Search, by_name, decode_family, values_of_pair
-from roofcal.ops.predictions import TimesAndParts, predict_fastest, with_interval
-from roofcal.ops.transpose.spec import OP
+from roofcal.core.times import Array, Value
+from roofcal.ops.constants import Constant, OpPage, Search, by_name
+from roofcal.ops.transpose import spec
 
+OP: Final = spec.OP
 FAMILIES: Final = {"streamed": 1, "padded_64": 64}
 FAMILY: Final = "transpose_family"
 CONSTANTS: Final = by_name(
@@ -30,26 +28,45 @@ PAGE = OpPage(
 )
 
 
-def evaluate(constants: Mapping[str, Value], rows: Array, cols: Array, family: str) -> Array:
-    """Seconds of transposes of rows x cols."""
-    block = FAMILIES[family]
+GROUPS: Final[dict[str, str]] = {}  # intervals are as wide for all shapes
+
+
+def groups_of(recipe: str, sizes: Sequence[Array]) -> list[str]:
+    """One group."""
+    return ["all"] * len(sizes[0])
+
+
+class TransposeParts(NamedTuple):
+    """Seconds of transposes, vectors."""
+
+    fixed: Array
+    moving: Array
+
+    @property
+    def total(self) -> Array:
+        """Their sum."""
+        return self.fixed + self.moving
+
+    @property
+    def bound_by(self) -> list[str]:
+        """The longer of the two."""
+        return ["dram"] * len(self.total)
+
+    @property
+    def seconds(self) -> dict[str, Array]:
+        """Field of a Prediction -> its part."""
+        return {"dram_s": self.moving, "launch_s": self.fixed}
+
+
+def evaluate(
+    constants: Mapping[str, Value],
+    family: str,
+    recipe: str,
+    sizes: Sequence[Array],
+    compute_units: int,
+) -> TransposeParts:
+    """Seconds of transposes of sizes (rows, cols)."""
+    (rows, cols), block = sizes, FAMILIES[family]
     moved = 4 * rows * np.ceil(cols / block) * block
-    seconds: Array = constants["fixed_s"] + moved / constants["bytes_per_s"]
-    return seconds
-
-
-def _answer(
-    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
-) -> TimesAndParts:
-    name = f"transpose.{provider}.{recipe}"
-    values = values_of_pair(calibration.constants, name, (FAMILY, *CONSTANTS))
-    rows, cols = sizes
-    total = evaluate(values, rows, cols, decode_family(FAMILIES, values[FAMILY]))
-    times = Times(total=total, bound_by=["dram"] * len(total))
-    groups, pair = ["all"] * len(total), (provider, recipe)
-    return TimesAndParts(
-        with_interval(times, calibration, OP, pair, sizes, groups), {"dram_s": total}
-    )
-
-
-predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)
+    moving = np.asarray(moved / constants["bytes_per_s"])
+    return TransposeParts(constants["fixed_s"] + np.zeros_like(moving), moving)

@@ -19,8 +19,9 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import Calibration
 from roofcal.ops.constants import calibrated_pairs
-from roofcal.ops.mixed_gemm.model import narrow_parts
+from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
+from roofcal.ops.predictions import parts_of_pair
 from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
@@ -214,7 +215,7 @@ def roof_curves(
         tokens = np.arange(least, MOST_TOKENS + 1)
         for n, k in weights:
             sizes = [np.full(len(tokens), size, dtype=np.float64) for size in (tokens, n, k)]
-            parts = narrow_parts(calibration, provider, recipe, sizes)
+            parts = parts_of_pair(mixed_gemm, calibration, provider, recipe, sizes)
             seconds = (parts.dram, parts.slots, parts.math, parts.fixed, parts.total)
             curve = pd.DataFrame(dict(zip(_PARTS, seconds, strict=True)))
             bound_by = [ROOFS[roof] for roof in parts.bound_by]

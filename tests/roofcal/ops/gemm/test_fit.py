@@ -1,6 +1,5 @@
 """The fit of products: errors on probes left out, families by device, and a refusal of too few."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.roofcal.calibrate.probe_runs import (
     PACKED_TRUTH,
     TRUTH,
     UNITS,
+    as_probes,
     device_with,
     read_probes,
     write_run,
@@ -81,7 +81,7 @@ def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path:
     probe_runs.write_products(tmp_path, rows[:24] + odd)
     constants = fitted(read_probes(tmp_path, "probe_math"), GPU)
     assert "launch_s" in constants
-    assert "tile_flops_odd_per_s" not in constants
+    assert "k_latency_odd_s_per_byte" not in constants
 
 
 @pytest.mark.usefixtures("few_resamples")
@@ -109,7 +109,7 @@ def test_families_that_contradict_the_names_of_kernels_are_left_out(tmp_path: Pa
 
     one = "nvjet_sm90_qqtst_128x128_128x6_2x1_v_bz_ovscale_TNT"
     other = "nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN"
-    assert families(one) == ["tile_128x128", "tile_128x128_overlapped"]
+    assert families(one) == ["tile_128x128"]
     assert families(one, other) == ["any_tile"]
     split = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_splitK_TNT"
     assert families(one, split) == ["any_tile_split_k"]
@@ -117,28 +117,17 @@ def test_families_that_contradict_the_names_of_kernels_are_left_out(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("recipe", "names", "family"),
+    ("recipe", "family"),
     [
-        ("fp8_axiswise", ("_gemm_kernel",), "ours_fast"),
-        ("fp8_blockwise_128x128", ("_blockwise_kernel", "_skinny_kernel"), "ours_blocks_staged"),
-        ("fp8_blockwise_128x128", ("_skinny_kernel", "_cooperative_kernel"), "ours_blocks"),
-        ("fp8_axiswise_slow_accum", ("_gemm_kernel",), "ours_slow_plain"),
-        ("fp8_axiswise_slow_accum", ("_gemm_kernel", "_cooperative_kernel"), "ours_slow"),
+        ("fp8_axiswise", "ours_fast"),
+        ("fp8_blockwise_128x128", "ours_blocks"),
+        ("fp8_axiswise_slow_accum", "ours_slow"),
     ],
 )
-def test_our_kernels_have_the_tiles_of_those_that_ran(
-    recipe: str, names: tuple[str, ...], family: str, tmp_path: Path
-) -> None:
-    made = read_probes(write_run(tmp_path), "probe_math")
-    probes = [
-        replace(
-            probe,
-            point=replace(probe.point, provider="triton", recipe=recipe),
-            measurement=replace(probe.measurement, kernel_names=(name,)),
-        )
-        for probe, name in zip(made, itertools.cycle(names), strict=False)
-    ]
-    assert Products(probes=probes, device=GPU).families[0] == family
+def test_our_kernels_have_the_tiles_of_their_rule(recipe: str, family: str) -> None:
+    rows = probe_runs.products("tile_128x128", count=3)
+    ours = [(replace(point, provider="triton", recipe=recipe), t) for point, t in rows]
+    assert Products(probes=as_probes(ours), device=GPU).families[0] == family
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if not FAMILIES[name].is_plain])
@@ -150,12 +139,12 @@ def test_candidates_that_are_left_out_are_best_by_no_fit(family: str) -> None:
     candidates = candidates_of(choices)
     scattered = {
         name: np.full((40, 1), np.nan)
-        if name in model.SLOW_PATHS["odd"]  # as where no probe has such rows
+        if name == model.SLOW_LATENCIES["odd"]  # as where no probe has such rows
         else value * 3 ** generator.uniform(-1, 1, (40, 1))
         for name, value in (model.NEUTRAL | TRUTH).items()
     }
-    _, _, seconds = model.choice_seconds(scattered, candidates.choices, family)
-    best = candidates.best(scattered, family)
+    _, _, seconds = model.choice_seconds(scattered, candidates.choices)
+    best = candidates.best(scattered)
     for fit_number, places in enumerate(best):
         least = np.minimum.reduceat(seconds[fit_number], candidates.first)
         assert (seconds[fit_number, places] == least).all()

@@ -11,9 +11,7 @@ from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.ops.linear.model import (
-    CAST_S,
-    CASTS_SHARE,
-    PRODUCTS_SHARE,
+    PARTS_SHARE,
     TRANSPOSED_SHARE,
     Linear,
     cast_providers,
@@ -177,8 +175,8 @@ def test_transposed_values_cost_bytes_and_no_start() -> None:
         cast_times(calibrated, sources, "triton", recipe, *sizes(*shapes[tensor])).total[0]
         for tensor, recipe in casts
     ]
-    cast_s = CASTS_SHARE * (sum(times[3:]) + TRANSPOSED_SHARE * moving.total[0]) + 5 * CAST_S
-    assert whole.total_s == pytest.approx(PRODUCTS_SHARE * sum(times[:3]) + cast_s)
+    alone = sum(times) + TRANSPOSED_SHARE * moving.total[0]
+    assert whole.total_s == pytest.approx(PARTS_SHARE * alone)
 
 
 def test_parts_of_forward_and_backward_err_independently() -> None:
@@ -187,9 +185,9 @@ def test_parts_of_forward_and_backward_err_independently() -> None:
     (whole,) = predict_points(calibrated, [point], SOURCES)
     sides = ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
     parts = [calibrated.product_times(SOURCES, "bf16", *sizes(*s)) for s in sides]
-    assert whole.total_s == pytest.approx(PRODUCTS_SHARE * sum(float(p.total[0]) for p in parts))
+    assert whole.total_s == pytest.approx(PARTS_SHARE * sum(float(p.total[0]) for p in parts))
     assert whole.high_s is not None
-    above = [PRODUCTS_SHARE * float((p.high - p.total)[0]) for p in parts if p.high is not None]
+    above = [PARTS_SHARE * float((p.high - p.total)[0]) for p in parts if p.high is not None]
     assert len(above) == 3
     squares = sum(half**2 for half in above) + (0.045 * whole.total_s) ** 2
     assert whole.high_s - whole.total_s == pytest.approx(squares**0.5)
@@ -210,7 +208,7 @@ def test_ragged_tokens_are_filled_up_by_copies_and_multiplied_as_filled() -> Non
         moving = calibrated.moving_times(sources, "triton", DIM0, *rows_and_cols).total[0]
         copies += moving / 3
         copies += cast_times(calibrated, sources, "triton", DIM0, *rows_and_cols).total[0]
-    assert ragged.total_s == pytest.approx(filled.total_s + CASTS_SHARE * copies)
+    assert ragged.total_s == pytest.approx(filled.total_s + PARTS_SHARE * copies)
 
 
 def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:

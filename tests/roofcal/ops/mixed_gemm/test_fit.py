@@ -36,7 +36,7 @@ def seconds(
     truth: dict[str, float], sizes: np.ndarray, family: str = PLAIN, recipe: str = RECIPE
 ) -> np.ndarray:
     m, n, k = sizes.T
-    return evaluate(truth, family, GPU.compute_units, recipe, (m, n, k)).total
+    return evaluate(truth, family, recipe, (m, n, k), GPU.compute_units).total
 
 
 def sizes(count: int, seed: int) -> np.ndarray:

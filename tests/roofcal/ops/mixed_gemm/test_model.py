@@ -45,7 +45,7 @@ def parts(
     tokens: float, n: float = 28672, k: float = 8192, family: str = "turned_once", **changes: float
 ) -> NarrowParts:
     m_, n_, k_ = (np.array([size]) for size in (tokens, n, k))
-    return evaluate(RATES | changes, family, UNITS, INT4, (m_, n_, k_))
+    return evaluate(RATES | changes, family, INT4, (m_, n_, k_), UNITS)
 
 
 def one(tokens: float, n: float = 28672, k: float = 8192, **changes: float) -> tuple[float, str]:
@@ -99,15 +99,15 @@ def test_every_constant_is_of_a_family() -> None:
 def test_unknown_names_and_missing_constants_are_refused() -> None:
     sizes = (np.ones(1), np.ones(1), np.ones(1))
     with pytest.raises(KeyError, match="no_tiles"):
-        evaluate(RATES, "no_tiles", UNITS, INT4, sizes)
+        evaluate(RATES, "no_tiles", INT4, sizes, UNITS)
     with pytest.raises(KeyError, match="bf16"):
-        evaluate(RATES, "no_blocks", UNITS, "bf16", sizes)
+        evaluate(RATES, "no_blocks", "bf16", sizes, UNITS)
     without_blocks = {name: value for name, value in RATES.items() if name != "block_columns"}
     with pytest.raises(KeyError, match="block_columns"):
-        evaluate(without_blocks, TILED, UNITS, INT4, sizes)
+        evaluate(without_blocks, TILED, INT4, sizes, UNITS)
     for rule, recipe in (("int8", INT4), ("int4", "bf16")):
         with pytest.raises(KeyError, match=r"int8|bf16"):
-            our_blocks(rule, recipe, *sizes, UNITS)
+            our_blocks(rule, recipe, sizes, UNITS)
 
 
 def test_the_spec_knows_from_how_many_tokens_the_specialised_kernel_runs() -> None:

@@ -56,7 +56,7 @@ def test_casts_stand_by_provider_and_recipe(made_up: MadeUpRun, h200: DeviceSpec
     table = constants_table(made_up.calibration(), h200).set_index("name")
     row = table.loc["cast.torch_compile.fp8_tensorwise.bytes_per_s"]
     assert (row["group"], row["fraction"]) == ("torch_compile fp8_tensorwise", 0.5)
-    assert table.loc["cast.torch_eager.fp8_tensorwise.cast_family", "choice"] == "divisor"
+    assert table.loc["cast.torch_eager.fp8_tensorwise.cast_family", "choice"] == "inductor"
 
 
 def test_an_empty_calibration_is_an_empty_table() -> None:
