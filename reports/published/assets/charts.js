@@ -45,8 +45,8 @@
     text: String,
     count: (value) => value.toLocaleString("en"),
     si: scaled,
-    percent: (value) => `${value > 0 ? "+" : value < 0 ? "\u2212" : ""}${Math.abs(100 * value).toFixed(1)}\u00a0%`,
-    ratio: (value) => `${value.toFixed(2)}\u00d7`,
+    percent: signedPercent,
+    ratio: times,
   };
   function tipLines(tips, row) {
     const there = (key) => row[key] !== undefined && row[key] !== null && row[key] !== "";

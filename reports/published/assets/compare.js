@@ -1,7 +1,7 @@
 // Two sides against each other: rates, rooflines, and times of the shapes that both have.
 "use strict";
 (async () => {
-  const { load, scaled, times, median, grid, chart, asked, keep, offer, sideName } = roofcal;
+  const { load, scaled, median, grid, chart, asked, keep, offer, sideName } = roofcal;
   const index = await load("index");
   const form = document.getElementById("sides"), { a: aField, b: bField, op: opField } = form.elements;
   const GROUPS = { measured: "Measured", datasheet: "Datasheets, nobody measured", wave: "Predicted by the wave model" };

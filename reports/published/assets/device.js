@@ -10,9 +10,7 @@
       const publication = button.closest(".exports").dataset.publication, format = button.dataset.format;
       const file = new Blob([(await texts(publication))[format]], { type: "text/plain" });
       const name = `${publication.split("/")[0]}.${format}.${ENDINGS[format] || "txt"}`;
-      const link = element("a", { href: URL.createObjectURL(file), download: name });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+      save(file, name);
     });
   });
 

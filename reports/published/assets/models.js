@@ -1,7 +1,7 @@
 // Language models on every device: throughput against speed, first token, time and cost per token, calibrated or predicted.
 "use strict";
 (async () => {
-  const { load, significant, grid, chart, asked, keep, offer, sideName } = roofcal;
+  const { load, grid, chart, asked, keep, offer, sideName } = roofcal;
   const [index, table] = await Promise.all([load("index"), load("language_models")]);
   const form = document.getElementById("question"), { model, recipe, batch, price } = form.elements;
   const at = Object.fromEntries(table.columns.map((column, place) => [column, place]));

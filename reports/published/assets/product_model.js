@@ -1,19 +1,8 @@
 // The calibrated equations of products and of casts along rows, as roofcal/ops/gemm/model.py,
 // roofcal/ops/mixed_gemm/model.py and roofcal/ops/cast/model.py have them: same names, same order. tests/roofcal/report/test_shape_box.py holds them to Python.
-// Data: roofcal/report/shape_box.py.
+// Data: roofcal/report/shape_box.py; where a calibration leaves a constant out, it gives the value that has no effect.
 "use strict";
 const productModel = (() => {
-  // Constants that a calibration may leave out, and the value that leaves them out.
-  const NO_LIMIT = 1e30;
-  const NEUTRAL = {
-    tile_flops_per_s: NO_LIMIT, load_bytes_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0,
-    crowd_s_per_byte: 0, wave_s: 0, store_bytes_per_s: NO_LIMIT, split_k_s: 0,
-    piece_bytes_per_s: NO_LIMIT, misaligned: 1, sustained_flops_per_s: NO_LIMIT,
-    side_s: 0, direct_flops_per_s: 1 / NO_LIMIT, pack_bytes_per_s: NO_LIMIT, pack_a_bytes_per_s: NO_LIMIT,
-    pack_b_bytes_per_s: NO_LIMIT, update_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, far: 0 };
-  const CAST_NEUTRAL = {
-    fill_s: 0, further_s: 0, misaligned: 1, uneven: 1, cached_bytes_per_s: NO_LIMIT, fork_s: 0,
-    serial_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, row_s: 0 };
   const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
 
   function operandBytes({ bits, scale_bits, rows: perRows, cols: perCols, per_scale }, rows, cols) {
@@ -87,7 +76,7 @@ const productModel = (() => {
 
   function gemmTime(option, shape, units) {
     const { m, n, k } = shape, { family } = option;
-    const constants = { ...NEUTRAL, ...option.constants };
+    const { constants } = option;
     if (family.constants) return packedTime(option, shape, units, constants);
     const width = option.a.bits / 8, { flops, bytes } = leastWork(option, shape);
     const launch = constants.launch_s, dram = bytes / constants.dram_bytes_per_s;
@@ -98,7 +87,6 @@ const productModel = (() => {
     }
     const alignment = rowAlignment(option, shape);
     const path = alignment === 16 ? "" : alignment === 8 ? "8_byte_" : "odd_";
-    const rate = constants[`tile_flops_${path}per_s`] ?? constants.tile_flops_per_s;
     const kLatency = constants[`k_latency_${path}s_per_byte`] ?? constants.k_latency_s_per_byte;
     const misaligned = (k * width) % 64 !== 0 ? constants.misaligned : 1;
     let best = { tiles: Infinity, sums: 0 };
@@ -109,19 +97,15 @@ const productModel = (() => {
         const busy = Math.min(count, units), whole = Math.ceil(count / units);
         const waves = own && whole > 1 ? (whole + count / units) / 2 : whole;
         const stepBytes = Math.ceil(k / split * width / 128) * 128;
+        const math = 2 * rows * cols * stepBytes / width / constants.tile_flops_per_s;
         const bandwidth = Math.min(constants.load_bytes_per_s, constants.l2_bytes_per_s / busy);
-        const empty = family.crowds ? Math.max(1 - Math.min(m / rows, n / cols), 0) : 0;
-        const crowd = busy * empty * constants.crowd_s_per_byte;
-        const math = 2 * rows * cols * stepBytes / width / rate;
-        const load = stepBytes * (Math.min(rows, m) + Math.min(cols, n)) / bandwidth * misaligned;
-        const latency = own && m <= 64 ? 0 : kLatency;
-        const latencySquared = stepBytes ** 2 * (latency ** 2 + crowd ** 2);
-        const step = (math ** 4 + load ** 4 + latencySquared ** 2) ** 0.25;
-        const further = family.overlaps ? Math.hypot(step, constants.wave_s) : step + constants.wave_s;
+        const load = stepBytes * (rows + cols) / bandwidth * misaligned;
+        const latency = own && m <= 64 ? 0 : stepBytes * kLatency;
+        const step = (math ** 4 + load ** 4 + latency ** 4) ** 0.25;
         const stores = waves * (2 * rows * cols / constants.store_bytes_per_s);
         const sumBytes = 4 * split * (own ? rows * cols : m * n);
         const sums = split === 1 ? 0 : constants.split_k_s + sumBytes / constants.piece_bytes_per_s;
-        const tiles = step + (waves - 1) * further + stores;
+        const tiles = step + (waves - 1) * (step + constants.wave_s) + stores;
         if (fourthNorm(tiles, dram) + sums < fourthNorm(best.tiles, dram) + best.sums) best = { tiles, sums };
       }
     }
@@ -169,7 +153,7 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const block = ourBlock(option, shape, units);
-    const none = { waiting: 0, ragged: 0, unit_s: 0, direct_s: 0, filling_s: 0 };  // some kernels have none
+    const none = { waiting: 0, ragged: 0, turn_s: 0, halving_s: 0, unit_s: 0, direct_s: 0, filling_s: 0 };
     const constants = { ...none, ...option.constants };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
@@ -196,7 +180,7 @@ const productModel = (() => {
 
   function narrowTime(option, shape, units) {
     if (option.family.rule) return ourNarrowTime(option, shape, units);
-    const { m, n, k } = shape, { family } = option, constants = { weights_per_s: NO_LIMIT, ...option.constants };
+    const { m, n, k } = shape, { family } = option, constants = { weights_per_s: Infinity, ...option.constants };
     if (family.converts) {
       const launch = constants.fixed_s, dram = 2 * (m * n + n * k + m * k) / constants.bytes_per_s;
       const slots = 3 * n * k / constants.pass_bytes_per_s, math = 2 * m * n * k / constants.flops_per_s;
@@ -242,8 +226,8 @@ const productModel = (() => {
   }
 
   function castTime(option, shape, units) {
-    const { family, recipe } = option, { rows, cols } = shape, elements = rows * cols;
-    const constants = { ...CAST_NEUTRAL, ...option.constants }, { bytes } = leastWork(option, shape);
+    const { family, recipe, constants } = option, { rows, cols } = shape, elements = rows * cols;
+    const { bytes } = leastWork(option, shape);
     let launch = constants.fixed_s, dram;
     if (family.grain) {
       const threads = Math.min(units, Math.ceil(elements / family.grain)), cached = Math.min(1, constants.near_bytes / bytes);
@@ -254,8 +238,7 @@ const productModel = (() => {
     } else {
       const isReadTwice = family.rule === "ours" && recipe === "fp8_tensorwise";
       const cached = isReadTwice ? Math.min(2 * elements, constants.near_bytes) : 0;
-      dram = castSlower(option, shape, constants)
-        * ((bytes - cached) / constants.bytes_per_s + cached / constants.cached_bytes_per_s);
+      dram = castSlower(option, shape, constants) * (bytes - cached) / constants.bytes_per_s;
       const further = family.rule === "inductor" ? inductorLaunches(recipe, rows, cols, units) : 0;
       launch += constants.fill_s * elements / (elements + 20000) + constants.further_s * further;
     }
@@ -318,11 +301,10 @@ const productModel = (() => {
   }
 
   // roofcal.ask.shape_limits.memory_refusal; null for what fits.
-  function memoryRefusal({ op, recipe, ...option }, shape, { dram_bytes: memory, datasheet }) {
-    const { rows, cols } = shape;
-    const bytes = op === "cast" ? 2 * rows * cols + operandBytes(option.out, rows, cols) : leastWork(option, shape).bytes;
+  function memoryRefusal(option, shape, { dram_bytes: memory, datasheet }) {
+    const bytes = leastWork({ ...option, reads: 1 }, shape).bytes;  // a cast that reads twice holds its matrix once
     if (!memory || bytes <= memory) return null;
-    return `${op} ${recipe} of ${Object.entries(shape).map((pair) => pair.join("=")).join(", ")} does not fit ${datasheet}: its `
+    return `${option.op} ${option.recipe} of ${Object.entries(shape).map((pair) => pair.join("=")).join(", ")} does not fit ${datasheet}: its `
       + `tensors take ${Math.round(bytes / 1e9).toLocaleString("en")} GB, and the memory has ${Math.round(memory / 1e9)}`;
   }
 

@@ -1,7 +1,7 @@
 // One shape on all devices: measured by every recipe and provider, and what models predict.
 "use strict";
 (async () => {
-  const { load, significant, times, percent, grid, asked, keep, offer } = roofcal;
+  const { load, grid, asked, keep, offer } = roofcal;
   const index = await load("index");
   const measured = Object.entries(index.sides).filter(([key]) => key.startsWith("measured:"));
   const [modelled, ...points] = await Promise.all(

@@ -1,8 +1,8 @@
 // What all pages of the site share: data on demand, numbers as people read them, tables, choices.
-// Elements and packed texts are those of unpack.js; tables.js sorts.
+// Elements, packed texts and numbers are those of unpack.js; tables.js sorts.
 "use strict";
 const roofcal = (() => {
-  const root = document.documentElement.dataset.root, MISSING = "\u2013", SPACE = "\u00a0";
+  const root = document.documentElement.dataset.root;
   const held = new Map(), awaited = new Map();
 
   // Data is a script that calls hold: a page opened from file:// may load no other kind of file.
@@ -18,15 +18,8 @@ const roofcal = (() => {
     return awaited.get(name);
   }
 
-  // --- numbers, as roofcal/report/kit/numbers.py writes them ---
+  // --- numbers with a prefix, as roofcal/core/units.py writes them ---
 
-  function significant(value, digits = 3) {
-    if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
-    if (value === 0) return "0";
-    const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value))));
-    const options = { minimumFractionDigits: Math.min(decimals, 12), maximumFractionDigits: Math.min(decimals, 12) };
-    return value.toLocaleString("en", options).replace("-", "\u2212");
-  }
   const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "\u00b5"], [1e-9, "n"]];
   const LARGEST = { "flop/s": 1e12, "B/s": 1e12, s: 1, W: 1, B: 1e9 };
   function scaled(value, unit, digits = 3) {
@@ -35,9 +28,6 @@ const roofcal = (() => {
     const [factor, prefix] = PREFIXES.find(fits) || [1, ""];
     return `${significant(value / factor, digits)}${SPACE}${prefix}${unit === "flop/s" ? "FLOP/s" : unit}`;
   }
-  const percent = (fraction, digits = 1) => `${significantPercent(fraction, digits)}${SPACE}%`;
-  const significantPercent = (fraction, digits) => (100 * fraction).toFixed(digits).replace("-", "\u2212");
-  const times = (ratio) => ratio === null ? MISSING : `${ratio.toFixed(2)}\u00d7`;
   function median(values) {
     const sorted = [...values].sort((a, b) => a - b), half = sorted.length >> 1;
     return sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
@@ -48,13 +38,7 @@ const roofcal = (() => {
   // columns: { label, unit, about, kind, value(row), show(value, row), href(row) }
   function grid(id, caption, columns, rows, isBest = () => false) {
     const filled = columns.filter(({ value }) => rows.some((row) => value(row) !== null && value(row) !== undefined));
-    const heads = filled.map(({ label, unit, about, kind }) => {
-      const head = element("th", { scope: "col", title: about || "" }, label);
-      if (kind === "number") head.className = "n";
-      head.dataset.kind = kind || "text";
-      if (unit) head.append(element("small", { textContent: unit }));
-      return head;
-    });
+    const heads = filled.map(columnHead);
     const lines = rows.map((row) => element("tr", { className: isBest(row) ? "best" : "" },
       ...filled.map((column) => cell(column, row))));
     const box = element("div", { className: "box", tabIndex: 0 }, element("table", {},
@@ -123,5 +107,5 @@ const roofcal = (() => {
   }
 
   const sideName = (side) => `${side.title}, ${side.environment}`;
-  return { hold, load, significant, scaled, percent, times, median, grid, chart, asked, keep, offer, sideName, MISSING };
+  return { hold, load, scaled, median, grid, chart, asked, keep, offer, sideName };
 })();

@@ -2,7 +2,7 @@
 // script; the rows of a long one are packed (kit/blocks.py) and drawn when its drawer is opened.
 "use strict";
 const tables = (() => {
-  const PAGE = 25, MISSING = "\u2013";
+  const PAGE = 25;
   const MOST_STACKED = 30;  // rows: a longer table of a narrow page is scrolled sideways
   const plain = (text) => text.toLowerCase().replace(/\u00b5/g, "u").replace(/[^a-z0-9]/g, "");
   // "1,234", "\u22121.5 %", "1.84\u00d7" -> the number that is shown; NaN for another text
@@ -65,13 +65,6 @@ const tables = (() => {
     return made;
   }
 
-  function head({ label, unit, about, kind }) {
-    const made = element("th", { scope: "col", title: about || "" }, label);
-    if (kind === "number") made.className = "n";
-    if (unit) made.append(element("small", { textContent: unit }));
-    return made;
-  }
-
   function drawnTable(grid) {
     const heads = [...grid.querySelectorAll("thead th")];
     const columns = heads.map((one) => ({
@@ -86,7 +79,7 @@ const tables = (() => {
   async function packedTable(grid, script) {
     const { columns, texts, numbers, values } = JSON.parse(await unpacked(script.textContent));
     script.remove();
-    const heads = columns.map(head);
+    const heads = columns.map(columnHead);
     grid.querySelector("table").append(
       element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}));
     const rows = texts[0].map((_, row) => ({
@@ -212,11 +205,9 @@ const tables = (() => {
     if (!held || !window.DecompressionStream) return;
     link.addEventListener("click", async (event) => {
       event.preventDefault();
-      const file = element("a", { href: URL.createObjectURL(await unpackedBlob(held.textContent)), download: link.download });
-      file.click();
-      setTimeout(() => URL.revokeObjectURL(file.href), 10000);
+      save(await unpackedBlob(held.textContent), link.download);
     });
   });
 
-  return { draw, matcher, element };
+  return { draw };
 })();
