@@ -42,13 +42,15 @@ class Casts(Problem):
         return [
             name
             for name, family in FAMILIES.items()
-            if family.rule == rule and family.loads != "rows" and not family.grain
+            if family.rule == rule and family.loads not in ("rows", "any") and not family.grain
         ]
 
     def constants(self, family: str) -> Sequence[str]:
         """Those that the kernels of the family depend on."""
         how = FAMILIES[family]
         others = {"uneven"} if how.line == 1 else set()
+        if how.loads == "any":
+            others.add("misaligned")
         if how.rule != "inductor":
             others.add("further_s")
         if how.rule != "ours" or self.recipe != "fp8_tensorwise":
@@ -73,7 +75,8 @@ class Casts(Problem):
 
     def shifts(self, family: str) -> Sequence[Mapping[str, float]]:
         """Two minima: large casts are slow because of misaligned rows, or all of them are."""
-        return {}, {"misaligned": _MISALIGNED_SHIFT}
+        shift = {"misaligned": _MISALIGNED_SHIFT}
+        return ({}, shift) if "misaligned" in self.constants(family) else ({},)
 
 
 class ProcessorCasts(Casts):
