@@ -98,7 +98,8 @@ def test_parts_of_linears_on_an_h100_take_longer_alone() -> None:
     (line,) = spot_checks.sums_lines(run, unmeasured)
     assert line.startswith("parts: no linear has a time and all of its parts; records are in ")
     planned = {op: read_records(run.plan_file(op), PlanPoint) for op in ("gemm", "cast")}
-    for linear in linears:
+    # Tensorwise ones were measured beside a cast of w both ways at once, which is no more.
+    for linear in (one for one in linears if one.recipe != "fp8_tensorwise"):
         for part in spot_checks.products_and_casts(linear):
             assert part in planned[part.op]
 
@@ -115,7 +116,7 @@ def test_linears_and_each_of_their_parts_once_are_measured(
     monkeypatch.setattr(spot_checks, "measured", planned)
     monkeypatch.setattr(spot_checks, "sums_lines", lambda _run, linears: [f"{len(linears)}"])
     assert spot_checks.parts_lines(tmp_path, replace(environment(), vendor="nvidia")) == ["30"]
-    assert {op: len(ids) for op, ids in measured.items()} == {"linear": 30, "gemm": 84, "cast": 56}
+    assert {op: len(ids) for op, ids in measured.items()} == {"linear": 30, "gemm": 84, "cast": 66}
     assert all(len(set(ids)) == len(ids) for ids in measured.values())
 
 

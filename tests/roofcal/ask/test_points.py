@@ -273,7 +273,7 @@ def test_a_kind_of_shape_that_was_not_probed_is_named_and_less_sure() -> None:
     assert words.startswith("gemm fp8_axiswise by triton with rows of A, B or C off 16 bytes")
     assert words.endswith("(the nearest aligned: n=4096 or 4104)")
     widths = [math.log((a.high_s or 0) / a.seconds) for a in (aligned, off)]
-    assert widths[1] > 1.8 * widths[0]
+    assert widths[1] > 1.5 * widths[0]
     assert off.answer["unprobed"] == [words]
     assert "no probe is of this kind: gemm fp8_axiswise by triton" in str(off)
 

@@ -109,20 +109,6 @@ def test_a_point_that_is_a_sentinel_too_has_its_repetitions_as_states(tmp_path: 
     assert frame.loc[frame["repeat"] > 0, "states_s"].isna().all()
 
 
-def test_both_published_times_of_one_linear_are_named_and_inside_its_interval() -> None:
-    """Of an H100: alone as a sentinel, and with contenders, 15 % apart."""
-    (folder,) = (PUBLISHED / "nvidia-h100-sxm").glob("driver*")
-    frame = load_run(folder).points("linear").table
-    cube = frame[(frame[["m", "n", "k"]] == 4096).all(axis=1) & (frame["method"] == "graph")]
-    cube = cube[(cube["recipe"] == "fp8_tensorwise") & (cube["provider"] == "triton")]
-    sentinels = cube[cube["repeat"] > 0]["median_s"]
-    (study,) = cube[cube["repeat"] == 0].to_dict("records")
-
-    assert study["median_s"] > 1.1 * sentinels.max()
-    assert study["ci95_low_s"] < sentinels.min() < study["median_s"] < study["ci95_high_s"]
-    assert [state.visits for state in read_states(study["states_s"])] == [3, 1]
-
-
 def test_every_op_has_its_own_axes_behind_the_columns_that_all_have() -> None:
     for op in BY_NAME.values():
         columns = names_of(op)
