@@ -44,10 +44,10 @@ BF16, E4M3 = torch.bfloat16, torch.float8_e4m3fn
 int4_weights = partial(weights_without_memory, zeros=True, device="cpu")
 COUNTS: Final = (2**31 - 4095, 2**31 - 1, 2**31 + 5, 2**33 + 16)
 # (rows, columns, elements from row to row), up to 140 GB of bf16. With 8 x 8 before them, the last
-# of each line is among one in three.
+# of each line is among one in three, and the last of each second line among one in six.
 MATRICES: Final = (
-    *((32767, 65538, 65538), (65538, 32767, 32767), (100, 20000, 1 << 26)),  # held in two parts
     *((MOST, 1, 1), (1, MOST, MOST), (16, 1 << 28, 1 << 28)),
+    *((32767, 65538, 65538), (65538, 32767, 32767), (100, 20000, 1 << 26)),  # held in two parts
     *((1 << 28, 16, 16), (1 << 29, 128, 128), ((1 << 30) + 64, 33, 33)),
     *((131088, 16400, 16400), (1 << 22, 1024, 1024), (65552, 65536, 65536)),
     *((1024, 1 << 21, 1 << 21), (33, 64, (1 << 31) - 16), (33, 64, 1 << 31)),

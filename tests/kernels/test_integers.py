@@ -21,9 +21,9 @@ from tests.kernels.compile_cases import CASES
 from tests.made_once import make_once
 from tests.paths import ROOT
 
-# The GPU, and one in how many calls of each function. `make test` makes a third of them for Hopper,
+# The GPU, and one in how many calls of each function. `make test` makes a sixth of them for Hopper,
 # and for other GPUs the first of each function.
-GPUS = ("hopper 3", "other 99")
+GPUS = ("hopper 6", "other 99")
 ALL = [pytest.param(gpu, marks=pytest.mark.exhaustive) for gpu in ("hopper 1", "other 1")]
 EVERY = pytest.mark.parametrize("gpu", [*GPUS, *ALL])
 # What is refused, of the calls of tests.kernels.huge_calls, and why.

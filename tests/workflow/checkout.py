@@ -4,11 +4,10 @@ import gzip
 import json
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass, replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from roofcal.core.jsonl import read_single_record, write_records
@@ -55,23 +54,12 @@ class Checkout:
             assert process.exitcode is not None
             return subprocess.CompletedProcess(arguments, process.exitcode, log.read())
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start `python -m snakemake` here and do not wait for it.
+    def start(self, *arguments: str, log: Path) -> BaseProcess:
+        """Start Snakemake here and do not wait for it; it leads a group of processes.
 
         It gets SIGINT even where this process ignores it, as jobs in the background of a shell do.
         """
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
-            cwd=self.folder,
-            env=ENVIRONMENT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        signal.signal(signal.SIGINT, before)
-        return process
+        return start_process(be_snakemake, self.folder, arguments, ENVIRONMENT, log=log)
 
     def run(self, *arguments: str) -> str:
         """Run the study; fails with what Snakemake said."""

@@ -1,6 +1,7 @@
 """Snakemake in a process that has imported it, and none of the code it will run."""
 
 import os
+import signal
 import sys
 import uuid
 from pathlib import Path
@@ -19,6 +20,7 @@ def be_snakemake(folder: Path, arguments: tuple[str, ...], environment: dict[str
     from snakemake.cli import main
 
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

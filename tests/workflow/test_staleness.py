@@ -216,19 +216,21 @@ def test_an_old_environment_is_never_measured_again_and_left_out_if_it_was_inter
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_study_that_was_stopped_while_it_measured_goes_on_where_it_was(
-    fresh: Checkout, number: signal.Signals
+    fresh: Checkout, number: signal.Signals, tmp_path: Path
 ) -> None:
     """Ctrl-C, and kill -9: its locks are removed, but not by a dry run."""
     ops = {"probe_launch", "probe_copy"}
     only = (*TO_MEASURE, "--config", f"ops=[{','.join(ops)}]")
     fresh.write("slow", "30")
-    process = fresh.start(*only)
+    log = tmp_path / "log"
+    process = fresh.start(*only, log=log)
     while not (fresh.folder / "asleep").exists():
-        assert process.poll() is None, process.communicate()
+        assert process.exitcode is None, log.read_text()
         time.sleep(0.05)
+    assert process.pid is not None
     os.killpg(process.pid, number)
-    said, _ = process.communicate()
-    assert process.returncode != 0, said
+    process.join()
+    assert process.exitcode != 0, log.read_text()
     (fresh.folder / "slow").unlink()
     (fresh.folder / "measuring").unlink(missing_ok=True)  # the stand-in's, which kill -9 leaves
 
