@@ -60,5 +60,7 @@ def reason_of(error: Exception) -> str:
     """What happened, in one line: refusals in their own words, other errors with their type."""
     if isinstance(error, Unsupported | RankError):
         return str(error)
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0] if text else 'no message'}"[:500]
+    lines = str(error).strip().splitlines() or ["no message"]
+    # "backend='inductor' raised:" of torch.compile says nothing; what was raised is the next line.
+    text = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return f"{type(error).__name__}: {text}"[:500]

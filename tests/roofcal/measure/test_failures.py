@@ -46,6 +46,7 @@ def test_memory_that_ran_out_in_a_capture_is_not_taken_for_a_failed_capture() ->
         (Unsupported("no"), "unsupported", "no"),
         (RankError("out_of_memory", "rank 1: too large"), "out_of_memory", "rank 1: too large"),
         (ValueError("one\ntwo"), "failed", "ValueError: one"),
+        (ValueError("raised:\nTypeError: no\nat"), "failed", "ValueError: raised: TypeError: no"),
     ],
 )
 def test_refusals_keep_their_own_words(error: Exception, status: str, reason: str) -> None:
