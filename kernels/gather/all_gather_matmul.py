@@ -176,8 +176,9 @@ class GatheredRows:
     def _gather(self) -> None:
         """Fill the slots of all ranks; NCCL starts once for rows and scales.
 
-        By the group's own methods: torch.distributed.all_gather_into_tensor and its manager of
-        several in one start cost the host 10 to 20 us more, where a small product takes 80.
+        By the group's own methods, because small products wait for the host, whom the checks of
+        torch.distributed.all_gather_into_tensor, and its manager of several in one start, cost
+        time (docs/kernels/eager_gathers.csv has what is left).
         """
         if len(self._gathered) > 1 and self._rows.is_cuda:
             works = [

@@ -82,12 +82,13 @@ def providers_that_run(
     The kernels of a product may be those of op gemm too. Where none was calibrated, they are
     those of whole_providers.
     """
-    known = dict[str, None]()
+    calibrated_names = dict[str, None]()
     if by == calibrated.MODEL and sources.calibration is not None:
         for name in (op.name, *(("gemm",) if op.computes == "product" else ())):
             names = calibrated_providers(sources.calibration.constants, name, recipe)
-            known |= dict.fromkeys(names)
-    return list(known) or whole_providers(op, recipe, device), bool(known)
+            calibrated_names |= dict.fromkeys(names)
+    names = list(calibrated_names) or whole_providers(op, recipe, device)
+    return names, bool(calibrated_names)
 
 
 def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) -> Mapping[str, str]:

@@ -33,14 +33,14 @@ class Comparison(Answer):
 
         Of other cards of one model, how these differ comes first.
         """
-        found = self.answer
-        of_cards = pd.DataFrame([row for row in found["points"] if row["other_card"]])
+        answer = self.answer
+        of_cards = pd.DataFrame([row for row in answer["points"] if row["other_card"]])
         shifts: Part = "common shifts: none, too few points"
-        if found["shifts"]:
-            shifts = Table(found["shifts"], _SHIFTS)
+        if answer["shifts"]:
+            shifts = Table(answer["shifts"], _SHIFTS)
         if len(of_cards):
             sides = []
-            for end, cards in found["other_cards"].items():
+            for end, cards in answer["other_cards"].items():
                 names = ", ".join(card[:12] for card in cards)
                 many = f"{len(cards)} cards"
                 sides.append(f"{end.upper()} ({names if len(cards) <= _NAMED else many})")
@@ -49,10 +49,10 @@ class Comparison(Answer):
                 f"they differ on {_points(len(of_cards))} by:"
             )
             yield shifts
-            yield from _card_lines(found, of_cards)
+            yield from _card_lines(answer, of_cards)
             yield ""
         for name in ("a", "b"):
-            run = found[name]
+            run = answer[name]
             yield f"{name.upper()}: {run['device']} {run['environment']}"
             if not run["points"]:
                 yield "   no samples: only fitted constants are compared"
@@ -60,17 +60,17 @@ class Comparison(Answer):
                 yield f"   intervals of {_points(count)} cover {MEANINGS[holds]}"
             if run["cards"]:
                 yield f"   on {', '.join(card[:12] for card in run['cards'])}"
-        for row in found["environment"]:
+        for row in answer["environment"]:
             yield f"{row['field']}: {row['a']} -> {row['b']}"
-        if not found["environment"]:
+        if not answer["environment"]:
             yield "the environments are the same"
-        if same := found["same_measurements"]:
+        if same := answer["same_measurements"]:
             yield f"not compared, because the records are the same in both runs: {_points(same)}"
         yield ""
         if not len(of_cards):
             yield shifts
             yield ""
-        yield from _change_lines(found)
+        yield from _change_lines(answer)
 
 
 def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:

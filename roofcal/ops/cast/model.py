@@ -66,7 +66,8 @@ OP: Final = spec.OP
 # The constants of one provider and recipe; `rate`: most elements per second of a probe. Casts of
 # processors have those of `both` and `cpu`.
 CONSTANTS: Final = by_name(
-    # On a GPU no smaller share of the shortest cast: fits of few small casts found none at all.
+    # On a GPU a start takes 0.3 of the shortest cast at least: from few small casts a fit cannot
+    # tell starts from further launches, and found less than an empty kernel takes.
     Constant("fixed_s", "s", "Start of a cast", Search(1, 0.3, 5, "time"), group="both",
              on_cpu=Search(1, 0.02, 5, "time")),
     Constant("fill_s", "s", "Start of many programs, beyond that of one",
@@ -109,7 +110,8 @@ class CastFamily:
                                vectors of so many elements are loaded
               multiples_of_4   other columns
               rows             columns off 8; others are padded to whole blocks of a reduction
-              any              none: only rows of the output off a line are slow
+              any              no size: all load alike, and only rows of the output off a line
+                               are slow
     line      elements off whose multiples rows of the output are `uneven`
     rule      whose rules say which kernels there are, and how often they read
     grain     least elements of a thread of a processor; 0 on GPUs
@@ -138,7 +140,8 @@ RULES: Final[dict[str, Rule]] = {"torch_compile": "inductor", "triton": "ours"}
 INDUCTOR_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "fp8_rowwise_dim0": ("inductor_rows",),
     "fp8_rowwise_both": ("inductor_rows",),
-    # Large probes have rows off 16 where columns are; these casts run along the rows.
+    # Large probes are off 16 along both sides, and cannot tell which one slows a cast; this one
+    # runs along the rows.
     "fp8_blockwise_1x128": ("inductor_lines_of_16",),
     "mxfp8_dim1": ("inductor_lines_of_1024",),
     "mxfp8_both": ("inductor_lines_of_1024",),

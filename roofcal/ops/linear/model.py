@@ -238,16 +238,13 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
     if provider in OURS:
         products = product_recipes(recipe, "forward_backward")
         ends = _granularities(recipe, "forward_backward").items()
-        casts = [
-            (tensor, cast)
-            for tensor, pair in ends
-            for cast in (_OUR_LATER if (tensor, pair) == _CAST_LATER else _casts(pair, _OUR_CASTS))
-        ]
-        transposed = [
-            tensor
-            for tensor, pair in ends
-            if pair in _OUR_TRANSPOSED and (tensor, pair) != _CAST_LATER
-        ]
+        casts, transposed = [], []
+        for tensor, pair in ends:
+            is_later = (tensor, pair) == _CAST_LATER
+            names = _OUR_LATER if is_later else _casts(pair, _OUR_CASTS)
+            casts += [(tensor, name) for name in names]
+            if pair in _OUR_TRANSPOSED and not is_later:
+                transposed.append(tensor)
         fills: Fills = "fused" if "x" in transposed else "copied"
         is_fp8 = products["grad_weight"] != "bf16"
         return LinearParts(products, "triton", casts, transposed, fills if is_fp8 else "")

@@ -144,15 +144,15 @@ def read_publications(
     Raises:
         PathError: a folder has a name that no run may have.
     """
-    found = [one.folder for one in run_folders(published)]
-    outcomes = [] if are_verified else parallel_map(partial(verify, quick=True), found)
+    folders = [one.folder for one in run_folders(published)]
+    outcomes = [] if are_verified else parallel_map(partial(verify, quick=True), folders)
     bad = {outcome.folder: outcome.problems for outcome in outcomes if outcome.problems}
     left_out = []
     for folder, problems in bad.items():
         # the first line says what is wrong; the folder of this machine is nobody's business
         lines = [problem.partition("\n")[0].replace(f"{folder}/", "") for problem in problems]
         left_out.append(LeftOut(key=RunFolder.at(folder).name, problems=lines))
-    runs = in_page_order(load_run(folder) for folder in found if folder not in bad)
+    runs = in_page_order(load_run(folder) for folder in folders if folder not in bad)
     return [analyse(run, specs.get(run.environment.device), peers=runs) for run in runs], left_out
 
 

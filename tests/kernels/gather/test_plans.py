@@ -183,4 +183,9 @@ def test_eager_calls_take_no_longer_than_the_library_by_itself() -> None:
     assert len(us) == 12
     assert (us["library"] / us["ours"]).min() > 0.98
     assert (us["library"] / us["ours after a graph"]).min() > 0.95
-    assert (us["library"] / us["ours"]).max() == pytest.approx(1.26, abs=0.005)  # CHANGELOG.md
+    ratios = {
+        name: own.droplevel("type") for name, own in (us["library"] / us["ours"]).groupby("type")
+    }
+    assert (ratios["bf16"] - 1).abs().max() < 0.011  # as CHANGELOG.md says, and of fp8:
+    assert ratios["fp8"].min() == pytest.approx(1.03, abs=0.005)
+    assert ratios["fp8"].max() == pytest.approx(1.26, abs=0.005)

@@ -89,17 +89,17 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
         head, _, last = name.rpartition(".")
         prefix, *group = head.split(".")
         spare = Constant(last, constant.unit, last.replace("_", " "))
-        known = constant_texts(prefix).get(last) or spare
+        declared = constant_texts(prefix).get(last) or spare
         datasheet = None
-        if spec is not None and known.datasheet == "peak":
+        if spec is not None and declared.datasheet == "peak":
             product = GEMM_RECIPES.get(group[-1] if group else "")
             datasheet = spec.peak_flops_per_s.get(product.math_dtype) if product else None
-        elif spec is not None and known.datasheet:
-            datasheet = float(getattr(spec, known.datasheet))
+        elif spec is not None and declared.datasheet:
+            datasheet = float(getattr(spec, declared.datasheet))
         row = {
             "group": " ".join(group) or DEVICE_GROUP,
             "name": name,
-            "label": known.label,
+            "label": declared.label,
             "value": constant.value,
             "ci95_low": constant.ci95_low,
             "ci95_high": constant.ci95_high,
@@ -108,7 +108,7 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
             "fraction": constant.value / datasheet if datasheet else None,
             "choice": family_of_constant(name, constant),
             "evidence": constant.evidence,
-            "headline": known.headline,
+            "headline": declared.headline,
         }
         place = (group != [], row["group"], ranks.get(last, len(ranks)), name)
         rows.append((place, row))

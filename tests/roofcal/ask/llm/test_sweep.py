@@ -210,15 +210,15 @@ def test_rows_are_the_estimates_and_the_decision_is_the_shortest_request() -> No
 
 
 def test_what_cannot_be_told_apart_is_a_toss_up_and_what_cannot_be_timed_is_named() -> None:
-    found = compare_recipes(deployment(prompt=8192, output=2), SOURCES, "calibrated")
-    assert {*found.estimates, *found.refused} == set(RECIPES)
-    assert "fp8_axiswise" in found.refused
-    assert f"no fp8_axiswise: {found.refused['fp8_axiswise']}" in found.text(1000)
-    doubled = replace(found, estimates={"bf16": found.estimates["bf16"],
-                                        "copy": found.estimates["bf16"]})  # fmt: skip
+    compared = compare_recipes(deployment(prompt=8192, output=2), SOURCES, "calibrated")
+    assert {*compared.estimates, *compared.refused} == set(RECIPES)
+    assert "fp8_axiswise" in compared.refused
+    assert f"no fp8_axiswise: {compared.refused['fp8_axiswise']}" in compared.text(1000)
+    doubled = replace(compared, estimates={"bf16": compared.estimates["bf16"],
+                                        "copy": compared.estimates["bf16"]})  # fmt: skip
     assert doubled.decision["toss_up_with"] == ["bf16"]
     alone = RecipeComparison(
-        estimates={"bf16": found.estimates["bf16"]}, refused={}, fewest_gpus={"bf16": 1}
+        estimates={"bf16": compared.estimates["bf16"]}, refused={}, fewest_gpus={"bf16": 1}
     )
     assert str(alone).startswith(
         "Keep bf16: no recipe ranked here is faster from first to last token, "
