@@ -130,7 +130,10 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in aligned columns; those without any text are left out. style: of the row's line."""
+    """Rows in aligned columns; columns without any text are left out. style: of the row's line.
+
+    Where the table goes on below, so are rows without any text but their names.
+    """
 
     rows: Sequence[Record]
     columns: Sequence[Column]
@@ -148,7 +151,8 @@ class Table:
                 column.break_head()
         styles: list[Style] = ["", *map(self.style, self.rows)]
         lines: list[tuple[Style, str]] = []
-        for block in _blocks(columns, width):
+        blocks = _blocks(columns, width)
+        for block in blocks:
             for note in (column for column in block if column.column.note):
                 note.break_cells(width - _width_of([one for one in block if one is not note]) - 2)
             lines += [("", "")] * bool(lines)
@@ -157,7 +161,11 @@ class Table:
             heads, *rows = zip(*(column.texts for column in block), strict=True)
             height = max(map(len, heads))
             heads = tuple([""] * (height - len(head)) + head for head in heads)
+            repeated = [block is not blocks[0] and one in blocks[0] for one in block]
             for style, cells in zip(styles, (heads, *rows), strict=True):
+                own = [texts for texts, again in zip(cells, repeated, strict=True) if not again]
+                if cells is not heads and not any(map(any, own)):
+                    continue
                 for texts in zip_longest(*cells, fillvalue=""):
                     line = (one.aligned(text) for one, text in zip(block, texts, strict=True))
                     lines.append((style, "  ".join(line)))
