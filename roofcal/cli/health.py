@@ -3,7 +3,6 @@
 `fleet` says which cards of a cluster are slow, and why.
 """
 
-import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final

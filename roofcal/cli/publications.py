@@ -3,7 +3,6 @@
 `site`: the pages over all publications.
 """
 
-import sys
 import tempfile
 from dataclasses import asdict
 from functools import partial
