@@ -1,5 +1,6 @@
 """`roofcal time`: products that were measured when asked for stand beside their predictions."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -93,6 +94,8 @@ def test_every_recipe_and_provider_stands_beside_its_prediction(
     assert predicted.high_s is not None
     slow = 1.1 * predicted.high_s
     measuring.seconds = lambda p: slow if p.recipe == "bf16" else 1e-3 * len(p.provider)
+    said = shell.text("time 4096x4096x4096 8x16x32").splitlines()
+    assert re.match(r"4096x4096x4096: fp8_\w+ by \w+ is the fastest product, .*x bf16, ", said[0])
     answer = shell.json("time 4096x4096x4096 8x16x32")
     rows = answer["products"]
     assert [row["m"] for row in rows] == [4096] * 11 + [8] * 11
@@ -114,6 +117,9 @@ def test_the_table_is_for_people_and_names_what_has_no_time(
     measuring.seconds = lambda p: 1e-3 if p.provider == "cublaslt" else None
     said = shell.text("time 4096 4096 4096 --recipes tensorwise").splitlines()
     places = [place for place, line in enumerate(said) if line.startswith("4096x4096x4096  fp8")]
+    first = "4096x4096x4096: fp8_tensorwise by cublaslt is the fastest product, 1 ms"
+    assert said[0].startswith(first)
+    assert said[0].endswith("casts not counted")
     assert said[places[0]].split()[:4] == ["4096x4096x4096", "fp8_tensorwise", "cublaslt", "1"]
     assert said[places[-1]].endswith("no")
     heads = " ".join(said[: places[-1]])
