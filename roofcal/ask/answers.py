@@ -32,6 +32,8 @@ ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 WEIGHTS_WORDS: Final = {"cached": "cast beforehand", "cast": "cast each time"}
 WIDTH: Final = 120  # most columns of text, and those of text that no terminal shows
 _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
+# Digits -> below which numbers there is one more behind the point.
+_BOUNDS: Final = {" three": (100, 10, 1), " four": (1000, 100, 10, 1)}
 _NARROWEST_NOTE: Final = 20  # columns in which a note is still read
 Style = Literal["", "best", "dim"]  # green for what is best, dim for what is less certain
 _ANSI: Final[Mapping[Style, str]] = {"best": "\x1b[32m", "dim": "\x1b[2m"}
@@ -270,8 +272,8 @@ class _Formatter(string.Formatter):
         for unit, scale in _SCALES.items():
             if format_spec.startswith(unit):
                 value, format_spec = value / scale, format_spec.removeprefix(unit)
-        if format_spec == " three":  # 1112, 80.4, 2.15, 0.147, 0.001
-            digits = sum(value < least for least in (100, 10, 1))
+        if format_spec in _BOUNDS:  # of three: 1112, 80.4, 2.15, 0.147, 0.001
+            digits = sum(value < least for least in _BOUNDS[format_spec])
             format_spec = f".{digits}f"
         return format(value, format_spec)
 

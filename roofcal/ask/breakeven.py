@@ -251,7 +251,8 @@ def sentences(answer: Record) -> Iterator[str]:
         yield Verdict(f"{pair} from M = {answer['m']} on (95 %: the same M)")
     else:
         high = answer["m_high"] or f"beyond {most}"
-        yield Verdict(f"{pair} from M = {answer['m']} on (95 %: {answer['m_low']} to {high})")
+        between = f"that M lies from {answer['m_low']} to {high}"
+        yield Verdict(f"{pair} from M = {answer['m']} on (95 %: {between})")
     casts = "no casts"
     if answer["casts"] != "none":
         whose = "the fastest provider" if answer["casts"] == FASTEST else answer["casts"]
@@ -268,12 +269,15 @@ def sentences(answer: Record) -> Iterator[str]:
     if answer["products_by"] == "any":
         yield "this model does not tell providers apart"
     else:
-        at = {answer["best_m"]: (answer["best_products_by"], answer["best_casts_by"])}
-        if answer["m"] is not None:
-            at = {answer["m"]: (answer["products_by"], answer["casts_by"])} | at
+        at: dict[tuple[str, str], dict[int, None]] = {}  # whose products and casts -> M
+        for name, m in (("", answer["m"]), ("best_", answer["best_m"])):
+            by = answer[f"{name}products_by"], answer[f"{name}casts_by"]
+            if m is not None:
+                at.setdefault(by, {})[m] = None
         listed = "; ".join(
-            f"{products}{'' if casts == 'none' else f', casts by {casts}'} (M = {m})"
-            for m, (products, casts) in at.items()
+            f"{products}{'' if casts == 'none' else f', casts by {casts}'} "
+            f"(M = {' and '.join(map(str, own))})"
+            for (products, casts), own in at.items()
         )
         # advise does not rank what lies so far outside
         is_ranked = answer["casts"] == FASTEST and not is_guess

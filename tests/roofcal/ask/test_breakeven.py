@@ -248,7 +248,8 @@ ANSWER: dict[str, Any] = {
 
 def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert list(sentences(ANSWER)) == [
-        "fp8_axiswise, casts included, is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
+        "fp8_axiswise, casts included, is faster than bf16 from M = 1008 on (95 %: "
+        "that M lies from 720 to 1504)",
         "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by the fastest "
         "provider, weights cast each time",
         "at best 1.50x (95 %: 1.25x to 1.80x), casts included, at M = 8192",
@@ -270,7 +271,7 @@ FAR_OUT = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
     ("changes", "says"),
     [
         ({"m_low": 1008, "m_high": 1008}, "from M = 1008 on (95 %: the same M)"),
-        ({"m_high": None}, "(95 %: 720 to beyond 131072)"),
+        ({"m_high": None}, "(95 %: that M lies from 720 to beyond 131072)"),
         ({"m": None, "m_high": None}, f"{NEVER} (95 %: perhaps from M = 720 on)"),
         (dict.fromkeys(("m", "m_low", "m_high")), f"up to M = 131072, {NEVER}\n"),
         (NO_INTERVAL, "from M = 1008 on (no interval: this model states none)"),
