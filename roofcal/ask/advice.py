@@ -22,7 +22,7 @@ from roofcal.ask.answers import (
     record_of,
     span,
 )
-from roofcal.ask.choices import ChoiceRecord, choice_record
+from roofcal.ask.choices import ChoiceRecord
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.linear_options import BASELINE
 from roofcal.ask.shape_limits import FAR, unprobed_words
@@ -106,8 +106,7 @@ def decided_advice(adviser: Adviser, shape: Shape) -> tuple[Advice, Decision, Ch
     (advice,) = adviser.advise([shape])
     options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
     advice = replace(advice, options=options)
-    measured = adviser.products if adviser.passes == "forward" else adviser.linears
-    choices = choice_record(measured, among="recipes")
+    choices = adviser.choices
     bf16_db = adviser.output_db(BASELINE, shape)
     ranked = list(advice.best_by_recipe.values())
     return advice, decide(ranked, bf16_db, choices, judged_on(adviser.passes)), choices

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from roofcal.ask.choices import fastest_probabilities
+from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.points import recipe_named
@@ -63,7 +63,8 @@ class RecipeTime:
         predicted_s, predicted_low_s, predicted_high_s: by the model of time.
         measured: the parts whose time is measured.
         probability: that it is the fastest of all options; None for a model without intervals.
-        recipe_probability: that an option of its recipe is.
+        recipe_probability: that an option of its recipe is; of the fastest recipe, lower where the
+            choices of a recipe were mostly wrong (ChoiceRecord.chance).
         nearest_measured: the nearest points that were measured of the same recipe and providers.
         output_db: signal to noise measured at the nearest point; None where nobody measured it.
     """
@@ -173,6 +174,12 @@ class Adviser:
         self.linears = [one for one in points if one.op == "linear"]
         self.products = [one for one in points if BY_NAME[one.op].computes == "product"]
         self._times = LinearTimes(self.model, self.sources)
+
+    @cached_property
+    def choices(self) -> ChoiceRecord | None:
+        """How good the choice of a recipe was where it was measured: linears have both passes."""
+        measured = self.products if self.passes == "forward" else self.linears
+        return choice_record(measured, among="recipes")
 
     @cached_property
     def options(self) -> list[Option]:
@@ -297,6 +304,7 @@ class Adviser:
         grid = sorted({1, 2, 4, 8, shape["m"], *half_doublings})
         recipes = [name for name in self.recipes if name not in self._left_out(shape)]
         predicting = Adviser(self.model, self.sources, self.passes, self.weights, names=recipes)
+        predicting.choices = self.choices
         answers = predicting.advices([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []
         is_gap = True
@@ -412,10 +420,7 @@ class Adviser:
             [[(one.error_name, one.seconds, one.high_s) for one in own] for own in counted.values()]
         )
         chances = dict(zip(counted, of_options, strict=True))
-        of_recipe: dict[str, float] = {}
-        for option in ranked:
-            if (chance := chances[option]) is not None:
-                of_recipe[option.recipe] = of_recipe.get(option.recipe, 0) + chance
+        of_recipe = self._recipe_chances(ranked, chances)
         options = [
             RecipeTime(
                 seconds=sums[option][0],
@@ -429,6 +434,22 @@ class Adviser:
             for option in ranked
         ]
         return Advice(options=tuple(options), refused=refused, unranked=unranked, left_out=left_out)
+
+    def _recipe_chances(
+        self, ranked: Sequence[Option], chances: Mapping[Option, float | None]
+    ) -> dict[str, float]:
+        """Recipe -> the probability that an option of it is the fastest, see RecipeTime.
+
+        ranked: the fastest first. What the first loses by a poor record is given to no other.
+        """
+        of_recipe: dict[str, float] = {}
+        for option in ranked:
+            if (chance := chances[option]) is not None:
+                of_recipe[option.recipe] = of_recipe.get(option.recipe, 0) + chance
+        if of_recipe and self.choices:
+            first = ranked[0].recipe
+            of_recipe[first] = self.choices.chance(of_recipe[first])
+        return of_recipe
 
     def _unranked(
         self, outside: Mapping[Option, float], limits: Mapping[Option, str]

@@ -11,7 +11,7 @@ import pytest
 from roofcal.ask.advice import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeTime
 from roofcal.ask.answers import span
-from roofcal.ask.choices import choice_record
+from roofcal.ask.choices import ChoiceRecord, choice_record
 from roofcal.ask.measured import measured_points
 from roofcal.core.devices import load_device
 from roofcal.core.recipes import RECIPES
@@ -363,3 +363,15 @@ def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
     ]
     assert ["fp8_axiswise", "fp8_axiswise_slow_accum"] in record["equal_recipes"]
     assert record["fastest_by_m"][-1]["equals"] == ["fp8_axiswise_slow_accum"]
+
+
+def test_a_recipe_is_less_sure_where_choices_were_mostly_wrong() -> None:
+    usual, poor = MEASURED, asked()
+    poor.choices = ChoiceRecord(points=10, right=1, mean_regret=0.1, worst_regret=0.4)
+    first, second = (recommended(linear(), adviser) for adviser in (usual, poor))
+    assert first.decision.chance is not None
+    assert first.decision.chance > 0.1 == second.decision.chance
+    rows = [recommended.answer["fastest_by_m"] for recommended in (first, second)]
+    least = [min(row["least_probability"] for row in of_m) for of_m in rows]
+    assert least[0] > 0.1 == least[1]
+    assert "right for 1 of 10 measured products" in " ".join(second.decision.weak_because)
