@@ -7,6 +7,7 @@ A mistake of the user ends in one message and exit code 2, never in a traceback.
 import argparse
 import gc
 import os
+import shutil
 import sys
 import traceback
 import warnings
@@ -250,6 +251,12 @@ class Parser(argparse.ArgumentParser):
         """Print one line, without the usage, which --help prints; exit code 2."""
         _complain(f"{message} (`{self.prog} --help` lists what there is)")
         self.exit(2)
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        from roofcal.ask.answers import WIDTH
+
+        columns = min(shutil.get_terminal_size().columns, WIDTH)
+        return self.formatter_class(prog=self.prog, width=columns - 2)
 
     def format_help(self) -> str:
         """The help text, with the commands below the headings of their groups."""
