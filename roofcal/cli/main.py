@@ -256,7 +256,7 @@ class Parser(argparse.ArgumentParser):
         from roofcal.ask.answers import WIDTH
 
         columns = min(shutil.get_terminal_size().columns, WIDTH)
-        return self.formatter_class(prog=self.prog, width=columns - 2)
+        return argparse.HelpFormatter(self.prog, width=columns - 2)
 
     def format_help(self) -> str:
         """The help text, with the commands below the headings of their groups."""
