@@ -420,7 +420,7 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
         by = "" if linear.casts == FASTEST else f" by {linear.casts}"
         raise PredictError(
             f"model '{model.MODEL}' knows no casts of {recipe}{by} here; "
-            f"--casts can be {', '.join(('none', *providers))}"
+            f"give --casts {' or '.join((*providers, 'none'))}, which compares products alone"
         )
 
 

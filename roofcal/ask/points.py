@@ -251,7 +251,8 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
     elif BY_NAME[point.op].computes == "cast" and sources.calibration:
         constants = sources.calibration.constants
         names = ", ".join(calibrated_providers(constants, "cast", point.recipe))
-        why = f"it knows casts {point.recipe} by {names or 'nobody'} there"
+        casts = f"casts {point.recipe} by {names}" if names else f"no casts {point.recipe}"
+        why = f"it knows {casts} there"
     else:
         recipes = model_named(model).product_recipes(sources)
         why = f"it knows the products {', '.join(recipes) or 'of no recipe'} there"

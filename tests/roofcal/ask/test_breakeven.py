@@ -155,7 +155,7 @@ AXISWISE = Linear(recipe="fp8_axiswise", casts=FASTEST)
          "triton take .*got k=100; the nearest that works: k=96 or 112"),
         (ALONE, 9, "the nearest that works: k=16$"),
         (ALONE, 1 << 31, "from 1 to 2\\^30"),
-        (AXISWISE, 16, "knows no casts of fp8_axiswise here; --casts can be none"),
+        (AXISWISE, 16, "knows no casts of fp8_axiswise here; give --casts none, which "),
         (replace(AXISWISE, recipe="int8"), 16, "'int8' has no measured casts; --casts none"),
     ],
 )  # fmt: skip

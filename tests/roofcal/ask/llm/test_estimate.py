@@ -166,7 +166,7 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
     linked = replace(SOURCES, calibration=calibrated(**constants))
     swept = sweep(deployment("llama3-8b"), linked, "calibrated", 4)
     links = [line for line in swept.text(1000).splitlines() if line.startswith("link: ")]
-    assert links[0] == "link: calibrated (tp x pp: 2 x 1)"
+    assert links[0] == "link: times of collectives are calibrated (tp x pp: 2 x 1)"
     assert links[1].startswith("link: not calibrated, assumed 0.7")
     assert links[1].endswith("(tp x pp: 1 x 2, 4 x 1, 2 x 2, 1 x 4)")
     for (tensor, pipeline), answers in swept.estimates.items():
