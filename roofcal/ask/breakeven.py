@@ -241,10 +241,9 @@ def sentences(answer: Record) -> Iterator[str]:
     pair = f"{answer['recipe']}, {counted}, is faster than {answer['baseline']}"
     most = answer["largest_m"]
     if answer["m"] is None:
-        never = "up to M = {largest_m}, {recipe} does not become faster than {baseline} for good, "
-        yield filled(never + counted, answer) + filled(
-            " (95 %: perhaps from M = {m_low} on)", answer
-        )
+        never = f"{{recipe}}, {counted}, stays faster from no M on, up to M = {{largest_m}}"
+        perhaps = filled(" (95 %: perhaps from M = {m_low} on)", answer)
+        yield Verdict(filled(f"Keep {{baseline}}: {never}", answer) + perhaps)
     elif answer["best_speedup_low"] is None:
         yield Verdict(f"{pair} from M = {answer['m']} on (no interval: this model states none)")
     elif answer["m_low"] == answer["m_high"]:
