@@ -241,9 +241,9 @@ def sentences(answer: Record) -> Iterator[str]:
     pair = f"{answer['recipe']}, {counted}, is faster than {answer['baseline']}"
     most = answer["largest_m"]
     if answer["m"] is None:
-        never = f"{{recipe}}, {counted}, stays faster from no M on, up to M = {{largest_m}}"
+        never = "Keep {baseline}: there is no M up to {largest_m} from which on {recipe}, "
         perhaps = filled(" (95 %: perhaps from M = {m_low} on)", answer)
-        yield Verdict(filled(f"Keep {{baseline}}: {never}", answer) + perhaps)
+        yield Verdict(f"{filled(never, answer)}{counted}, stays faster{perhaps}")
     elif answer["best_speedup_low"] is None:
         yield Verdict(f"{pair} from M = {answer['m']} on (no interval: this model states none)")
     elif answer["m_low"] == answer["m_high"]:
@@ -265,23 +265,9 @@ def sentences(answer: Record) -> Iterator[str]:
     span = filled(" (95 %: {best_speedup_low:.2f}x to {best_speedup_high:.2f}x)", answer)
     best = filled("at best {best_speedup:.2f}x", answer)
     yield f"{best}{span}, {counted}, at M = {answer['best_m']}"
-    if answer["products_by"] == "any":
-        yield "this model does not tell providers apart"
-    else:
-        at: dict[tuple[str, str], dict[int, None]] = {}  # whose products and casts -> M
-        for name, m in (("", answer["m"]), ("best_", answer["best_m"])):
-            by = answer[f"{name}products_by"], answer[f"{name}casts_by"]
-            if m is not None:
-                at.setdefault(by, {})[m] = None
-        listed = "; ".join(
-            f"{products}{'' if casts == 'none' else f', casts by {casts}'} "
-            f"(M = {' and '.join(map(str, own))})"
-            for (products, casts), own in at.items()
-        )
-        # advise does not rank what lies so far outside
-        is_ranked = answer["casts"] == FASTEST and not is_guess
-        as_advise = ", as advise ranks them" if is_ranked else ""
-        yield f"products by the fastest provider at each M{as_advise}: {listed}"
+    # advise does not rank what lies so far outside
+    is_ranked = answer["casts"] == FASTEST and not is_guess
+    yield _who_is_timed(answer, ", as advise ranks them" if is_ranked else "")
     yield origin_words(answer)
     probed = answer["probed_m"]
     span = f"M from {probed[0]} to {probed[1]}" if probed else "no M of these weights"
@@ -296,6 +282,23 @@ def sentences(answer: Record) -> Iterator[str]:
         )
     if answer["unprobed"]:
         yield "one of its products or casts is unlike any probe: treat the interval as a guess"
+
+
+def _who_is_timed(answer: Record, as_ranked: str) -> str:
+    """Whose products and casts at the break-even M, and where the speed-up is the largest."""
+    if answer["products_by"] == "any":
+        return "this model does not tell providers apart"
+    at: dict[tuple[str, str], dict[int, None]] = {}  # whose products and casts -> M
+    for name, m in (("", answer["m"]), ("best_", answer["best_m"])):
+        by = answer[f"{name}products_by"], answer[f"{name}casts_by"]
+        if m is not None:
+            at.setdefault(by, {})[m] = None
+    listed = "; ".join(
+        f"{products}{'' if casts == 'none' else f', casts by {casts}'} "
+        f"(M = {' and '.join(map(str, own))})"
+        for (products, casts), own in at.items()
+    )
+    return f"products by the fastest provider at each M{as_ranked}: {listed}"
 
 
 def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Breakeven:

@@ -263,7 +263,9 @@ def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
 
 
 NO_INTERVAL = dict.fromkeys(("m_low", "m_high", "best_speedup_low", "best_speedup_high"))
-NEVER = "Keep bf16: fp8_axiswise, casts included, stays faster from no M on, up to M = 131072"
+NEVER = (
+    "Keep bf16: there is no M up to 131072 from which on fp8_axiswise, casts included, stays faster"
+)
 FAR_OUT = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
 
 
