@@ -90,7 +90,11 @@ def _what_to_do(comparison: Row) -> Iterator[str]:
         if row["group"] in comparison["regressed_groups"]
     ]
     if slower and any(comparison["other_cards"].values()):
-        yield "To tell card from software, measure both environments on one card, or run `health`."
+        yield (
+            "To tell card from software, measure both environments on one card."
+            if comparison["environment"]
+            else "The versions are the same: `roofcal health` says whether the card of B is slow."
+        )
     elif slower:
         of_kernel = sum(cause in ("kernel", "cycles") for cause in slower)
         cause = f"The clock is not the cause of {of_kernel} of these {len(slower)}"

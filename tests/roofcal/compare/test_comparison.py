@@ -133,7 +133,11 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     comparison = compare(RunFolder.at(before), RunFolder.at(after), threshold=0.005)
     lines = Comparison(comparison).text().splitlines()
     start = lines.index("") + 1
-    assert "; it ran on other cards than A, so this may be the card" in " ".join(lines[:start])
+    said = " ".join(lines[:start])
+    assert "; it ran on other cards than A, so this may be the card" in said
+    assert "The versions are the same: `roofcal health` says whether the card of B is slow." in said
+    other = comparison | {"environment": [{"field": "driver", "a": "1", "b": "2"}]}
+    assert "measure both environments on one card." in Comparison(other).text(1000)
     assert lines[start] == (
         "A (GPU-1) and B (GPU-2, GPU-3) are cards of one model with the same libraries; "
         "they differ on 60 points by:"
