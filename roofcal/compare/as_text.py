@@ -160,7 +160,7 @@ def _change_lines(comparison: Row) -> Iterator[str]:
         yield f"{title}: {len(clear) or 'none'}{close}"
         yield from _first_rows(clear, line)
     if unmoved:
-        yield f"none: {'; '.join(unmoved)}"
+        yield f"none of these: {'; '.join(unmoved)}"
     if unknown:
         yield f"unknown, because one run has none: {'; '.join(unknown)}"
     for op, lost in comparison["left_out"].items():

@@ -89,7 +89,7 @@ class RecipeComparison(Answer):
             aside.append(toss_up + inside)
         certainty = f" ({'; '.join(aside)})" if aside else ""
         counted = "from first to last token, casts included"
-        yield Verdict(f"{what} {counted}{certainty}; this says nothing of accuracy.")
+        yield Verdict(f"{what} {counted}{certainty}; `advise` has the accuracy.")
         gpus = first.deployment.gpus
         why = ", the fewest GPUs that hold it in bf16" if gpus == self.fewest_gpus["bf16"] else ""
         yield first.where.replace(" in bf16", "") + why
