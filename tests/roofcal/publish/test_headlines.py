@@ -112,7 +112,7 @@ def test_every_page_says_the_same_of_a_gpu_as_its_tables(device: str) -> None:
 def test_the_report_decides_as_advise_does_and_readme_shows_it(device: str) -> None:
     (report,) = (PUBLISHED / device).glob("*/report.html")
     verdict = r"Use (\w+): ([\d.]+)x bf16, casts included"
-    sizes = rf"For a linear of {NUMBER} tokens and a weight of {NUMBER} . {NUMBER} "
+    sizes = rf"{NUMBER} tokens and a weight of {NUMBER} . {NUMBER} "
     m, n, k = map(int, found(sizes, text_of(report)))
     decision = api.advise(device, m=m, n=n, k=k).decision
     wanted = [decision.recipe, f"{decision.speedup_over_bf16:.2f}"]
