@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.advise import Advice, Adviser, RecipeTime, left_out_words, not_ranked_words
+from roofcal.ask.advise import Advice, Adviser, RecipeTime, left_out_words, unranked_words
 from roofcal.ask.answers import (
     WEIGHTS_WORDS,
     Answer,
@@ -22,7 +22,7 @@ from roofcal.ask.answers import (
     record_of,
     span,
 )
-from roofcal.ask.choices import ChoiceRecord, choice_record
+from roofcal.ask.choices import ChoiceRecord
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.linear_options import BASELINE
 from roofcal.ask.shape_limits import FAR, unprobed_words
@@ -106,8 +106,7 @@ def decided_advice(adviser: Adviser, shape: Shape) -> tuple[Advice, Decision, Ch
     (advice,) = adviser.advise([shape])
     options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
     advice = replace(advice, options=options)
-    measured = adviser.products if adviser.passes == "forward" else adviser.linears
-    choices = choice_record(measured, among="recipes")
+    choices = adviser.choices
     bf16_db = adviser.output_db(BASELINE, shape)
     ranked = list(advice.best_by_recipe.values())
     return advice, decide(ranked, bf16_db, choices, judged_on(adviser.passes)), choices
@@ -198,7 +197,6 @@ def decide(
     )
 
 
-_MOST_REASONS: Final = 3
 _CSV: Final = (
     *("m", "n", "k", "recipe", "products_by", "casts_by", "time_s", "time_low_s", "time_high_s"),
     *("source", "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by"),
@@ -270,6 +268,7 @@ class Recommendation(Advice, Answer):
         decision: which recipe to use, and how sure that is.
         options: all that the model of time can answer, the fastest first.
         refused: name of another option -> the reason.
+        unranked: recipe without a ranked option -> the reason.
         costs: recipe -> what a token (a row of x) costs by its fastest option, the fewest joules
             first; of those alone that were asked for it.
         answer: everything as `roofcal advise --json` prints it.
@@ -325,11 +324,7 @@ class Recommendation(Advice, Answer):
             )
         if answer["left_out"]:
             yield left_out_words(answer["min_db"], answer["left_out"])
-        reasons = not_ranked_words(self.refused)
-        yield from (f"not ranked: {reason}" for reason in reasons[:_MOST_REASONS])
-        if len(reasons) > _MOST_REASONS:
-            more = len(reasons) - _MOST_REASONS
-            yield f"others are not ranked for {more} more reason{'s' * (more > 1)}: --json has them"
+        yield from (f"not ranked: {reason}" for reason in unranked_words(self.unranked))
         choices = answer["recipe_choices"]
         if choices and not (record := ChoiceRecord(**choices)).is_poor:
             yield record.words(judged_on(answer["pass"]))
@@ -382,6 +377,7 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         "options": [_record(option) for option in advice.options],
         "equal_recipes": advice.equals,
         "refused": dict(advice.refused),
+        "unranked": dict(advice.unranked),
         "left_out": dict(advice.left_out),
         "recipe_choices": asdict(choices) if choices else None,
         "fastest_by_m": adviser.fastest_by_m(shape),
@@ -393,6 +389,7 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         environment=sources.environment,
         options=advice.options,
         refused=advice.refused,
+        unranked=advice.unranked,
         left_out=advice.left_out,
         decision=decision,
         costs=costs,

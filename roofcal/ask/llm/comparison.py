@@ -89,7 +89,7 @@ class RecipeComparison(Answer):
             aside.append(toss_up + inside)
         certainty = f" ({'; '.join(aside)})" if aside else ""
         counted = "from first to last token, casts included"
-        yield Verdict(f"{what} {counted}{certainty}; this says nothing of accuracy.")
+        yield Verdict(f"{what} {counted}{certainty}; `advise` has the accuracy.")
         gpus = first.deployment.gpus
         why = ", the fewest GPUs that hold it in bf16" if gpus == self.fewest_gpus["bf16"] else ""
         yield first.where.replace(" in bf16", "") + why
@@ -99,9 +99,8 @@ class RecipeComparison(Answer):
         for fewest in sorted({count for count in self.fewest_gpus.values() if count < gpus}):
             names = [name for name, count in self.fewest_gpus.items() if count == fewest]
             yield (
-                f"{fewest} GPU{'s' * (fewest > 1)} would hold it in {', '.join(names)}: "
-                f"the same question with --recipe {names[0]} for --compare, without --tp and --pp, "
-                "times that"
+                f"{fewest} GPU{'s' * (fewest > 1)} would hold it in {', '.join(names)}: ask with "
+                f"--recipe {names[0]} instead of --compare, --tp and --pp for its times there"
             )
         yield from (f"no {recipe}: {why}" for recipe, why in self.refused.items())
         yield ""
