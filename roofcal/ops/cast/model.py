@@ -46,6 +46,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofcal.core.recipes import nbytes
 from roofcal.core.times import Array, Value
@@ -203,7 +204,7 @@ def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     return moved
 
 
-def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
+def groups_of(_recipe: str, sizes: Iterable[Array]) -> NDArray[np.str_]:
     """The group of each cast, of GROUPS, whose errors make its interval.
 
     Rows of x off 16 bytes are loaded in pieces, and predicted worse: the mean |log error| of an
@@ -213,10 +214,7 @@ def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
     unaligned = cols % _VECTOR != 0
     few = np.minimum(rows, cols) <= _FEW_ROWS
     small = rows * cols < SMALL_ELEMENTS
-    groups: list[str] = np.select(
-        [unaligned, few, small], ["unaligned", "few_rows", "small"], "large"
-    ).tolist()
-    return groups
+    return np.select([unaligned, few, small], ["unaligned", "few_rows", "small"], "large")
 
 
 def evaluate(
@@ -310,7 +308,7 @@ def _passes(recipe: str, rows: Array, cols: Array, units: int) -> Array:
     moved = np.where(short, _idle_columns(rows, cols, units), 1.0)
     if recipe == "fp8_rowwise_both":
         moved = moved * np.where(ours.takes_maxima_beside_rows(rows, cols), 1.0, 8.0 / 6.0)
-    return np.asarray(moved)
+    return np.asanyarray(moved)
 
 
 def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
@@ -323,12 +321,12 @@ def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
     columns 7.2 and 10.8 %, now 6.1 and 9.3; along both 10.2 and 12.3, now 8.4 and 9.9).
     """
     few, many = (
-        np.asarray(ours.short_columns_tile(rows, cols, units, how)[:2])
+        ours.short_columns_tile(rows, cols, units, how)
         for how in (ours.SHORT_COLUMNS_OF_FEW_ROWS, ours.SHORT_COLUMNS)
     )
-    high, across = np.where(rows <= ours.FEW_ROWS, few, many)
+    high, across = (np.where(rows <= ours.FEW_ROWS, few[side], many[side]) for side in (0, 1))
     idle = np.ceil(np.ceil(cols / across) / units) * units * across / cols
-    return np.asarray(np.where(high > _SHARED_ROWS, idle * np.sqrt(high / rows), np.sqrt(idle)))
+    return np.asanyarray(np.where(high > _SHARED_ROWS, idle * np.sqrt(high / rows), np.sqrt(idle)))
 
 
 PAGE = OpPage(
