@@ -1,23 +1,22 @@
-// What the calibrated model says of a shape, and the ranking of linears by it. The equations are not here: Python ran them once,
-// and `steps` of roofcal/report/shape_box.py is the list of what they did, which is done again for the shape that is asked about.
+// What the calibrated model says of a shape, and the ranking of linears by it. No equation is here: Python ran them for an example,
+// and `equations` of roofcal/report/shape_box.py lists what they did to its sizes, which is done here to those that are asked about.
 "use strict";
 const productModel = (() => {
   const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
-  const exponent = (x) => { let two = Math.ceil(Math.log2(x)); while (2 ** two <= x) two += 1; return two; };
-  const fourthPower = (a) => (a * a) * (a * a);
+  const exponent = (x) => { const two = Math.ceil(Math.log2(x)); return 2 ** two <= x ? two + 1 : two; };  // x < 2^exponent
 
-  // Steps of numbers, by their names in NumPy and in roofcal/core/portable_math.py; of an array, they are done to each.
+  // Steps of numbers, by their names in NumPy and in roofcal/core/portable_math.py. They are done to each number of an array.
   const OF_EACH = {
     add: (a, b) => a + b, subtract: (a, b) => a - b, multiply: (a, b) => a * b, divide: (a, b) => a / b,
     floor_divide: (a, b) => Math.floor(a / b), remainder: (a, b) => a % b, negative: (a) => -a,
     ceil: Math.ceil, floor: Math.floor, trunc: Math.trunc, sqrt: Math.sqrt, exp: Math.exp, log: Math.log, gcd,
-    minimum: (a, b) => Math.min(a, b), maximum: (a, b) => Math.max(a, b), fourth_norm: (a, b) => Math.sqrt(Math.sqrt(fourthPower(a) + fourthPower(b))),
+    minimum: (a, b) => Math.min(a, b), maximum: (a, b) => Math.max(a, b), fourth_norm: (a, b) => Math.sqrt(Math.sqrt(a ** 4 + b ** 4)),
     less: (a, b) => a < b, less_equal: (a, b) => a <= b, greater: (a, b) => a > b, greater_equal: (a, b) => a >= b,
     equal: (a, b) => a === b, not_equal: (a, b) => a !== b, bitwise_and: (a, b) => a && b, bitwise_or: (a, b) => a || b, invert: (a) => !a,
     where: (isFirst, a, b) => isFirst ? a : b, ldexp: (a, b) => a * 2 ** b,
     frexp_0: (x) => x / 2 ** exponent(x), frexp_1: exponent };
 
-  // Steps of whole arrays, by their names in roofcal/report/kit/traces.py. A number is an array of one.
+  // Steps of whole arrays, by their names in roofcal/report/kit/traces.py. A number stands for an array of equal ones.
   const item = (array, place) => Array.isArray(array) ? array[place] : array;
   const first = (array, isBetter) => [].concat(array).reduce((best, value, place, all) => isBetter(value, all[best]) ? place : best, 0);
   const OF_ALL = {
@@ -61,7 +60,7 @@ const productModel = (() => {
       + listed(([axis, size]) => `${axis}=${neighbours(shape[axis], size)}`);
   }
 
-  // Time, interval and what binds; numbers of steps of Python's answer of an option
+  // Python's answer for an option, see `data` of roofcal/report/shape_box.py; at: of an evaluator.
   function predict(option, at) {
     const answer = Object.fromEntries(Object.entries(option.answer).map(([name, place]) => [name, at(place)]));
     return { option, ...answer, unprobed: option.unprobed[answer.group] ?? null };

@@ -1,8 +1,9 @@
 """The shape box: what a page needs to rank recipes at any shape, and its first answer.
 
-A browser evaluates the equations of roofcal.ops.gemm.model, roofcal.ops.mixed_gemm.model and
-roofcal.ops.cast.model with it (reports/templates/product_model.js); tests hold it to Python at
-random shapes. The decision on the shape that the box shows first is that of `roofcal advise`.
+The equations of roofcal.ops.gemm.model, roofcal.ops.mixed_gemm.model and roofcal.ops.cast.model
+are traced here, once per option, and a browser does their steps again for any shape
+(reports/templates/product_model.js). The decision on the shape that the box shows first is that of
+`roofcal advise`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -89,11 +90,14 @@ class ShapeBox:
     def data(self, anchor: str) -> dict[str, Any] | None:
         """Everything that is known of products on the device, as JSON; None without a calibration.
 
-        options   every calibrated pair of provider and recipe: its equation and constants, the
-                  formats of its operands, half-widths of its interval by group of shapes, the
-                  groups that no probe is of, roofs, its limits of shapes, the span of its probes,
-                  and `ways` to cast x for it: places in `casts`. None where no cast is known
+        equations  what the equations of all options do to a shape, see roofcal.report.kit.traces
+        options   every calibrated pair of provider and recipe: `answer` (time, interval, what
+                  binds, doublings outside of the probes, group of shapes, least work) by place in
+                  `equations`, why it has no time, the groups that no probe is of, its limits of
+                  shapes, and `ways` to cast x for it: places in `casts`. None where no cast is
+                  known
         casts     the same of casts of x
+        decision  when two recipes are a toss-up, and the words for it, see roofcal.ask.advice
         measured, measured_casts  settled points, one per option and shape, by column; `option` is a
                   place in `options` or `casts`
         """
