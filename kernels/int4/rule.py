@@ -771,9 +771,9 @@ _HALVING_US: Final = 1.76  # each time that K is cut in two
 
 # log2 of the parts of K that rules have, with the same bits everywhere (NumPy's log2 differs)
 _HALVINGS: Final = {
-    **{1: 0.0, 2: 1.0, 3: 1.584962500721156, 4: 2.0, 5: 2.321928094887362},
-    **{6: 2.584962500721156, 7: 2.807354922057604, 8: 3.0},
-}
+    1: 0.0, 2: 1.0, 3: 1.584962500721156, 4: 2.0,
+    5: 2.321928094887362, 6: 2.584962500721156, 7: 2.807354922057604, 8: 3.0,
+}  # fmt: skip
 
 
 def _count(table: Mapping[str, Array] | NDArray[Any], sizes: Sizes) -> Array:

@@ -5,22 +5,21 @@ const productModel = (() => {
   const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
   const exponent = (x) => { const two = Math.ceil(Math.log2(x)); return 2 ** two <= x ? two + 1 : two; };  // x < 2^exponent
 
-  // Steps of numbers, by their names in NumPy and in roofcal/core/portable_math.py. They are done to each number of an array.
+  // Steps of numbers, by their names in NumPy. They are done to each number of an array.
   const OF_EACH = {
-    add: (a, b) => a + b, subtract: (a, b) => a - b, multiply: (a, b) => a * b, divide: (a, b) => a / b,
-    floor_divide: (a, b) => Math.floor(a / b), remainder: (a, b) => a % b, negative: (a) => -a,
-    ceil: Math.ceil, floor: Math.floor, trunc: Math.trunc, sqrt: Math.sqrt, exp: Math.exp, log: Math.log, gcd,
-    minimum: (a, b) => Math.min(a, b), maximum: (a, b) => Math.max(a, b), fourth_norm: (a, b) => Math.sqrt(Math.sqrt(a ** 4 + b ** 4)),
+    add: (a, b) => a + b, subtract: (a, b) => a - b, multiply: (a, b) => a * b, divide: (a, b) => a / b, negative: (a) => -a,
+    floor_divide: (a, b) => Math.floor(a / b), remainder: (a, b) => a % b, gcd, trunc: Math.trunc,
+    ceil: Math.ceil, floor: Math.floor, rint: Math.round, sqrt: Math.sqrt, minimum: (a, b) => Math.min(a, b), maximum: (a, b) => Math.max(a, b),
+    mantissa: (x) => x / 2 ** exponent(x), exponent, ldexp: (a, b) => a * 2 ** b,
     less: (a, b) => a < b, less_equal: (a, b) => a <= b, greater: (a, b) => a > b, greater_equal: (a, b) => a >= b,
-    equal: (a, b) => a === b, not_equal: (a, b) => a !== b, bitwise_and: (a, b) => a && b, bitwise_or: (a, b) => a || b, invert: (a) => !a,
-    where: (isFirst, a, b) => isFirst ? a : b, ldexp: (a, b) => a * 2 ** b,
-    frexp_0: (x) => x / 2 ** exponent(x), frexp_1: exponent };
+    equal: (a, b) => a === b, not_equal: (a, b) => a !== b, bitwise_and: (a, b) => a && b, bitwise_or: (a, b) => a || b,
+    invert: (a) => !a, where: (isFirst, a, b) => isFirst ? a : b };
 
   // Steps of whole arrays, by their names in roofcal/report/kit/traces.py. A number stands for an array of equal ones.
   const item = (array, place) => Array.isArray(array) ? array[place] : array;
   const first = (array, isBetter) => [].concat(array).reduce((best, value, place, all) => isBetter(value, all[best]) ? place : best, 0);
   const OF_ALL = {
-    stack: (...parts) => parts, pick: item, place: (texts, text) => [].concat(texts).indexOf(text),
+    item, stack: (...parts) => parts, place: (texts, text) => [].concat(texts).indexOf(text),
     argmin: (array) => first(array, (a, b) => a < b), argmax: (array) => first(array, (a, b) => a > b),
     count_below: (array, value) => [].concat(array).filter((one) => one < value).length };
 

@@ -48,8 +48,7 @@ from roofcal.ops.time_models import (
     sum_of_times,
 )
 
-# Doublings outside of the probes; the millionth keeps spans that end a factor of 4 apart.
-FARTHEST: Final = 2.000001
+FARTHEST: Final = 2.0  # doublings outside of the probes
 BASELINE: Final = str(BY_NAME["gemm"].baseline_recipe)
 NO_CASTS: Final = "only its products are known, not the casts that a linear needs beside them"
 

@@ -9,9 +9,7 @@ everywhere. They take 3 to 6 times as long as NumPy's.
 All take and return float64 arrays; relative errors are below 2e-15.
 """
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +41,6 @@ _EXP_TERMS: Final = (
 _LOG_TERMS: Final = tuple(2 / (2 * k + 1) for k in range(10, 0, -1))
 
 
-def _one_step(function: Callable[..., Array]) -> Callable[..., Array]:
-    """The function; a traced array (roofcal.report.kit.traces) records it as a single step."""
-
-    @wraps(function)
-    def called(*arrays: Any) -> Array:
-        traced = next((one for one in arrays if hasattr(one, "one_step")), None)
-        if traced is None:
-            return function(*arrays)
-        result: Array = traced.one_step(function, *arrays)
-        return result
-
-    return called
-
-
-@_one_step
 def exp(x: Array) -> Array:
     """e to the power of x, for |x| <= 700."""
     exponent = np.rint(x * _INVERSE_LN2)
@@ -70,7 +53,6 @@ def exp(x: Array) -> Array:
     return result
 
 
-@_one_step
 def log(x: Array) -> Array:
     """Natural logarithm of positive numbers."""
     mantissa, exponent = np.frexp(x)
@@ -87,7 +69,6 @@ def log(x: Array) -> Array:
     return result
 
 
-@_one_step
 def fourth_norm(a: Array, b: Array) -> Array:
     """(a^4 + b^4)^(1/4), by squares and roots: a general power costs ten times as much."""
     a, b = a * a, b * b

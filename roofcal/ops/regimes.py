@@ -30,12 +30,13 @@ def gemm_regime(m: int, n: int, k: int) -> str:
     return str(gemm_regimes(float(m), float(n), float(k)))
 
 
-def gemm_regimes(m: Any, n: Any, k: Any) -> NDArray[np.str_]:
-    """The regime of each product; sizes: vectors of floats, or numbers."""
+def gemm_regimes(m: Any, n: Any, k: Any, prefix: str = "") -> NDArray[np.str_]:
+    """The regime of each product after a prefix; sizes: vectors of floats, or numbers."""
     has_odd_rows = (m > DECODE_TOKENS) & (m % RAGGED_MULTIPLE != 0)
     is_ragged = has_odd_rows | (n % RAGGED_MULTIPLE != 0) | (k % RAGGED_MULTIPLE != 0)
     shorter, volume = np.minimum(m, n), m * n * k
     is_skinny = (k <= SKINNY_K) & (4 * k <= shorter)
     up_to_small, up_to_mid = (volume <= (side * 1.0001) ** 3 for side in (SMALL_SIDE, MID_SIDE))
     conditions = [is_ragged, shorter <= DECODE_TOKENS, is_skinny, up_to_small, up_to_mid]
-    return np.select(conditions, REGIMES[:-1], REGIMES[-1])
+    *names, last = (prefix + name for name in REGIMES)
+    return np.select(conditions, names, last)

@@ -209,8 +209,9 @@ def groups_of(recipe: str, sizes: Iterable[Array]) -> NDArray[np.str_]:
     m, n, k = sizes
     aligned = row_alignment_bytes(recipe, n, k) == ALIGNED_BYTES
     whole = (n % WHOLE_TILES == 0) & (k % WHOLE_TILES == 0)
-    groups = np.add(np.where(whole, "whole.", "partial."), gemm_regimes(m, n, k))
-    return np.where(aligned, groups, "unaligned")
+    m, n, k = (np.floor(size) for size in (m, n, k))  # tokens of an expert are a mean
+    in_whole, in_partial = (gemm_regimes(m, n, k, kind) for kind in ("whole.", "partial."))
+    return np.where(aligned, np.where(whole, in_whole, in_partial), "unaligned")
 
 
 def evaluate(
