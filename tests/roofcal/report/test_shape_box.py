@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.cast import model as cast
 from roofcal.ops.gemm import model as gemm
+from roofcal.ops.gemm import tiles
+from roofcal.ops.linear.model import CASTS
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
 from roofcal.points.run import load_run
@@ -65,7 +68,7 @@ def published(products: Analysis) -> dict[str, Any]:
     return data
 
 
-# Made-up constants of the families of processors, and of any that no published card has.
+# Constants of families that no published card has, such as those of processors.
 MADE_UP = {
     "s": 2e-6, "B/s": 4e12, "flop/s": 6e14, "1/s": 8e12, "flop/s per compute unit": 7e12,
     "B/s per compute unit": 1e11, "s/B": 1e-9, "1": 1.2, "B": 4e6,
@@ -73,28 +76,29 @@ MADE_UP = {
 
 
 def with_every_family(calibration: Calibration) -> Calibration:
-    """A calibration with a provider for each family of an equation, on GPUs and processors."""
-    constants, errors = dict(calibration.constants), dict(calibration.probe_errors)
+    """A calibration that has every family of the equations, those of processors too."""
+    known, errors = dict(calibration.constants), dict(calibration.probe_errors)
     spans = dict(calibration.probe_spans)
-    for model, like in (
-        (gemm, "cublaslt.fp8_tensorwise"),
-        (gemm, "cublaslt.bf16"),
-        (cast, "triton.fp8_tensorwise"),
-        (cast, "triton.fp8_rowwise_dim0"),
-        (mixed_gemm, "triton.int4_groupwise_g32"),
-        (mixed_gemm, "triton.int4_groupwise_g64_asymmetric"),
-    ):
-        op, recipe = model.OP.name, like.partition(".")[2]
-        for place, (family, how) in enumerate(model.FAMILIES.items()):
-            name = f"{op}.of_{family}.{recipe}"
-            errors[name], spans[name] = errors[f"{op}.{like}"], spans[f"{op}.{like}"]
-            own = getattr(how, "constants", None) or model.CONSTANTS
-            values = {one: MADE_UP[model.CONSTANTS[one].unit] for one in own}
-            for constant, value in {model.FAMILY: place, **values}.items():
-                constants[f"{name}.{constant}"] = replace(
-                    calibration.constants["compute_units"], value=value
-                )
-    return replace(calibration, constants=constants, probe_errors=errors, probe_spans=spans)
+    # linears ask for casts by their names, and for products by any name
+    casts = product(CASTS[1:], ("fp8_tensorwise", "fp8_rowwise_dim0", "fp8_blockwise_1x128"))
+    made_up = [
+        *((gemm, f"by_{family}", "bf16", "cublaslt", family) for family in tiles.FAMILIES),
+        *((gemm, f"by_{family}", "fp8_tensorwise", "triton", family) for family in tiles.FAMILIES),
+        *((mixed_gemm, f"by_{family}", "int4_groupwise_g64_asymmetric", "triton", family)
+          for family in mixed_gemm.FAMILIES),
+        *((cast, *pair, "triton", family)
+          for pair, family in zip(casts, cast.FAMILIES, strict=True)),
+    ]  # fmt: skip
+    for model, provider, recipe, like, family in made_up:
+        op, families = model.OP.name, dict[str, Any](model.FAMILIES)
+        name = f"{op}.{provider}.{recipe}"
+        errors[name], spans[name] = errors[f"{op}.{like}.{recipe}"], spans[f"{op}.{like}.{recipe}"]
+        values = {model.FAMILY: float([*families].index(family))}
+        for constant in getattr(families[family], "constants", None) or model.CONSTANTS:
+            values[constant] = MADE_UP[model.CONSTANTS[constant].unit]
+        for constant, value in values.items():
+            known[f"{name}.{constant}"] = replace(known["compute_units"], value=value)
+    return replace(calibration, constants=known, probe_errors=errors, probe_spans=spans)
 
 
 @pytest.fixture
@@ -128,80 +132,76 @@ def test_the_page_predicts_what_python_predicts(ask: Callable[[str], Any], devic
         analysis = replace(analysis, run=replace(analysis.run, calibration=calibration))
     data = ShapeBox(analysis).data("box")
     assert data is not None
+    options = [*data["options"], *data["casts"]]
+    if device == "every family":
+        assert len(data["casts"]) == len(cast.FAMILIES)
     shapes = [*random_shapes(120), *(dict.fromkeys("mnk", side) for side in (1, 17, 1 << 30))]
     in_page = ask(
         f"""(() => {{
           const device = {json.dumps(data)};
-          const answer = (option, shape, at) => {{
-            const {{ boundBy, unprobed, total, low, high, doublings }} = productModel.predict(option, at);
-            return [productModel.refusal(option, shape), productModel.memoryRefusal(option, shape, at, device),
-              boundBy, Boolean(unprobed), total, low, high, doublings];
-          }};
           return {json.dumps(shapes)}.map((shape) => {{
-            const at = productModel.evaluatorAt(device, shape), cast = {{ rows: shape.m, cols: shape.k }};
-            return [...device.options.map((one) => answer(one, shape, at)), ...device.casts.map((one) => answer(one, cast, at))];
+            const at = productModel.evaluatorAt(device, shape);
+            return [...device.options, ...device.casts].map((option) => {{
+              const own = option.op === "cast" ? {{ rows: shape.m, cols: shape.k }} : shape;
+              const answer = productModel.predict(option, at);
+              return [productModel.refusal(option, own), productModel.memoryRefusal(option, own, at, device),
+                answer.boundBy, Boolean(answer.unprobed), answer.total, answer.low, answer.high, answer.doublings];
+            }});
           }});
         }})()"""  # noqa: E501
     )
-    for place, option in enumerate([*data["options"], *data["casts"]]):
+    kinds = set()
+    for place, option in enumerate(options):
         op, provider, recipe = BY_NAME[option["op"]], option["provider"], option["recipe"]
-        own = [
-            {"rows": shape["m"], "cols": shape["k"]} if op.computes == "cast" else shape
-            for shape in shapes
-        ]
+        sides = "mk" if op.computes == "cast" else "mnk"
         points = [
-            PlanPoint(op=op.name, provider=provider, recipe=recipe, shape=shape, device="")
-            for shape in own
+            PlanPoint(op=op.name, provider=provider, recipe=recipe, shape=own, device="")
+            for shape in shapes
+            for own in (dict(zip(op.axes, (shape[side] for side in sides), strict=True)),)
         ]
-        sources = Sources(calibration=calibration)
-        by_id = {one.point_id: one for one in predict_points(calibrated, points, sources)}
-        for answers, point in zip(in_page, points, strict=True):
-            refused, too_large, bound_by, is_unprobed, *seconds = answers[place]
+        answers = predict_points(calibrated, points, Sources(calibration=calibration))
+        by_id = {answer.point_id: answer for answer in answers}
+        for of_shape, point in zip(in_page, points, strict=True):
+            refused, too_large, bound_by, is_unprobed, *seconds = of_shape[place]
             assert refused == refusal(op, provider, recipe, point.shape)
             assert too_large == memory_refusal(point, analysis.spec)
             if refused is None:
-                told, (doublings, unprobed) = (
-                    by_id[point.point_id],
-                    beyond_probes(calibration, point),
-                )
-                assert (bound_by, is_unprobed) == (told.bound_by, bool(unprobed)), point
-                python = [told.total_s, told.low_s, told.high_s, doublings]
-                assert seconds == pytest.approx(python, rel=1e-9, abs=1e-9), point
+                answer = by_id[point.point_id]
+                doublings, unprobed = beyond_probes(calibration, point)
+                python = [answer.total_s, answer.low_s, answer.high_s, doublings]
+                assert seconds == pytest.approx(python, rel=1e-9, abs=0), point
+                assert (bound_by, is_unprobed) == (answer.bound_by, bool(unprobed)), point
+                kinds.add((bound_by, is_unprobed, bool(doublings)))
+    assert len(kinds) > 12
 
 
 def test_a_provider_for_larger_shapes_is_named_only_where_no_option_runs(
     ask: Callable[[str], Any], published: dict[str, Any]
 ) -> None:
-    larger = "triton_specialised"
-    own = dict(next(one for one in published["options"] if one["provider"] == "triton"))
-    other = own | {"provider": larger, "least_sizes": {"m": 33}}
-
-    def names(options: list[dict[str, Any]], m: int, n: int = 4096) -> list[list[str]]:
-        device = json.dumps(published | {"options": options})
-        answer: list[list[str]] = ask(
-            f"""(() => {{ const {{ ranked, refused }} = productModel.rank({device},
-              {{ m: {m}, n: {n}, k: 4096 }}, false);
-              return [ranked, refused].map((all) => all.map((one) => one.option.provider)); }})()"""
+    def said(m: int, *providers: str) -> dict[str, list[str]]:
+        device = json.dumps(published), json.dumps(providers)
+        answer: dict[str, list[str]] = ask(
+            f"""(() => {{
+              const device = {device[0]}, options = device.options.filter(({{ provider, recipe }}) =>
+                recipe === "int4_groupwise_g128" && {device[1]}.includes(provider));
+              const {{ ranked, refused }} = productModel.rank(device, {{ m: {m}, n: 4096, k: 4096 }}, false, options);
+              return {{ ranked: ranked.map(({{ option }}) => option.provider).sort(), refused: refused.map(({{ reason }}) => reason) }};
+            }})()"""  # noqa: E501
         )
         return answer
 
-    spec, recipe = BY_NAME["mixed_gemm"], "int4_groupwise_g128"
-    option = {"least_sizes": spec.least_sizes(larger, recipe), "provider": larger}
-    option |= {"multiples": spec.size_multiples(larger, recipe), "recipe": recipe}
-    shapes = [{"m": m, "n": 4096, "k": k} for m in (16, 17) for k in (4096, 4095)]
-    reasons = ask(
-        f"{json.dumps(shapes)}.map((shape) => productModel.refusal({json.dumps(option)}, shape))"
-    )
-    assert reasons == [refusal(spec, larger, recipe, shape) for shape in shapes]
-    assert [reason is None for reason in reasons] == [False, False, True, False]
-    assert names([own, other], 32) == [["triton"], []]
-    assert [sorted(side) for side in names([own, other], 33)] == [["triton", larger], []]
-    assert names([other], 32) == [[], [larger]]
-    far = ask(
-        f"productModel.rank({json.dumps(published)}, {{ m: 16384, n: 4096, k: 4096 }}, true)"
-        ".refused.map((one) => one.reason)"
-    )
-    assert any("doublings outside the probed range" in reason for reason in far)
+    both = ("triton", "triton_specialised")
+    assert said(16, *both) == {"ranked": ["triton"], "refused": []}
+    assert said(17, *both) == {"ranked": [*both], "refused": []}
+    assert "with m of 17 and more, got 16" in said(16, both[1])["refused"][0]
+
+
+def test_an_option_far_outside_of_its_probes_is_not_ranked(
+    ask: Callable[[str], Any], published: dict[str, Any]
+) -> None:
+    shape = "{ m: 16384, n: 4096, k: 4096 }"
+    far = ask(f"productModel.rank({json.dumps(published)}, {shape}, true).refused")
+    assert any("doublings outside the probed range" in one["reason"] for one in far)
 
 
 def test_the_first_shape_is_the_largest_that_the_probes_of_the_device_span(
