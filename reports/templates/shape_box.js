@@ -100,10 +100,11 @@ if (shapeBox) (async () => {
   }
 
   // roofcal.ask.advice: what cannot be told from the fastest recipe, and how much longer it takes, in its words
-  function certainty([first, ...others], { most_apart: mostApart, toss_up: one, toss_ups: several, next }) {
+  function certainty([first, ...others], { most_apart: mostApart, near, toss_up: one, toss_ups: several, next }) {
     const recipes = new Set([first.option.recipe]);
     const rivals = others.filter(({ option }) => !recipes.has(option.recipe) && recipes.add(option.recipe));
-    const isTossUp = ({ total, low }) => (total <= first.high || low <= first.total) && total <= first.total * (1 + mostApart);
+    const isTossUp = ({ total, low }, place) => total <= first.total * (1 + mostApart)
+      && (total <= first.total + near * (first.high - first.total) || place === 0 && (total <= first.high || low <= first.total));
     const tossUps = rivals.filter(isTossUp), names = tossUps.map(({ option }) => option.recipe), last = names.pop();
     const slower = (tossUps.length ? tossUps : rivals.slice(0, 1)).at(-1);
     if (!slower) return "";

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from roofcal.ask.advice import (
     MOST_APART,
+    NEAR,
     NEXT_WORDS,
     TOSS_UP_WORDS,
     TOSS_UPS_WORDS,
@@ -143,6 +144,7 @@ class ShapeBox:
             "far_doublings": FAR,
             "decision": {
                 "most_apart": MOST_APART,
+                "near": NEAR,
                 "toss_up": TOSS_UP_WORDS,
                 "toss_ups": TOSS_UPS_WORDS,
                 "next": NEXT_WORDS,

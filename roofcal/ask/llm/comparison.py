@@ -54,7 +54,9 @@ class RecipeComparison(Answer):
         def ends(row: Record) -> Ends:
             return row["request_s"], row["request_low_s"], row["request_high_s"]
 
-        toss_ups = [row for row in others if is_toss_up(ends(best), ends(row))]
+        toss_ups = [
+            row for row in others if is_toss_up(ends(best), ends(row), is_next=row is others[0])
+        ]
         bf16 = self.estimates["bf16"]
         return {
             "recipe": best["recipe"],
