@@ -86,7 +86,7 @@
         return best;
       });
       return [...alone].map(([recipe, answer], place) => ({ side, recipe, answer, whole: whole.get(recipe), isBest: place === 0,
-        rate: productModel.leastWork(answer.option, shape).flops / answer.total / 1e12 }));
+        rate: answer.flops / answer.total / 1e12 }));
     });
     rows.sort((a, b) => a.answer.total - b.answer.total);
     const micro = (seconds) => significant(seconds * 1e6, 4);

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofcal.ask.advice import longest_of_toss_up, style_of, toss_up_words
-from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
+from roofcal.ask.advice import Ends, is_toss_up, style_of, toss_up_words
+from roofcal.ask.answers import Answer, Column, Part, Record, Table, Verdict, filled
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, estimate, notes_of_all
@@ -50,8 +50,13 @@ class RecipeComparison(Answer):
         """The recipe of the shortest request, and those that its interval does not tell from it."""
         rows = sorted(self.rows(), key=lambda row: row["request_s"])
         best, *others = rows
-        longest_s = longest_of_toss_up(best["request_s"], best["request_high_s"])
-        toss_ups = [row for row in others if row["request_s"] <= longest_s]
+
+        def ends(row: Record) -> Ends:
+            return row["request_s"], row["request_low_s"], row["request_high_s"]
+
+        toss_ups = [
+            row for row in others if is_toss_up(ends(best), ends(row), is_next=row is others[0])
+        ]
         bf16 = self.estimates["bf16"]
         return {
             "recipe": best["recipe"],
@@ -84,9 +89,7 @@ class RecipeComparison(Answer):
             parts = "first token {first_token_speedup:.2f}x, each further {decode_speedup:.2f}x"
             aside.append(filled(parts, decision))
         if decision["toss_up_with"]:
-            toss_up = toss_up_words(decision["toss_up_with"], decision["toss_up_within"])
-            inside = " but inside its interval" if decision["toss_up_within"] else ""
-            aside.append(toss_up + inside)
+            aside.append(toss_up_words(decision["toss_up_with"], decision["toss_up_within"]))
         certainty = f" ({'; '.join(aside)})" if aside else ""
         counted = "from first to last token, casts included"
         yield Verdict(f"{what} {counted}{certainty}; `advise` has the accuracy.")
