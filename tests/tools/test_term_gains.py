@@ -77,7 +77,7 @@ def test_a_page_without_marks_is_refused() -> None:
     page = "before\n<!-- term gains -->\nold\n<!-- / -->\nafter\n"
     new = "before\n<!-- term gains -->\n| a |\n| - |\n<!-- / -->\nafter\n"
     assert written_into(page, ["| a |", "| - |"]) == new
-    with pytest.raises(ValueError, match=r"models\.md: wanted .*; found 0"):
+    with pytest.raises(ValueError, match=r"models\.md: wanted .*, found 0"):
         written_into(page.replace("term gains", "gains"), [])
 
 
