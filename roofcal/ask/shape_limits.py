@@ -171,10 +171,9 @@ def unprobed_kind(
     name = f"{op}.{provider}.{recipe}"
     if name not in calibration.probe_errors:
         return ""
-    model, group = load_part(BY_NAME[op], "model"), "all"
-    if groups_of := getattr(model, "groups_of", None):
-        sizes = [np.array([float(shape[axis])]) for axis in BY_NAME[op].axes]
-        (group,) = groups_of(recipe, sizes)
+    model: Any = load_part(BY_NAME[op], "model")
+    sizes = [np.array([float(shape[axis])]) for axis in BY_NAME[op].axes]
+    (group,) = model.groups_of(recipe, sizes)
     if has_probes(calibration, name, group):
         return ""
     nearest = []  # N and K whose rows start on 16 bytes
@@ -186,7 +185,7 @@ def unprobed_kind(
             if shape[axis] != below:
                 both = f"{below} or {below + multiple}" if below else f"{multiple}"
                 nearest.append(f"{axis}={both}")
-    words = getattr(model, "GROUPS", {}).get(group, group)
+    words = model.GROUPS.get(group, group)
     way_out = f" (the nearest aligned: {', '.join(nearest)})" if nearest else ""
     return f"{op} {recipe} by {provider} with {words}{way_out}"
 

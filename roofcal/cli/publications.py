@@ -52,11 +52,8 @@ def publish(
     limits, claims = load_study(paths.CONFIG).file.publish, load_claims(paths.CLAIMS)
     check_checkout(paths.PUBLISHED)  # before minutes of deriving
     with tempfile.TemporaryDirectory() as place:
-        beside = [
-            publication_of(folder, paths.PUBLISHED, is_judged=folders is judged)
-            for folders in (judged, cards)
-            for folder in folders
-        ]
+        beside = [publication_of(folder, paths.PUBLISHED, is_judged=True) for folder in judged]
+        beside += [publication_of(folder, paths.PUBLISHED, is_judged=False) for folder in cards]
         if publications := list(dict.fromkeys((*again, *beside))):
             for folder in publications:
                 _refuse_other_folder(folder)

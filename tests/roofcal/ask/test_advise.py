@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofcal.ask.advice import Recommendation, advise_csv, recommend
@@ -23,8 +24,10 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.ops.linear.model import (
     PARTS_SHARE,
     PASSES,
+    Linear,
     Passes,
     Weights,
+    linear_times,
 )
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
@@ -69,6 +72,18 @@ def option_of(answer: Advice, recipe: str, products_by: str, casts_by: str) -> R
     found = [o for o in answer.options if (o.recipe, o.products_by, o.casts_by) == wanted]
     assert len(found) == 1
     return found[0]
+
+
+@pytest.mark.parametrize("passes", PASSES)
+def test_an_option_takes_as_long_as_the_linear_of_break_even(passes: Passes) -> None:
+    parts = Linear(recipe="fp8_tensorwise", passes=passes, casts="torch_compile", weights="cast")
+    sizes = (np.array([4096.0]) for _ in "mnk")
+    expected = linear_times(CALIBRATED, published_sources(), parts, *sizes)
+    answer = advice(4096, 4096, 4096, passes=passes, weights="cast")
+    option = option_of(answer, "fp8_tensorwise", "cublaslt", "torch_compile")
+    assert option.seconds == pytest.approx(expected.total[0])
+    assert expected.high is not None
+    assert option.high_s == pytest.approx(expected.high[0])
 
 
 def test_packed_weights_serve_inference_alone() -> None:
