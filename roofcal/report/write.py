@@ -84,7 +84,7 @@ def write_report(
     return [
         *_outdated_lines(loaded),
         *([f"note: too noisy to use, measure again: {reasons}"] if reasons else []),
-        *headlines(here[0].analysis, lines[chapters.index(here[0])]),
+        *headlines(here[0].analysis, lines[chapters.index(here[0])], here[0].shape_box),
     ]
 
 

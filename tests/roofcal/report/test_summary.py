@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from roofcal.report import summary
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import error_table, gain_table
+from roofcal.report.shape_box import ShapeBox
 from roofcal.report.write import write_report
 from tests.roofcal.report.chapters import plain
 from tests.roofcal.report.conftest import DEVICES
@@ -79,22 +81,28 @@ def test_the_summary_of_the_made_up_run(analysis: Analysis) -> None:
     assert next(summary.summary_sentences(published)).startswith("Published records: ")
 
 
-def test_four_lines_for_a_terminal_have_the_numbers_of_the_first_table(analysis: Analysis) -> None:
-    line = summary.device_line(analysis)
+def test_lines_for_a_terminal_begin_with_the_decision(analysis: Analysis) -> None:
+    line, box = summary.device_line(analysis), ShapeBox(analysis)
     assert (line["device"], line["beyond"]) == ("NVIDIA H200", 0)
-    measured, rates, recipe, error = (plain(text) for text in summary.headlines(analysis, line))
+    unranked = summary.headlines(analysis, line, box)[0]
+    assert unranked == (
+        "For 4,096 tokens and a weight of 28,672 x 8,192: no recipe can be ranked."
+    )
+    sentences = ["Use fp8_axiswise: 1.88x bf16.", "Weak evidence: one card."]
+    box.decision = SimpleNamespace(sentences=lambda: sentences)
+    lines = summary.headlines(analysis, line, box)
+    decided, measured, rates, error = (plain(text) for text in lines)
+    assert decided == plain(unranked.replace("no recipe can be ranked.", " ".join(sentences)))
     assert f"Measured: {analysis.points} points of 4 ops" in measured
     assert rates == (
         "Rates: bf16 599 TFLOP/s, fastest recipe 1,195 TFLOP/s, memory copies 4.00 TB/s."
     )
-    assert plain(f"{line['gain']}, median over large products") in recipe
     off = f"{100 * line['mape']:.1f} % off"
     assert error == f"Predictions of gemm: {off} on 48 products that no fit has seen."
 
     bare = dict.fromkeys(line) | {"device": "Test"}
-    assert summary.headlines(analysis, bare)[1:] == [
+    assert summary.headlines(analysis, bare, box)[2:] == [
         "Rates: not calibrated.",
-        "Best recipe over its baseline: no recipe was compared.",
         "Predictions of gemm: none.",
     ]
 
@@ -372,5 +380,5 @@ def test_gains_and_errors_of_two_providers_stand_apart(tmp_path: Path) -> None:
     line = summary.device_line(analysis)
     assert str(line["gain"]).endswith("fp8_axiswise (triton)")
     assert line["mape"] == pytest.approx(0.1)  # the library's
-    judged = plain(summary.headlines(analysis, line)[-1])
+    judged = plain(summary.headlines(analysis, line, ShapeBox(analysis))[-1])
     assert judged.endswith("10.0 % off on 1 product by cublaslt that no fit has seen.")
