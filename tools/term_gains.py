@@ -147,6 +147,7 @@ def table_of(rows: pd.DataFrame) -> list[str]:
 
 if __name__ == "__main__":
     publications = [tables.parent for tables in tables_of_devices()]
+    publications = [one for one in publications if datasheet(RunFolder.at(one).device)]
     table = table_of(pd.concat([gains(folder) for folder in publications], ignore_index=True))
     text = PAGE.read_text(encoding="utf-8")
     marked = _MARKED.sub(lambda mark: mark[1] + "\n".join(table) + "\n" + mark[2], text)

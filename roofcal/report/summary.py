@@ -20,7 +20,6 @@ from roofcal.report.kit import columns as col
 from roofcal.report.kit.blocks import Table
 from roofcal.report.kit.numbers import count_of, duration, percent, scaled, times
 from roofcal.report.sections.roofline import BURST_RECIPE, first_turn, settled_sentences
-from roofcal.report.shape_box import ShapeBox
 
 _OTHER_MODELS: Final = {
     "torchao": "torchao's formula",
@@ -145,12 +144,10 @@ def verdict(analysis: Analysis) -> str:
     return f"{fastest} (medians, casts not counted). {alone}".rstrip()
 
 
-def headlines(analysis: Analysis, line: Mapping[str, Any], box: ShapeBox) -> list[str]:
-    """Lines for a terminal: the decision, what was measured, rates, error of predictions.
+def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
+    """Three lines for a terminal: what was measured, rates, error of predictions.
 
-    Args:
-        line: of device_line.
-        box: of the same run; its first shape is decided on.
+    line: of device_line.
     """
     rates = [
         f"{name} {scaled(line[key], unit)}"
@@ -161,11 +158,9 @@ def headlines(analysis: Analysis, line: Mapping[str, Any], box: ShapeBox) -> lis
         )
         if line[key] is not None
     ]
-    error, decision, shape = line["mape"], box.decision, box.first_shape
+    error = line["mape"]
     predicted = f"{percent(error)} off on {line['judged']}" if error else "none"
-    decided = " ".join(decision.sentences()) if decision else "no recipe can be ranked."
     return [
-        f"For {shape['m']:,} tokens and a weight of {shape['n']:,} x {shape['k']:,}: {decided}",
         f"{line['device']}. {_measured(analysis)}",
         f"Rates: {', '.join(rates) or 'not calibrated'}.",
         f"Predictions of {headline_op()}: {predicted}.",

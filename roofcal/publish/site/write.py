@@ -91,7 +91,9 @@ class _Site:
                 try:
                     files[publication.key][name] = {"text": export(name, subject)}
                 except ExportError as error:
-                    files[publication.key][name] = {"reason": str(error)}
+                    files[publication.key][name] = {
+                        "reason": str(error).removeprefix(f"format {name}: ")
+                    }
         return files
 
 

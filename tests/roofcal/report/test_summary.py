@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from roofcal.report import summary
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import error_table, gain_table
-from roofcal.report.shape_box import ShapeBox
 from roofcal.report.write import write_report
 from tests.roofcal.report.chapters import plain
 from tests.roofcal.report.conftest import DEVICES
@@ -81,18 +79,10 @@ def test_the_summary_of_the_made_up_run(analysis: Analysis) -> None:
     assert next(summary.summary_sentences(published)).startswith("Published records: ")
 
 
-def test_lines_for_a_terminal_begin_with_the_decision(analysis: Analysis) -> None:
-    line, box = summary.device_line(analysis), ShapeBox(analysis)
+def test_lines_for_a_terminal_have_the_numbers_of_the_first_table(analysis: Analysis) -> None:
+    line = summary.device_line(analysis)
     assert (line["device"], line["beyond"]) == ("NVIDIA H200", 0)
-    unranked = summary.headlines(analysis, line, box)[0]
-    assert unranked == (
-        "For 4,096 tokens and a weight of 28,672 x 8,192: no recipe can be ranked."
-    )
-    sentences = ["Use fp8_axiswise: 1.88x bf16.", "Weak evidence: one card."]
-    box.decision = SimpleNamespace(sentences=lambda: sentences)
-    lines = summary.headlines(analysis, line, box)
-    decided, measured, rates, error = (plain(text) for text in lines)
-    assert decided == plain(unranked.replace("no recipe can be ranked.", " ".join(sentences)))
+    measured, rates, error = (plain(text) for text in summary.headlines(analysis, line))
     assert f"Measured: {analysis.points} points of 4 ops" in measured
     assert rates == (
         "Rates: bf16 599 TFLOP/s, fastest recipe 1,195 TFLOP/s, memory copies 4.00 TB/s."
@@ -101,7 +91,7 @@ def test_lines_for_a_terminal_begin_with_the_decision(analysis: Analysis) -> Non
     assert error == f"Predictions of gemm: {off} on 48 products that no fit has seen."
 
     bare = dict.fromkeys(line) | {"device": "Test"}
-    assert summary.headlines(analysis, bare, box)[2:] == [
+    assert summary.headlines(analysis, bare)[1:] == [
         "Rates: not calibrated.",
         "Predictions of gemm: none.",
     ]
@@ -380,5 +370,5 @@ def test_gains_and_errors_of_two_providers_stand_apart(tmp_path: Path) -> None:
     line = summary.device_line(analysis)
     assert str(line["gain"]).endswith("fp8_axiswise (triton)")
     assert line["mape"] == pytest.approx(0.1)  # the library's
-    judged = plain(summary.headlines(analysis, line, ShapeBox(analysis))[-1])
+    judged = plain(summary.headlines(analysis, line)[-1])
     assert judged.endswith("10.0 % off on 1 product by cublaslt that no fit has seen.")

@@ -145,11 +145,12 @@ def answer(winners: pd.DataFrame) -> Answer:
         own = rows[rows["format"] == name]
         if len(own):
             tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
-            parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
+            gain = f"up to {times(best)} as fast as the next format"
+            parts.append(f"{name} at {len(own)} ({tokens}, {gain})")
     if not parts:
         return _NO_ANSWER
     shapes = count_of(len(rows), "measured shape")
-    return Answer(f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}.")
+    return Answer(f"Of {shapes} with few tokens, the fastest weights are {', '.join(parts)}.")
 
 
 # --- the tables ----------------------------------------------------------------------------------
