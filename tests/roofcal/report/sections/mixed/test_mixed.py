@@ -132,7 +132,7 @@ def test_the_sentences_hold_the_records_of_the_point(shown: Shown) -> None:
 @pytest.mark.parametrize(
     ("without", "says"),
     [
-        ("cublaslt", {1: "Not measured: fp8_tensorwise at weights"}),
+        ("cublaslt", {1: "Not measured: fp8_tensorwise at 16 tokens"}),
         (
             "tinygemm",
             {
