@@ -212,6 +212,13 @@ def test_claims_are_judged_on_the_newest_environment_of_each_device(site: Path) 
     assert re.search(r'<td class="v (yes|no)">', page)
 
 
+def test_a_device_without_a_datasheet_is_not_compared_with_one(site: Path) -> None:
+    page = (site / "devices/cpu-made-up.html").read_text(encoding="utf-8")
+    assert "There is no datasheet of this device" in page
+    assert "datasheet:cpu-made-up" not in page
+    assert "datasheet:nvidia-h200" in (site / "devices/nvidia-h200.html").read_text("utf-8")
+
+
 def test_exports_are_those_of_the_command_line(site: Path) -> None:
     packed = held(site, NEW.replace("measured:", "exports/"))
     files = json.loads(gzip.decompress(b64decode(packed)))
