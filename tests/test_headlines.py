@@ -32,6 +32,7 @@ def test_pages_say_one_number_of_each_headline(device: str) -> None:
     (folder,) = (page.parent for page in PUBLISHED.glob(f"{device}/*/report.html"))
     report, readme = read(folder / "report.html"), read(ROOT / "README.md")
 
+    assert (folder / "report.html").stat().st_size <= 1_000_000
     values = re.findall(r"<dd><b>([^<]*)</b>", report)[:3]
     headline = [value.partition(" ")[0] for value in values]  # bf16, memory copies, mean error
 
