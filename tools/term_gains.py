@@ -162,5 +162,6 @@ if __name__ == "__main__":
     page = PAGE.read_text(encoding="utf-8")
     written_into(page, [])  # raises before the minutes of fits
     publications = [tables.parent for tables in tables_of_devices()]
+    publications = [one for one in publications if datasheet(RunFolder.at(one).device)]
     table = table_of(pd.concat([gains(folder) for folder in publications], ignore_index=True))
     PAGE.write_text(written_into(page, table), encoding="utf-8")

@@ -123,7 +123,7 @@
     }
     const text = own.axes.map((axis, place) => `${axis} = ${sizes[place].toLocaleString("en")}`).join(", ");
     document.getElementById("chosen").textContent =
-      `${remark}${own.title}, ${text}: ${timed.length} time${timed.length === 1 ? "" : "s"} on ${new Set(timed.map(({ key }) => key)).size} of ${measured.length} publications. The fastest of each is bold.`;
+      `${remark}${own.title}, ${text}: ${timed.length} measured time${timed.length === 1 ? "" : "s"}, on ${new Set(timed.map(({ key }) => key)).size} of ${measured.length} publications. The fastest of each device is bold.`;
     rows.sort((a, b) => (a.time ?? Infinity) - (b.time ?? Infinity));
     document.getElementById("measured-times").replaceChildren(grid("measured", "Measured", [
       { label: "device", value: ({ side }) => side.title, href: ({ side }) => side.page },
