@@ -100,6 +100,8 @@ def shown(device: str) -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("device", GPUS)
 def test_every_page_says_the_same_of_a_gpu_as_its_tables(device: str) -> None:
+    (report,) = (PUBLISHED / device).glob("*/report.html")
+    assert report.stat().st_size <= 1_000_000  # bytes, of a page that is opened from a mail too
     truth, said = facts_of_tables(device), list(shown(device))
     assert len(said) == 6 + 4 + 5 + 3
     for page, fact, number in said:
