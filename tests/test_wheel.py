@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -16,6 +17,7 @@ import yaml
 from roofcal import api
 from tests.architecture.test_dependencies import ANSWERING, DEV, PEERS, STUDY, import_name
 from tests.paths import ROOT
+from tests.test_docs import EXAMPLE, LEFT_OUT, PAGES
 
 MOST_BYTES = 5_000_000
 BUNDLED = "roofcal/bundled/"
@@ -158,6 +160,19 @@ except SystemExit as error:
 sys.exit(code)
 """
     assert run_installed(installed, program)
+
+
+def test_every_line_of_readme_that_asks_is_answered_from_the_wheel(installed: Path) -> None:
+    readme = PAGES["README.md"]
+    for command, shown in EXAMPLE.findall(readme):
+        program = f"from roofcal.cli.main import main; main({shlex.split(command)})"
+        said = run_installed(installed, program).splitlines()
+        head, _, tail = shown.replace("\n    ", "\n").strip().partition(f"\n{LEFT_OUT}\n")
+        assert said[: len(head.splitlines())] == head.splitlines()
+        assert said[-len(tail.splitlines()) :] == tail.splitlines()
+    lines = re.findall(r"^    (import roofcal$|roofcal\..*\).*)$", readme, re.MULTILINE)
+    assert len(lines) == 3
+    assert run_installed(installed, "\n".join([*lines, "print('done')"])) == "done\n"
 
 
 @pytest.mark.exhaustive

@@ -121,15 +121,18 @@ def _errors(problem: Problem, every: Problem, family: str) -> Array:
 def table_of(rows: pd.DataFrame) -> list[str]:
     """The gains as a table of Markdown: percentage points of the mean error, +- standard errors.
 
-    The standard error is that of the mean over shapes. Terms that no probe depends on are left out.
+    Recipes of one shape are averaged first; the mean and its standard error are over shapes. One
+    shape has no standard error. Terms that no probe depends on are left out.
     """
     rows = rows[rows.groupby(["op", "provider", "without"])["gain"].transform(np.any)]
     columns = [(gpu, kind) for gpu in sorted(set(rows["gpu"]))[::-1] for kind in KINDS]
 
     def cell(own: pd.DataFrame) -> str:
         of_shapes = own.groupby("shape")["gain"].mean().to_numpy(dtype=float)
-        error = of_shapes.std() / len(of_shapes) ** 0.5
-        return f"{100 * own['gain'].to_numpy(dtype=float).mean():+.1f} ± {100 * error:.1f}"
+        mean = f"{100 * of_shapes.mean():+.1f}"
+        if len(of_shapes) == 1:
+            return mean
+        return f"{mean} ± {100 * of_shapes.std(ddof=1) / len(of_shapes) ** 0.5:.1f}"
 
     lines: list[Sequence[object]] = []
     for (op, provider, term), own in rows.groupby(["op", "provider", "without"], sort=False):
@@ -145,9 +148,20 @@ def table_of(rows: pd.DataFrame) -> list[str]:
     return markdown_table(heads, lines)
 
 
+def written_into(text: str, table: Sequence[str]) -> str:
+    """The page with the table between its marks; raises ValueError for a page without them."""
+    marked, count = _MARKED.subn(lambda mark: mark[1] + "\n".join(table) + "\n" + mark[2], text)
+    if count != 1:
+        raise ValueError(
+            f"{PAGE}: wanted <!-- term gains --> and <!-- / --> around a table once, found {count}"
+        )
+    return marked
+
+
 if __name__ == "__main__":
+    page = PAGE.read_text(encoding="utf-8")
+    written_into(page, [])  # raises before the minutes of fits
     publications = [tables.parent for tables in tables_of_devices()]
+    publications = [one for one in publications if datasheet(RunFolder.at(one).device)]
     table = table_of(pd.concat([gains(folder) for folder in publications], ignore_index=True))
-    text = PAGE.read_text(encoding="utf-8")
-    marked = _MARKED.sub(lambda mark: mark[1] + "\n".join(table) + "\n" + mark[2], text)
-    PAGE.write_text(marked, encoding="utf-8")
+    PAGE.write_text(written_into(page, table), encoding="utf-8")

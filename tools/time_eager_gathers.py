@@ -47,13 +47,14 @@ def contenders(m: int, n: int, k: int, dtype: torch.dtype) -> dict[str, Call]:
     row_scales = torch.rand(m // _GPUS, 1, device="cuda") + 0.5
     column_scales = torch.rand(1, n, device="cuda") + 0.5
     scales = torch.empty(m, 1, device="cuda")
+    whole_bytes, own_bytes = whole.view(torch.uint8), rows.view(torch.uint8)  # NCCL knows no fp8
 
     def library() -> torch.Tensor:
         if not is_fp8:
             distributed.all_gather_into_tensor(whole, rows)
             return torch.mm(whole, weights.t())
         with _coalescing_manager(device=whole.device):
-            distributed.all_gather_into_tensor(whole.view(torch.uint8), rows.view(torch.uint8))
+            distributed.all_gather_into_tensor(whole_bytes, own_bytes)
             distributed.all_gather_into_tensor(scales, row_scales)
         return torch._scaled_mm(
             whole,
@@ -144,4 +145,9 @@ def run_rank(rank: int, out: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or torch.cuda.device_count() < _GPUS:
+        sys.exit(
+            "python -m tools.time_eager_gathers OUT.csv: wanted one path and a machine with "
+            f"{_GPUS} GPUs, got {len(sys.argv) - 1} and {torch.cuda.device_count()}"
+        )
     spawn(run_rank, args=(sys.argv[1],), nprocs=_GPUS)  # type: ignore[no-untyped-call]

@@ -136,8 +136,9 @@ class AllGatherMatmul:
 class GatheredRows:
     """A buffer with a slot of rows per rank: calls gather all slots in place and multiply them.
 
-    The views that a call needs are made once: an eager call costs the host no more than the two
-    calls of a library that it consists of.
+    The views that a call needs are made once. The host takes 6.5 to 23.4 us longer for an eager
+    call of bf16 than for the two calls of a library that it consists of, and less for one of fp8
+    (docs/kernels/eager_gathers.csv).
     """
 
     def __init__(

@@ -173,11 +173,16 @@ def chosen_tiles(
     """(rows, columns, split) of the tile of every product, [products, 1]."""
     configs, narrow = choices
     whole_m, whole_n, whole_k = (size.astype(np.int64) for size in (m, n, k))
-    best = np.argmin([_cost(config, whole_m, whole_n, units) for config in configs], axis=0)
-    sides = np.array([(config.m, config.n) for config in configs], dtype=float)[best]
+    costs = np.stack([_cost(config, whole_m, whole_n, units) for config in configs])
+    best = costs.argmin(axis=0)
     padded = np.select([m <= 16, m <= 32], [16.0, 32.0], float(MOST_FEW_ROWS))
     few_rows = m <= MOST_FEW_ROWS
-    rows = np.where(few_rows, padded, sides[:, 0])
-    cols = np.where(few_rows, float(narrow.n), sides[:, 1])
+    rows, cols = (
+        np.where(few_rows, narrow_side, np.take_along_axis(sides, best, axis=0))
+        for narrow_side, sides in (
+            (padded, np.array([float(config.m) for config in configs])),
+            (float(narrow.n), np.array([float(config.n) for config in configs])),
+        )
+    )
     split = np.where(few_rows, split_of_k(narrow, whole_n, whole_k, units), 1.0)
     return rows[:, None], cols[:, None], split[:, None]

@@ -38,6 +38,7 @@ measured (geometric mean of 46 cases of 16 to 64 tokens; at most 6.8 %). The can
 bounds of rows were picked with all shapes in sight.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -101,12 +102,12 @@ class Sizes(NamedTuple):
     @property
     def padded_rows(self) -> Array:
         """Rows in memory."""
-        return np.asarray(np.ceil(self.rows / ROW_MULTIPLE) * ROW_MULTIPLE)
+        return np.asanyarray(np.ceil(self.rows / ROW_MULTIPLE) * ROW_MULTIPLE)
 
     @property
     def units(self) -> Array:
         """Units of 128 columns in K."""
-        return np.asarray(np.ceil(self.k / UNIT_COLUMNS))
+        return np.asanyarray(np.ceil(self.k / UNIT_COLUMNS))
 
 
 def sizes_of(weights: WeightSizes, tokens: int = 1) -> Sizes:
@@ -683,7 +684,8 @@ class Blocks:
 
     direct             1 for those of kernels.int4.direct, else 0
     rows, tokens       of a block
-    split, warps       parts of K, warps of a block
+    split, halvings    parts of K, and log2 of them
+    warps              of a block
     resident           blocks of the staged kernel that a multiprocessor holds at once; of the
                        direct one, which uses hardly any shared memory, and others 1
     count              blocks of the product
@@ -695,6 +697,7 @@ class Blocks:
     rows: Array
     tokens: Array
     split: Array
+    halvings: Array
     warps: Array
     resident: Array
     count: Array
@@ -708,36 +711,32 @@ def chosen_blocks(rule: str, sizes: Sizes, units: int) -> Blocks:
     another rule.
     """
     places, resident = _choices(rule, sizes, units)
-    table = _TABLES[rule][places]
-    names = ("direct", "rows", "tokens", "split", "warps", "unit_us")
-    chosen = {name: np.asarray(table[name]) for name in names}
-    return Blocks(**chosen, resident=resident, count=_count(table, sizes))
-
-
-_AT_ONCE: Final = 1 << 14  # products for which all configurations of a row are ranked at once
+    names = ("direct", "rows", "tokens", "split", "halvings", "warps", "unit_us")
+    chosen = {
+        name: np.take_along_axis(np.ascontiguousarray(_TABLES[rule][name]), places, axis=0)
+        for name in names
+    }
+    return Blocks(**chosen, resident=resident, count=_count(chosen, sizes))
 
 
 def _choices(rule: str, sizes: Sizes, units: int) -> tuple[NDArray[np.intp], Array]:
     """(each product's place in _CONFIGS[rule], the blocks that a multiprocessor holds at once)."""
-    places = np.full(sizes.tokens.shape, len(_CONFIGS[rule]) - 1)
-    resident = np.ones(sizes.tokens.shape)
-    is_open, first = np.ones(sizes.tokens.shape, dtype=bool), 0
+    none = len(_CONFIGS[rule]) - 1
+    places = np.full_like(sizes.tokens, none, dtype=np.intp)
+    resident, first = np.ones_like(sizes.tokens), 0
     for row in RULES[rule]:
         is_covered = row.covers(sizes)
         for configs in filter(None, (row.configs, row.otherwise)):
             table = _TABLES[rule][first : first + len(configs), None]
-            asked = np.flatnonzero(is_open & is_covered)
-            for start in range(0, asked.size, _AT_ONCE):
-                some = asked[start : start + _AT_ONCE]
-                its = Sizes(*(size[some] for size in sizes))
+            asked = is_covered & (places == none)
+            if asked.any():
+                its = Sizes(*(size[asked] for size in sizes))
                 held = _resident(type(configs[0]), table, its)
                 costs = _costs(type(configs[0]), table, its, units, held)
-                costs = np.where(held > 0, costs, np.inf)
-                best = costs.argmin(axis=0), np.arange(some.size)
-                fits = np.isfinite(costs[best])
-                places[some[fits]] = first + best[0][fits]
-                resident[some[fits]] = held[best][fits]
-                is_open[some[fits]] = False
+                best = np.where(held > 0, costs, np.inf).argmin(axis=0)
+                held = np.take_along_axis(held, best[None], axis=0)[0]
+                places[asked] = np.where(held > 0, first + best, none)
+                resident[asked] = np.maximum(1.0, held)
             first += len(configs)
     return places, resident
 
@@ -762,28 +761,25 @@ def _costs(kernel: type, table: NDArray[Any], sizes: Sizes, units: int, held: Ar
     if kernel is Int4SpecialisedConfig:
         parts = table["part_us"] * np.where(split > 1, split, 0.0)
         of_block = table["start_us"] + unit_us * np.ceil(sizes.units / split)
-        return np.asarray(turns * of_block + parts)
+        return np.asanyarray(turns * of_block + parts)
     of_block = table["start_us"] + unit_us * sizes.k / UNIT_COLUMNS / split
-    return np.asarray(turns * of_block + _HALVING_US * halvings(split))
+    return np.asanyarray(turns * of_block + _HALVING_US * table["halvings"])
 
 
 _HALVING_US: Final = 1.76  # each time that K is cut in two
 
 
-def halvings(split: Array) -> Array:
-    """log2 of parts of K, 1 to 8, with the same bits everywhere (NumPy's log2 differs)."""
-    return np.asarray(_LOG2[split.astype(int)])
+# log2 of the parts of K that rules have, with the same bits everywhere (NumPy's log2 differs)
+_HALVINGS: Final = {
+    1: 0.0, 2: 1.0, 3: 1.584962500721156, 4: 2.0,
+    5: 2.321928094887362, 6: 2.584962500721156, 7: 2.807354922057604, 8: 3.0,
+}  # fmt: skip
 
 
-_LOG2: Final = np.array(
-    [0, 0, 1, 1.584962500721156, 2, 2.321928094887362, 2.584962500721156, 2.807354922057604, 3.0]
-)
-
-
-def _count(table: NDArray[Any], sizes: Sizes) -> Array:
+def _count(table: Mapping[str, Array] | NDArray[Any], sizes: Sizes) -> Array:
     """Blocks of products."""
     across = np.ceil(sizes.padded_rows / table["rows"])
-    return np.asarray(across * np.ceil(sizes.tokens / table["tokens"]) * table["split"])
+    return np.asanyarray(across * np.ceil(sizes.tokens / table["tokens"]) * table["split"])
 
 
 def _resident(kernel: type, table: NDArray[Any], sizes: Sizes) -> Array:
@@ -823,13 +819,13 @@ def _shared_bytes(kernel: type, table: NDArray[Any], sizes: Sizes) -> Array:
     if kernel is Int4SpecialisedConfig:
         scales = np.where(has_groups, np.maximum(1.0, UNIT_COLUMNS / sizes.group), 1.0)
         slot = rows * (64 + 2 * scales * sizes.stored) + 256 * tokens + 16
-        return np.asarray(slots * slot + _BETWEEN_BUFFERS)
+        return np.asanyarray(slots * slot + _BETWEEN_BUFFERS)
     units, unroll = np.floor(sizes.units / table["split"]), table["unroll"]
     ring = np.minimum(slots, np.floor(units / unroll)) * (unroll * (64 * rows + 256 * tokens) + 8)
     groups = np.maximum(1.0, np.where(has_groups, units * UNIT_COLUMNS / sizes.group, 1.0))
     mantissa, exponent = np.frexp(groups)
     power_of_two = np.ldexp(1.0, exponent - (mantissa == 0.5))
-    return np.asarray(ring + 2 * power_of_two * rows * sizes.stored + _BETWEEN_BUFFERS)
+    return np.asanyarray(ring + 2 * power_of_two * rows * sizes.stored + _BETWEEN_BUFFERS)
 
 
 def _most_units(config: BlockConfig) -> int:
@@ -839,7 +835,7 @@ def _most_units(config: BlockConfig) -> int:
 
 
 def figures(config: BlockConfig) -> dict[str, bool | int | float]:
-    """What the rule knows of a configuration: a line of its tables, and of those of a page."""
+    """What the rule knows of a configuration: a line of its tables."""
     is_direct = isinstance(config, Int4DirectConfig)
     return {
         "direct": is_direct,
@@ -847,6 +843,7 @@ def figures(config: BlockConfig) -> dict[str, bool | int | float]:
         "rows": config.block_rows,
         "tokens": config.token_tile,
         "split": config.split,
+        "halvings": _HALVINGS.get(config.split, np.nan),  # a caller may have any
         "warps": config.num_warps,
         "most_units": _most_units(config) if is_direct else 0,
         "stages": getattr(config, "stages", getattr(config, "slots", 0)),

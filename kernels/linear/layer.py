@@ -9,8 +9,9 @@ gradients read x and w along their columns too. `saves` says what is kept for th
 
     casts    x and w are cast along their columns in the forward pass, from the same read. The casts
              are kept, a byte per element; torch.compile cannot compute these again. A tensorwise w
-             is kept as `inputs` does: it is a parameter, so keeping it takes no memory, and its
-             later cast needs no pass that finds the amax
+             is kept as `inputs` does: a parameter takes no memory to keep, and its later cast
+             needs no pass that finds the amax. A w that is computed in each forward pass
+             (weight_norm, spectral_norm, pruning) is kept whole until the backward pass
     inputs   x and w are kept as they are and cast along their columns in the backward pass.
              torch.compile computes x again from what its neighbours keep, where it can; of
              tensorwise x, and of axiswise x of 2^25 elements and more, it fuses that with the

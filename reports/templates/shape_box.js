@@ -36,8 +36,8 @@ if (shapeBox) (async () => {
     ["95 %", true], ["over bf16", true], ["rate", true], ["nearest measured", false]];
 
   function row(answer, place, device, shape, baseline) {
-    const { option, casts, parts, total, low, high, predicted, isMeasured, boundBy, doublings, unprobed } = answer;
-    const rate = productModel.leastWork(option, shape).flops / total / 1e12;
+    const { option, casts, parts, flops, total, low, high, predicted, isMeasured, boundBy, doublings, unprobed } = answer;
+    const rate = flops / total / 1e12;
     const texts = [`${place + 1}`, option.recipe, option.provider, casts.map(({ provider }) => provider).join(", ") || "none", time(total),
       `${time(low)} to ${time(high)}`, baseline ? times(baseline.total / total) : MISSING, `${significant(rate)}${SPACE}TFLOP/s`, ""];
     const cells = texts.map((text, number) => element("td", { textContent: text, className: HEADS[number][1] ? "n" : "" }));
@@ -79,7 +79,7 @@ if (shapeBox) (async () => {
     const shown = own.filter(({ option }) => fields.all.checked || !recipes.has(option.recipe) && recipes.add(option.recipe));
     const reasons = [...new Set(refused.map(({ option, reason }) =>
       reason === device.without_casts ? `${option.recipe}: ${reason}` : reason))];
-    said.replaceChildren(remark, ...(own.length ? sentence(own, baseline, hasCasts) : ["No provider runs this shape."]));
+    said.replaceChildren(remark, ...(own.length ? sentence(own, baseline, hasCasts, device.decision) : ["No provider runs this shape."]));
     if (own.length) {
       const heads = HEADS.map(([text, isNumber]) => element("th", { scope: "col", textContent: text, className: isNumber ? "n" : "" }));
       heads[0].setAttribute("aria-label", "rank");
@@ -99,22 +99,30 @@ if (shapeBox) (async () => {
     }
   }
 
-  const longer = (ratio) => ratio < 2 ? `takes ${(100 * (ratio - 1)).toFixed(0)}\u00a0% longer` : `takes ${ratio.toFixed(1)} times as long`;
+  // roofcal.ask.advice: what cannot be told from the fastest recipe, and how much longer it takes, in its words
+  function certainty([first, ...others], { most_apart: mostApart, near, toss_up: one, toss_ups: several, next }) {
+    const recipes = new Set([first.option.recipe]);
+    const rivals = others.filter(({ option }) => !recipes.has(option.recipe) && recipes.add(option.recipe));
+    const isTossUp = ({ total, low }, place) => total <= first.total * (1 + mostApart)
+      && (total <= first.total + near * (first.high - first.total) || place === 0 && (total <= first.high || low <= first.total));
+    const tossUps = rivals.filter(isTossUp), names = tossUps.map(({ option }) => option.recipe), last = names.pop();
+    const slower = (tossUps.length ? tossUps : rivals.slice(0, 1)).at(-1);
+    if (!slower) return "";
+    const words = names.length ? several : last ? one : next;
+    return words.replace("{names}", names.length ? `${names.join(", ")} and ${last}` : last).replace("{name}", slower.option.recipe)
+      .replace("{percent}", Math.max(1, Math.round(100 * (slower.total / first.total - 1))));
+  }
 
-  function sentence([first, ...others], baseline, hasCasts) {
+  function sentence([first, ...others], baseline, hasCasts, words) {
     const { option, casts, total, low, high, isMeasured, doublings, unprobed } = first;
-    const rivals = others.filter((other) => other.option.recipe !== option.recipe);
-    const [second] = rivals, overlapping = rivals.find((other) => other.low <= high);
     const counted = hasCasts ? "casts included" : "casts not counted";
     const over = baseline && option.recipe !== baseline.option.recipe
       ? `${times(baseline.total / total)} ${baseline.option.recipe}, ${counted}` : counted;
-    const rest = !second ? "." : !overlapping ? "; no interval of another recipe overlaps it."
-      : `; ${second.option.recipe} ${longer(second.total / total)}, and `
-        + (overlapping === second ? "the intervals overlap." : `the interval of ${overlapping.option.recipe} overlaps it.`);
+    const rest = certainty([first, ...others], words);
     const by = [option.provider, ...casts.map(({ provider }) => `casts by ${provider}`)].join(", ");
     return [element("b", { textContent: `${option.recipe} by ${by}` }),
       `: ${time(total)}${isMeasured ? ", measured" : ""} (95 %: ${time(low)} to ${time(high)}), ${over}${doublings ? ", extrapolated" : ""}`
-      + `${unprobed ? `, of a kind that no probe has (${unprobed})` : ""}${rest}`];
+      + `${unprobed ? `, of a kind that no probe has (${unprobed})` : ""}${rest && `; ${rest}`}.`];
   }
 
   ["m", "n", "k"].forEach((axis) => { fields[axis].value = devices[0].first_shape[axis]; });

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.advise import Advice, Adviser, RecipeTime, left_out_words, not_ranked_words
+from roofcal.ask.advise import Advice, Adviser, RecipeTime, left_out_words, unranked_words
 from roofcal.ask.answers import (
     WEIGHTS_WORDS,
     Answer,
@@ -22,7 +22,7 @@ from roofcal.ask.answers import (
     record_of,
     span,
 )
-from roofcal.ask.choices import ChoiceRecord, choice_record
+from roofcal.ask.choices import ChoiceRecord
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.linear_options import BASELINE
 from roofcal.ask.shape_limits import FAR, unprobed_words
@@ -32,10 +32,15 @@ from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import Shape
 
-# A recipe that is less likely than this to be the fastest is no toss-up.
-_CLEARLY_SLOWER: Final = 0.05
 # A recipe that takes longer by more is slower, however wide the intervals are.
 MOST_APART: Final = 0.10
+# Of the upper half of an interval. On 1,000 shapes of both cards these are nearly those that are at
+# least half as likely to be the fastest, which a page cannot draw: 88 % of the lists are equal.
+NEAR: Final = 0.25
+TOSS_UP_WORDS: Final = "a toss-up with {names}, {percent} % slower"
+TOSS_UPS_WORDS: Final = "a toss-up with {names}, at most {percent} % slower"
+NEXT_WORDS: Final = "the next, {name}, takes {percent} % longer"
+Ends = tuple[float, float | None, float | None]  # seconds, and the ends of their interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +53,7 @@ class Decision:
         chance: the probability that it is the fastest; None for a model without intervals.
         toss_up_with: recipes that cannot be told apart from it, the fastest first.
         toss_up_within: how much longer the slowest of them takes, a fraction; None without any.
-        likelier: the one of them that is likelier to be the fastest although its time is longer,
+        likelier: the recipe that is likelier to be the fastest although its time is longer,
             because it is less certain or more providers offer it; None without one.
         next_recipe, next_slower: the next in time, and how much longer it takes; None without any.
         output_db, bf16_output_db: signal to noise; None where nobody measured it.
@@ -80,11 +85,10 @@ class Decision:
             aside = ["no other recipe is ranked"]
         if self.toss_up_within is not None:
             aside.append(toss_up_words(self.toss_up_with, self.toss_up_within))
-            aside += [f"{self.likelier} has a higher P"] if self.likelier else []
         elif self.next_slower is not None:
-            aside.append(
-                f"the next, {self.next_recipe}, takes {100 * self.next_slower:.0f} % longer"
-            )
+            percent = slower_percent(self.next_slower)
+            aside.append(NEXT_WORDS.format(name=self.next_recipe, percent=percent))
+        aside += [f"{self.likelier} has a higher P"] if self.likelier else []
         if self.speedup_over_bf16 is not None and self.speedup_over_bf16 < 1:
             aside.append(f"{BASELINE}, which is not ranked, is faster")
         accuracy = "accuracy not measured"
@@ -106,8 +110,7 @@ def decided_advice(adviser: Adviser, shape: Shape) -> tuple[Advice, Decision, Ch
     (advice,) = adviser.advise([shape])
     options = tuple(adviser.with_evidence(option, shape) for option in advice.options)
     advice = replace(advice, options=options)
-    measured = adviser.products if adviser.passes == "forward" else adviser.linears
-    choices = choice_record(measured, among="recipes")
+    choices = adviser.choices
     bf16_db = adviser.output_db(BASELINE, shape)
     ranked = list(advice.best_by_recipe.values())
     return advice, decide(ranked, bf16_db, choices, judged_on(adviser.passes)), choices
@@ -118,12 +121,24 @@ def judged_on(passes: str) -> str:
     return "products" if passes == "forward" else "linears"
 
 
-def longest_of_toss_up(seconds: float, high_s: float | None) -> float:
-    """The longest time in s of a recipe that a faster one's interval does not tell from it.
+def is_toss_up(fastest: Ends, other: Ends, *, is_next: bool) -> bool:
+    """Whether a recipe cannot be told from the fastest; the shape box of a page asks the same.
 
-    high_s: the high end of that interval; without one only equal times cannot be told apart.
+    It takes at most MOST_APART longer. The next in time is a toss-up if one of the two intervals
+    holds the other's time, a further one if its time is within NEAR of the fastest's interval.
+    Without intervals only equal times cannot be told apart.
     """
-    return seconds if high_s is None else min(high_s, seconds * (1 + MOST_APART))
+    (seconds, _, high_s), (longer, low_s, _) = fastest, other
+    if high_s is None or low_s is None:
+        return longer <= seconds
+    is_held = longer <= high_s or low_s <= seconds
+    is_near = longer <= seconds + NEAR * (high_s - seconds)
+    return longer <= seconds * (1 + MOST_APART) and (is_near or (is_next and is_held))
+
+
+def slower_percent(fraction: float) -> int:
+    """How much longer a recipe takes, in whole percent of at least 1."""
+    return max(1, round(100 * fraction))
 
 
 def style_of(row: Record, best: str) -> Style:
@@ -139,8 +154,8 @@ def toss_up_words(names: Sequence[str], within: float) -> str:
     listed = f"{', '.join(others)} and {last}" if others else last
     if not within:
         return f"{listed} {'are' if others else 'is'} equal by this model"
-    most = f"{'at most ' if others else ''}{max(1, round(100 * within))} % slower"
-    return f"a toss-up with {listed}, {most}"
+    words = TOSS_UPS_WORDS if others else TOSS_UP_WORDS
+    return words.format(names=listed, percent=slower_percent(within))
 
 
 def decide(
@@ -151,9 +166,7 @@ def decide(
 ) -> Decision:
     """The decision among the fastest options of all recipes, the fastest first, at least one.
 
-    Two recipes are a toss-up where the slower is at least half as likely to be the fastest, or,
-    next to it, has its time within the interval of the faster and at most MOST_APART longer.
-    Of recipes of equal time bf16 is used.
+    Which others are a toss-up with it says `is_toss_up`. Of recipes of equal time bf16 is used.
 
     bf16_output_db: the accuracy of bf16. choices: how good predicted choices were on measured
     points, which `judged_on` names.
@@ -162,15 +175,14 @@ def decide(
     best = next((one for one in equals if one.recipe == BASELINE), ranked[0])
     others = [one for one in ranked if one is not best]
 
-    def is_toss_up(place: int, other: RecipeTime) -> bool:
-        chance = other.recipe_probability
-        if other in equals or chance is None or best.recipe_probability is None:
-            return other in equals
-        is_inside = place == 0 and other.seconds <= longest_of_toss_up(best.seconds, best.high_s)
-        is_likely = chance >= best.recipe_probability / 2
-        return chance >= _CLEARLY_SLOWER and (is_likely or is_inside)
+    def ends(one: RecipeTime) -> Ends:
+        return one.seconds, one.low_s, one.high_s
 
-    toss_ups = [one for place, one in enumerate(others) if is_toss_up(place, one)]
+    toss_ups = [
+        one
+        for place, one in enumerate(others)
+        if one in equals or is_toss_up(ends(best), ends(one), is_next=place == 0)
+    ]
     weak = []
     if doublings := best.extrapolated_doublings:
         guess = ", a guess" if doublings > FAR else ""
@@ -181,7 +193,7 @@ def decide(
         weak.append("this model states no interval")
     elif choices and choices.is_poor:
         weak.append(choices.words(judged_on))
-    likeliest = max((best, *toss_ups), key=lambda one: one.recipe_probability or 0.0)
+    likeliest = max((best, *others), key=lambda one: one.recipe_probability or 0.0)
     slower = [0.0 if one in equals else one.seconds / best.seconds - 1 for one in toss_ups]
     return Decision(
         recipe=best.recipe,
@@ -198,7 +210,6 @@ def decide(
     )
 
 
-_MOST_REASONS: Final = 3
 _CSV: Final = (
     *("m", "n", "k", "recipe", "products_by", "casts_by", "time_s", "time_low_s", "time_high_s"),
     *("source", "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by"),
@@ -270,6 +281,7 @@ class Recommendation(Advice, Answer):
         decision: which recipe to use, and how sure that is.
         options: all that the model of time can answer, the fastest first.
         refused: name of another option -> the reason.
+        unranked: recipe without a ranked option -> the reason.
         costs: recipe -> what a token (a row of x) costs by its fastest option, the fewest joules
             first; of those alone that were asked for it.
         answer: everything as `roofcal advise --json` prints it.
@@ -325,11 +337,7 @@ class Recommendation(Advice, Answer):
             )
         if answer["left_out"]:
             yield left_out_words(answer["min_db"], answer["left_out"])
-        reasons = not_ranked_words(self.refused)
-        yield from (f"not ranked: {reason}" for reason in reasons[:_MOST_REASONS])
-        if len(reasons) > _MOST_REASONS:
-            more = len(reasons) - _MOST_REASONS
-            yield f"others are not ranked for {more} more reason{'s' * (more > 1)}: --json has them"
+        yield from (f"not ranked: {reason}" for reason in unranked_words(self.unranked))
         choices = answer["recipe_choices"]
         if choices and not (record := ChoiceRecord(**choices)).is_poor:
             yield record.words(judged_on(answer["pass"]))
@@ -382,6 +390,7 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         "options": [_record(option) for option in advice.options],
         "equal_recipes": advice.equals,
         "refused": dict(advice.refused),
+        "unranked": dict(advice.unranked),
         "left_out": dict(advice.left_out),
         "recipe_choices": asdict(choices) if choices else None,
         "fastest_by_m": adviser.fastest_by_m(shape),
@@ -393,6 +402,7 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         environment=sources.environment,
         options=advice.options,
         refused=advice.refused,
+        unranked=advice.unranked,
         left_out=advice.left_out,
         decision=decision,
         costs=costs,

@@ -16,14 +16,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from roofcal.ask.choices import fastest_probabilities
+from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
 from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
 from roofcal.ask.points import recipe_named
 from roofcal.ask.shape_limits import memory_refusal, too_small, unprobed_kind, why_all_refuse
 from roofcal.core.names import did_you_mean_or_all, names_with_part
+from roofcal.core.recipes import RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Times
+from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
@@ -38,6 +40,9 @@ from roofcal.ops.linear.model import (
 from roofcal.ops.spec import Shape
 from roofcal.ops.time_models import Model, Sources, sum_of_times
 
+_NOT_ASKED: Final = "not asked for"
+_FAR_OUT: Final = " doublings outside the probed range"
+_TOO_FAR: Final = "too far outside the probed range, by the doublings in brackets"
 # (products by, casts by) -> provider of op linear
 _LINEARS: Final = {
     ("cublaslt", "triton"): "triton",
@@ -58,7 +63,8 @@ class RecipeTime:
         predicted_s, predicted_low_s, predicted_high_s: by the model of time.
         measured: the parts whose time is measured.
         probability: that it is the fastest of all options; None for a model without intervals.
-        recipe_probability: that an option of its recipe is.
+        recipe_probability: that an option of its recipe is; of the fastest recipe, lower where the
+            choices of a recipe were mostly wrong (ChoiceRecord.chance).
         nearest_measured: the nearest points that were measured of the same recipe and providers.
         output_db: signal to noise measured at the nearest point; None where nobody measured it.
     """
@@ -86,14 +92,20 @@ class RecipeTime:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """The ranked options, the fastest first; `refused`: name of another option -> the reason.
+    """The ranked options, the fastest first, and why others are not ranked.
 
-    Options that only take larger shapes are in neither, as in roofcal.ask.points. left_out: recipe
-    that is less accurate than asked for -> its signal to noise in dB, None where it is unknown.
+    Attributes:
+        options: the ranked options.
+        refused: name of another option -> the reason; options that only take larger shapes are in
+            neither, as in roofcal.ask.points.
+        unranked: recipe without a ranked option -> the reason, of every recipe but those left out.
+        left_out: recipe that is less accurate than asked for -> its signal to noise in dB, None
+            where it is unknown.
     """
 
     options: tuple[RecipeTime, ...]
     refused: Mapping[str, str]
+    unranked: Mapping[str, str]
     left_out: Mapping[str, float | None]
 
     @property
@@ -164,6 +176,12 @@ class Adviser:
         self._times = LinearTimes(self.model, self.sources)
 
     @cached_property
+    def choices(self) -> ChoiceRecord | None:
+        """How good the choice of a recipe was where it was measured: linears have both passes."""
+        measured = self.products if self.passes == "forward" else self.linears
+        return choice_record(measured, among="recipes")
+
+    @cached_property
     def options(self) -> list[Option]:
         """What the model can time; raises PredictError where that is nothing."""
         any_recipe = Linear(
@@ -175,19 +193,26 @@ class Adviser:
         return options
 
     @cached_property
+    def every_recipe(self) -> list[str]:
+        """The recipes of linears, those first that the model knows."""
+        of_options = (option.recipe for option in self.options)
+        known = (*self._times.recipes(self.passes), *of_options)
+        return list(dict.fromkeys((*known, *RECIPES)))
+
+    @cached_property
     def recipes(self) -> list[str]:
         """The recipes that are asked about; raises PredictError for a name that none has."""
-        of_options = (option.recipe for option in self.options)
-        every_recipe = list(dict.fromkeys((*self._times.recipes(self.passes), *of_options)))
         chosen_recipes = dict[str, None]()
         for text in self.names:
-            name = recipe_named(text, every_recipe)
-            names = [name] if name in every_recipe else names_with_part(text, every_recipe)
+            name = recipe_named(text, self.every_recipe)
+            is_name = name in self.every_recipe
+            names = [name] if is_name else names_with_part(text, self.every_recipe)
             if not names:
-                hint = did_you_mean_or_all(text, every_recipe)
+                timed = dict.fromkeys(option.recipe for option in self.options)
+                hint = did_you_mean_or_all(text, timed)
                 raise PredictError(f"unknown recipe '{text}'{hint}")
             chosen_recipes |= dict.fromkeys(names)
-        return list(chosen_recipes) or every_recipe
+        return list(chosen_recipes) or self.every_recipe
 
     def advise(self, shapes: Sequence[Shape]) -> list[Advice]:
         """The advice on linears by their m, n and k, in the order of the shapes.
@@ -262,7 +287,8 @@ class Adviser:
         """The recipes that are not accurate enough, see Advice."""
         if self.min_db is None:
             return {}
-        accuracies = {recipe: self.output_db(recipe, shape) for recipe in self.recipes}
+        timed = {option.recipe for option in self.options}
+        accuracies = {name: self.output_db(name, shape) for name in self.recipes if name in timed}
         return {recipe: db for recipe, db in accuracies.items() if db is None or db < self.min_db}
 
     def fastest_by_m(self, shape: Shape) -> list[dict[str, Any]]:
@@ -278,6 +304,7 @@ class Adviser:
         grid = sorted({1, 2, 4, 8, shape["m"], *half_doublings})
         recipes = [name for name in self.recipes if name not in self._left_out(shape)]
         predicting = Adviser(self.model, self.sources, self.passes, self.weights, names=recipes)
+        predicting.choices = self.choices
         answers = predicting.advices([{**shape, "m": m} for m in grid])
         stretches: list[dict[str, Any]] = []
         is_gap = True
@@ -302,6 +329,10 @@ class Adviser:
     def _casts_weights(self) -> bool:
         """Whether it is a step of training, as linears are measured."""
         return (self.passes, self.weights) == ("forward_backward", "cast")
+
+    @property
+    def _is_inference(self) -> bool:
+        return (self.passes, self.weights) == ("forward", "cached")
 
     def _terms(self, part: Part, shapes: Sequence[Shape]) -> list[_Addend | str]:
         """The predicted time of a part in a linear of each shape, or why it has none."""
@@ -333,11 +364,10 @@ class Adviser:
         return terms
 
     def _ranked(self, shape: Shape, terms: Mapping[Part, _Addend | str]) -> Advice:
-        with_options = {option.recipe for option in self.options}
         left_out = self._left_out(shape)
         allowed = {name for name in self.recipes if name not in left_out}
-        recipes = [name for name in self._times.recipes(self.passes) if name in allowed]
-        refused = {name: NO_CASTS for name in recipes if name not in with_options}
+        refused: dict[str, str] = {}
+        limits: dict[Option, str] = {}
         predicted: dict[Option, list[_Addend]] = {}
         for_larger: set[str] = set()
         for option in self.options:
@@ -352,6 +382,7 @@ class Adviser:
                 (p, w) for p, w in zip(option.parts, own, strict=True) if isinstance(w, str)
             )
             refused[option.name] = part.in_linear(why)
+            limits[option] = part.in_linear(why.replace(f" takes {part.recipe} with ", " needs "))
             if too_small(BY_NAME[part.op], part.provider, part.recipe, part.shape(shape)):
                 for_larger.add(option.name)
         outside = {one: max(term.doublings for term in predicted[one]) for one in predicted}
@@ -362,8 +393,7 @@ class Adviser:
             if outside[option] <= farthest or all(one.measured for one in addends):
                 counted[option] = addends
             else:
-                why = f"lies {outside[option]:.1f} doublings outside the probed range"
-                refused[option.name] = why
+                refused[option.name] = f"lies {outside[option]:.1f}{_FAR_OUT}"
         sums = {option: self._sum(addends) for option, addends in counted.items()}
         ranked = sorted(counted, key=lambda option: sums[option][0])
         baseline = next((sums[one][0] for one in ranked if one.recipe == BASELINE), None)
@@ -372,8 +402,15 @@ class Adviser:
         if BASELINE not in allowed:  # it was timed for the speed-ups
             own_name = f"{BASELINE} by "
             refused = {name: why for name, why in refused.items() if not name.startswith(own_name)}
+        unranked = self._unranked(outside, limits)
+        unranked = {
+            name: why
+            for name, why in unranked.items()
+            if name not in (*left_out, *(option.recipe for option in ranked))
+        }
         if not ranked:
-            reasons = not_ranked_words(refused)
+            asked = {name: why for name, why in unranked.items() if why != _NOT_ASKED}
+            reasons = unranked_words(asked)
             if left_out and self.min_db is not None:
                 reasons.insert(0, left_out_words(self.min_db, left_out))
             sizes = "x".join(str(shape[axis]) for axis in "mnk")
@@ -383,10 +420,7 @@ class Adviser:
             [[(one.error_name, one.seconds, one.high_s) for one in own] for own in counted.values()]
         )
         chances = dict(zip(counted, of_options, strict=True))
-        of_recipe: dict[str, float] = {}
-        for option in ranked:
-            if (chance := chances[option]) is not None:
-                of_recipe[option.recipe] = of_recipe.get(option.recipe, 0) + chance
+        of_recipe = self._recipe_chances(ranked, chances)
         options = [
             RecipeTime(
                 seconds=sums[option][0],
@@ -399,7 +433,52 @@ class Adviser:
             )
             for option in ranked
         ]
-        return Advice(options=tuple(options), refused=refused, left_out=left_out)
+        return Advice(options=tuple(options), refused=refused, unranked=unranked, left_out=left_out)
+
+    def _recipe_chances(
+        self, ranked: Sequence[Option], chances: Mapping[Option, float | None]
+    ) -> dict[str, float]:
+        """Recipe -> the probability that an option of it is the fastest, see RecipeTime.
+
+        ranked: the fastest first. What the first loses by a poor record is given to no other.
+        """
+        of_recipe: dict[str, float] = {}
+        for option in ranked:
+            if (chance := chances[option]) is not None:
+                of_recipe[option.recipe] = of_recipe.get(option.recipe, 0) + chance
+        if of_recipe and self.choices:
+            first = ranked[0].recipe
+            of_recipe[first] = self.choices.chance(of_recipe[first])
+        return of_recipe
+
+    def _unranked(
+        self, outside: Mapping[Option, float], limits: Mapping[Option, str]
+    ) -> dict[str, str]:
+        """Recipe -> why it would not be ranked: of several options, why the nearest is not.
+
+        outside: doublings outside of the probes, of the options that run the shape. limits: why
+        another option does not.
+        """
+        reasons = {}
+        for recipe in self.every_recipe:
+            doublings = [far for option, far in outside.items() if option.recipe == recipe]
+            refusals = [why for option, why in limits.items() if option.recipe == recipe]
+            if recipe not in self.recipes:
+                why = _NOT_ASKED
+            elif doublings:
+                why = f"{min(doublings):.1f}{_FAR_OUT}"
+            elif refusals:
+                why = min(refusals, key=len)  # of the provider that asks for least
+            elif recipe in WEIGHT_ONLY_RECIPES and not self._is_inference:
+                why = "packed weights serve inference alone, with weights cast beforehand"
+            elif recipe in self._times.recipes(self.passes):
+                why = NO_CASTS
+            elif self.sources.calibration is not None and self.model.MODEL == calibrated.MODEL:
+                why = f"no product was calibrated on {self.sources.device}"
+            else:
+                why = f"model {self.model.MODEL} knows no such product on {self.sources.device}"
+            reasons[recipe] = why
+        return reasons
 
     def _addends(self, option: Option, shape: Shape, predicted: Sequence[_Addend]) -> list[_Addend]:
         """What the time of an option is the sum of, measured where it was measured."""
@@ -479,15 +558,14 @@ def left_out_words(min_db: float, left_out: Mapping[str, float | None]) -> str:
     return f"left out, accuracy below {min_db:g} dB or unknown: {', '.join(accuracies)}"
 
 
-def not_ranked_words(refused: Mapping[str, str]) -> list[str]:
-    """The reasons of `Advice.refused`, once each, after the options that they are of."""
+def unranked_words(unranked: Mapping[str, str]) -> list[str]:
+    """The reasons of `Advice.unranked`, once each, behind the recipes that they are of."""
     names: dict[str, list[str]] = {}
-    for name, why in refused.items():
-        names.setdefault(why, []).append(name)
-    return [
-        f"{first}{f' and {len(others)} more' * bool(others)}: {why}"
-        for why, (first, *others) in names.items()
-    ]
+    for recipe, why in unranked.items():
+        doublings, is_far, _ = why.partition(_FAR_OUT)
+        reason = _TOO_FAR if is_far else why
+        names.setdefault(reason, []).append(f"{recipe} ({doublings})" if is_far else recipe)
+    return [f"{', '.join(recipes)}: {why}" for why, recipes in names.items()]
 
 
 def linear_provider(option: Option | RecipeTime) -> str:

@@ -32,6 +32,8 @@ ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 WEIGHTS_WORDS: Final = {"cached": "cast beforehand", "cast": "cast each time"}
 WIDTH: Final = 120  # most columns of text, and those of text that no terminal shows
 _SCALES: Final = {"GB": GB, "T": TERA, "ms": 1e-3, "u": 1e-6}
+# Digits -> below which numbers there is one more behind the point.
+_BOUNDS: Final = {" three": (100, 10, 1), " four": (1000, 100, 10, 1)}
 _NARROWEST_NOTE: Final = 20  # columns in which a note is still read
 Style = Literal["", "best", "dim"]  # green for what is best, dim for what is less certain
 _ANSI: Final[Mapping[Style, str]] = {"best": "\x1b[32m", "dim": "\x1b[2m"}
@@ -130,7 +132,10 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows in aligned columns; those without any text are left out. style: of the row's line."""
+    """Rows in aligned columns; columns without any text are left out. style: of the row's line.
+
+    Where the table goes on below, so are rows without any text but their names.
+    """
 
     rows: Sequence[Record]
     columns: Sequence[Column]
@@ -148,7 +153,8 @@ class Table:
                 column.break_head()
         styles: list[Style] = ["", *map(self.style, self.rows)]
         lines: list[tuple[Style, str]] = []
-        for block in _blocks(columns, width):
+        blocks = _blocks(columns, width)
+        for block in blocks:
             for note in (column for column in block if column.column.note):
                 note.break_cells(width - _width_of([one for one in block if one is not note]) - 2)
             lines += [("", "")] * bool(lines)
@@ -157,7 +163,11 @@ class Table:
             heads, *rows = zip(*(column.texts for column in block), strict=True)
             height = max(map(len, heads))
             heads = tuple([""] * (height - len(head)) + head for head in heads)
+            repeated = [block is not blocks[0] and one in blocks[0] for one in block]
             for style, cells in zip(styles, (heads, *rows), strict=True):
+                own = [texts for texts, again in zip(cells, repeated, strict=True) if not again]
+                if cells is not heads and not any(map(any, own)):
+                    continue
                 for texts in zip_longest(*cells, fillvalue=""):
                     line = (one.aligned(text) for one, text in zip(block, texts, strict=True))
                     lines.append((style, "  ".join(line)))
@@ -262,8 +272,8 @@ class _Formatter(string.Formatter):
         for unit, scale in _SCALES.items():
             if format_spec.startswith(unit):
                 value, format_spec = value / scale, format_spec.removeprefix(unit)
-        if format_spec == " three":  # 1112, 80.4, 2.15, 0.147, 0.001
-            digits = sum(value < least for least in (100, 10, 1))
+        if format_spec in _BOUNDS:  # of three: 1112, 80.4, 2.15, 0.147, 0.001
+            digits = sum(value < least for least in _BOUNDS[format_spec])
             format_spec = f".{digits}f"
         return format(value, format_spec)
 

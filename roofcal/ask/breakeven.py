@@ -241,17 +241,17 @@ def sentences(answer: Record) -> Iterator[str]:
     pair = f"{answer['recipe']}, {counted}, is faster than {answer['baseline']}"
     most = answer["largest_m"]
     if answer["m"] is None:
-        never = "up to M = {largest_m}, {recipe} does not become faster than {baseline} for good, "
-        yield filled(never + counted, answer) + filled(
-            " (95 %: perhaps from M = {m_low} on)", answer
-        )
+        never = "Keep {baseline}: there is no M up to {largest_m} from which on {recipe}, "
+        perhaps = filled(" (95 %: perhaps from M = {m_low} on)", answer)
+        yield Verdict(f"{filled(never, answer)}{counted}, stays faster{perhaps}")
     elif answer["best_speedup_low"] is None:
         yield Verdict(f"{pair} from M = {answer['m']} on (no interval: this model states none)")
     elif answer["m_low"] == answer["m_high"]:
         yield Verdict(f"{pair} from M = {answer['m']} on (95 %: the same M)")
     else:
         high = answer["m_high"] or f"beyond {most}"
-        yield Verdict(f"{pair} from M = {answer['m']} on (95 %: {answer['m_low']} to {high})")
+        between = f"that M lies from {answer['m_low']} to {high}"
+        yield Verdict(f"{pair} from M = {answer['m']} on (95 %: {between})")
     casts = "no casts"
     if answer["casts"] != "none":
         whose = "the fastest provider" if answer["casts"] == FASTEST else answer["casts"]
@@ -265,20 +265,9 @@ def sentences(answer: Record) -> Iterator[str]:
     span = filled(" (95 %: {best_speedup_low:.2f}x to {best_speedup_high:.2f}x)", answer)
     best = filled("at best {best_speedup:.2f}x", answer)
     yield f"{best}{span}, {counted}, at M = {answer['best_m']}"
-    if answer["products_by"] == "any":
-        yield "this model does not tell providers apart"
-    else:
-        at = {answer["best_m"]: (answer["best_products_by"], answer["best_casts_by"])}
-        if answer["m"] is not None:
-            at = {answer["m"]: (answer["products_by"], answer["casts_by"])} | at
-        listed = "; ".join(
-            f"{products}{'' if casts == 'none' else f', casts by {casts}'} (M = {m})"
-            for m, (products, casts) in at.items()
-        )
-        # advise does not rank what lies so far outside
-        is_ranked = answer["casts"] == FASTEST and not is_guess
-        as_advise = ", as advise ranks them" if is_ranked else ""
-        yield f"products by the fastest provider at each M{as_advise}: {listed}"
+    # advise does not rank what lies so far outside
+    is_ranked = answer["casts"] == FASTEST and not is_guess
+    yield _who_is_timed(answer, ", as advise ranks them" if is_ranked else "")
     yield origin_words(answer)
     probed = answer["probed_m"]
     span = f"M from {probed[0]} to {probed[1]}" if probed else "no M of these weights"
@@ -293,6 +282,23 @@ def sentences(answer: Record) -> Iterator[str]:
         )
     if answer["unprobed"]:
         yield "one of its products or casts is unlike any probe: treat the interval as a guess"
+
+
+def _who_is_timed(answer: Record, as_ranked: str) -> str:
+    """Whose products and casts at the break-even M, and where the speed-up is the largest."""
+    if answer["products_by"] == "any":
+        return "this model does not tell providers apart"
+    at: dict[tuple[str, str], dict[int, None]] = {}  # whose products and casts -> M
+    for name, m in (("", answer["m"]), ("best_", answer["best_m"])):
+        by = answer[f"{name}products_by"], answer[f"{name}casts_by"]
+        if m is not None:
+            at.setdefault(by, {})[m] = None
+    listed = "; ".join(
+        f"{products}{'' if casts == 'none' else f', casts by {casts}'} "
+        f"(M = {' and '.join(map(str, own))})"
+        for (products, casts), own in at.items()
+    )
+    return f"products by the fastest provider at each M{as_ranked}: {listed}"
 
 
 def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Breakeven:
@@ -416,7 +422,7 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
         by = "" if linear.casts == FASTEST else f" by {linear.casts}"
         raise PredictError(
             f"model '{model.MODEL}' knows no casts of {recipe}{by} here; "
-            f"--casts can be {', '.join(('none', *providers))}"
+            f"give --casts {' or '.join((*providers, 'none'))}, which compares products alone"
         )
 
 

@@ -87,6 +87,10 @@ class ChoiceRecord:
         """Whether fewer than half of the choices were right."""
         return 2 * self.right < self.points
 
+    def chance(self, stated: float) -> float:
+        """The probability of a choice to be the fastest: of a poor record, at most its share."""
+        return min(stated, self.right / self.points) if self.is_poor else stated
+
     def words(self, points: str) -> str:
         """How often the predicted choice of a provider or recipe was right."""
         return f"the model's choices were right for {self.right} of {self.points} measured {points}"

@@ -21,8 +21,18 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from roofcal.ask.answers import Answer, Column, ManyAnswers, Part, Record, Table
+from roofcal.ask.answers import (
+    Answer,
+    Column,
+    ManyAnswers,
+    Part,
+    Record,
+    Table,
+    Verdict,
+    filled,
+)
 from roofcal.ask.measured import measured_points
+from roofcal.ask.points import recipe_named
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
@@ -84,11 +94,20 @@ class OutsideEvidence(Answer):
         return ManyAnswers(_CSV, self.rows())
 
     def parts(self) -> Iterator[Part]:
-        """A line per recipe and regime."""
-        yield Table(errors_by_regime(self.products), _ERRORS)
+        """How wrong the model is on all products; a line per recipe and regime."""
+        rows = errors_by_regime(self.products)
+        mean = "Predictions are {mape:.1%} off on average, over {products} products"
+        inside = "; {inside:.0%} of these lie in their 95 % intervals"
+        yield Verdict(f"{filled(mean, rows[-1])}{filled(inside, rows[-1])}.")
+        yield ""
+        yield Table(rows, _ERRORS)
         yield ""
         yield self.title
-        yield "inside: share within the 95 % interval; beyond: products outside of the probes"
+        yield (
+            "MAPE: mean of the errors without sign; median: of the errors, above 0 where predicted "
+            "times are too long; 95th: what 95 % of the errors without sign do not exceed; inside: "
+            "share within the 95 % interval; beyond: products outside of the probes"
+        )
         yield from (f"no answer for {count}: {why}" for why, count in self.unanswered.items())
 
 
@@ -113,7 +132,8 @@ def hold_against(
     refused: dict[str, int] = {}
     unknown: dict[str, int] = {}
     for _, cells in rows:
-        recipe, shape = cells["recipe"], {axis: int(cells[axis]) for axis in "mnk"}
+        recipe = recipe_named(cells["recipe"], recipes)
+        shape = {axis: int(cells[axis]) for axis in "mnk"}
         casts: Any = cells.get("casts_by", "none")  # one of CASTS, as the row was checked
         linear = Linear(recipe=recipe, casts=casts, weights="cached")
         reasons, why = unknown, None
@@ -188,7 +208,7 @@ def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
 
 
 def _row_errors(cells: Cells, recipes: Sequence[str]) -> Iterator[str]:
-    if cells["recipe"] not in recipes:
+    if recipe_named(cells["recipe"], recipes) not in recipes:
         nearest = did_you_mean_or_all(cells["recipe"], recipes)
         yield f"recipe '{cells['recipe']}'{nearest}"
     if (casts_by := cells.get("casts_by", "none")) not in CASTS:

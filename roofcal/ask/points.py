@@ -211,6 +211,8 @@ def predict_point(
     key = point_key(op.name, provider or ANY_PROVIDER, point.recipe, point.shape)
     measured = steady_points(run)
     of_op = list(by_key(one for one in measured if one.op == op.name).values())
+    choices = choice_record(of_op) if slower else None
+    chance = chances[0] if slower else None
     return PredictedTime(
         device=point.device,
         op=op.name,
@@ -229,13 +231,13 @@ def predict_point(
         extrapolated_doublings=doublings,
         unprobed=unprobed,
         slower=tuple(slower),
-        fastest_probability=chances[0] if slower else None,
+        fastest_probability=choices.chance(chance) if choices and chance else chance,
         refused={  # a kernel for large shapes is no choice for a small one: not worth a line
             other: reason
             for other, reason in refused.items()
             if too_small(op, other, point.recipe, point.shape) is None
         },
-        choices=choice_record(of_op) if slower else None,
+        choices=choices,
         measured=by_key(measured).get(key),
     )
 
@@ -249,7 +251,8 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
     elif BY_NAME[point.op].computes == "cast" and sources.calibration:
         constants = sources.calibration.constants
         names = ", ".join(calibrated_providers(constants, "cast", point.recipe))
-        why = f"it knows casts {point.recipe} by {names or 'nobody'} there"
+        casts = f"casts {point.recipe} by {names}" if names else f"no casts {point.recipe}"
+        why = f"it knows {casts} there"
     else:
         recipes = model_named(model).product_recipes(sources)
         why = f"it knows the products {', '.join(recipes) or 'of no recipe'} there"

@@ -7,7 +7,7 @@ library.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -124,15 +124,7 @@ def memory_refusal(point: PlanPoint, spec: DeviceSpec | None) -> str | None:
     """
     if spec is None:
         return None
-    op, shape = BY_NAME[point.op], point.shape
-    needed = op.work(point.recipe, shape).dram_bytes
-    if op.computes == "cast":
-        written = op.work(point.recipe, shape).dram_write_bytes
-        needed = nbytes("bf16", shape["rows"] * shape["cols"]) + written
-    elif op.computes is None and {"m", "n", "k"} <= shape.keys():
-        m, n, k = (shape[axis] for axis in "mnk")  # of products: a byte per element of x and w
-        needed = m * k + n * k + nbytes("bf16", m * n)
-    needed /= point.world_size
+    needed = tensor_bytes(BY_NAME[point.op], point.recipe, point.shape) / point.world_size
     if needed <= spec.dram_bytes:
         return None
     sizes = ", ".join(f"{axis}={size}" for axis, size in point.shape.items())
@@ -140,6 +132,17 @@ def memory_refusal(point: PlanPoint, spec: DeviceSpec | None) -> str | None:
         f"{point.op} {point.recipe} of {sizes} does not fit {spec.device}: its tensors take "
         f"{needed / GB:,.0f} GB, and the memory has {spec.dram_bytes / GB:.0f}"
     )
+
+
+def tensor_bytes(op: OpSpec, recipe: str, shape: Mapping[str, Any]) -> Any:
+    """Bytes of all tensors of a point; shape: sizes by axis, or vectors of them."""
+    work = op.work(recipe, shape)
+    if op.computes == "cast":
+        return nbytes("bf16", shape["rows"] * shape["cols"]) + work.dram_write_bytes
+    if op.computes is None and {"m", "n", "k"} <= shape.keys():
+        m, n, k = (shape[axis] for axis in "mnk")  # of products: a byte per element of x and w
+        return m * k + n * k + nbytes("bf16", m * n)
+    return work.dram_bytes
 
 
 def beyond_probes(
@@ -168,10 +171,9 @@ def unprobed_kind(
     name = f"{op}.{provider}.{recipe}"
     if name not in calibration.probe_errors:
         return ""
-    model, group = load_part(BY_NAME[op], "model"), "all"
-    if groups_of := getattr(model, "groups_of", None):
-        sizes = [np.array([float(shape[axis])]) for axis in BY_NAME[op].axes]
-        (group,) = groups_of(recipe, sizes)
+    model: Any = load_part(BY_NAME[op], "model")
+    sizes = [np.array([float(shape[axis])]) for axis in BY_NAME[op].axes]
+    (group,) = model.groups_of(recipe, sizes)
     if has_probes(calibration, name, group):
         return ""
     nearest = []  # N and K whose rows start on 16 bytes
@@ -183,7 +185,7 @@ def unprobed_kind(
             if shape[axis] != below:
                 both = f"{below} or {below + multiple}" if below else f"{multiple}"
                 nearest.append(f"{axis}={both}")
-    words = getattr(model, "GROUPS", {}).get(group, group)
+    words = model.GROUPS.get(group, group)
     way_out = f" (the nearest aligned: {', '.join(nearest)})" if nearest else ""
     return f"{op} {recipe} by {provider} with {words}{way_out}"
 

@@ -99,7 +99,7 @@ def named_device(text: str) -> str:
 
     device, remark = device_choice(text)
     if remark:
-        print(f"note: {remark}", file=sys.stderr)
+        remark_on_stderr(f"note: {remark}")
     return device
 
 
@@ -183,6 +183,15 @@ def show(answer: Answer, *, as_json: bool = False, out: Path | None = None) -> N
 def show_line(line: str) -> None:
     """Print a line of an answer that comes line by line, as wide as those of `show`."""
     print("\n".join(wrapped(line, _columns())))
+
+
+def remark_on_stderr(text: str) -> None:
+    """Print a note or a mistake: as wide as a terminal that shows it, whole for all else."""
+    lines = text.split("\n")
+    if sys.stderr.isatty():
+        width = min(shutil.get_terminal_size().columns, WIDTH)
+        lines = [part for line in lines for part in wrapped(line, width)]
+    print("\n".join(lines), file=sys.stderr)
 
 
 def _columns() -> int:

@@ -3,12 +3,11 @@
 `fleet` says which cards of a cluster are slow, and why.
 """
 
-import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from roofcal.cli.commands import Command, MxNxK, show
+from roofcal.cli.commands import Command, MxNxK, remark_on_stderr, show
 from roofcal.core import paths
 from roofcal.core.csv_files import read_shapes
 from roofcal.core.files import check_folder
@@ -84,7 +83,7 @@ def health(
     folder = measure_card(panel, environment, timing, out)
     verdicts, remark = judge_card(folder, environment, threshold)
     if remark:
-        print(remark, file=sys.stderr)
+        remark_on_stderr(remark)
     return _show(verdicts, as_json=json)
 
 
@@ -92,7 +91,7 @@ def _say_what_is_left_out() -> None:
     from roofcal.study.discover import left_out
 
     for sentence in left_out():
-        print(f"note: {printable(sentence)}", file=sys.stderr)
+        remark_on_stderr(f"note: {printable(sentence)}")
 
 
 def _protocol(backend: "Backend") -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ A mistake of the user ends in one message and exit code 2, never in a traceback.
 import argparse
 import gc
 import os
+import shutil
 import sys
 import traceback
 import warnings
@@ -130,13 +131,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:
         raise
     except ModuleNotFoundError as error:
-        print(f"error: {_missing_module(str(error.name), command)}", file=sys.stderr)
+        _complain(_missing_module(str(error.name), command))
         return 2
     except (ValueError, OSError) as error:
         message = str(error)
         if isinstance(error, OSError) and error.filename:
             message = f"{error.filename}: {error.strerror}"
-        print(f"error: {printable(message)}", file=sys.stderr)
+        _complain(printable(message))
         return 2
     except KeyboardInterrupt:
         print(
@@ -155,13 +156,19 @@ def _warnings_in_one_line() -> Iterator[None]:
 
         def show_in_one_line(message: Any, category: Any, *place: Any, **rest: Any) -> None:
             if category is CalibrationWarning:
-                print(f"warning: {message}", file=sys.stderr)
+                _complain(str(message), "warning")
             else:
                 show(message, category, *place, **rest)
 
         warnings.showwarning = show_in_one_line
         warnings.simplefilter("always", CalibrationWarning)
         yield
+
+
+def _complain(text: str, what: str = "error") -> None:
+    from roofcal.cli.commands import remark_on_stderr  # which --help and --version do not need
+
+    remark_on_stderr(f"{what}: {text}")
 
 
 def _missing_module(name: str, command: str) -> str:
@@ -242,7 +249,14 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line, without the usage, which --help prints; exit code 2."""
-        self.exit(2, f"error: {message} (`{self.prog} --help` lists what there is)\n")
+        _complain(f"{message} (`{self.prog} --help` lists what there is)")
+        self.exit(2)
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        from roofcal.ask.answers import WIDTH
+
+        columns = min(shutil.get_terminal_size().columns, WIDTH)
+        return argparse.HelpFormatter(self.prog, width=columns - 2)
 
     def format_help(self) -> str:
         """The help text, with the commands below the headings of their groups."""

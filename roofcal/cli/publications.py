@@ -3,7 +3,6 @@
 `site`: the pages over all publications.
 """
 
-import sys
 import tempfile
 from dataclasses import asdict
 from functools import partial
@@ -11,7 +10,7 @@ from json import dumps
 from pathlib import Path
 from typing import Final
 
-from roofcal.cli.commands import Command, checked_folder
+from roofcal.cli.commands import Command, checked_folder, remark_on_stderr
 from roofcal.core import paths
 from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder, run_folders
@@ -53,11 +52,8 @@ def publish(
     limits, claims = load_study(paths.CONFIG).file.publish, load_claims(paths.CLAIMS)
     check_checkout(paths.PUBLISHED)  # before minutes of deriving
     with tempfile.TemporaryDirectory() as place:
-        beside = [
-            publication_of(folder, paths.PUBLISHED, is_judged=folders is judged)
-            for folders in (judged, cards)
-            for folder in folders
-        ]
+        beside = [publication_of(folder, paths.PUBLISHED, is_judged=True) for folder in judged]
+        beside += [publication_of(folder, paths.PUBLISHED, is_judged=False) for folder in cards]
         if publications := list(dict.fromkeys((*again, *beside))):
             for folder in publications:
                 _refuse_other_folder(folder)
@@ -91,7 +87,7 @@ def _write_site(out: Path) -> int:
     left_out = write_site(paths.PUBLISHED, out)
     for folder in left_out:
         problem = printable(folder.problems[0])
-        print(f"left out of the site: {folder.key}: {problem}", file=sys.stderr)
+        remark_on_stderr(f"left out of the site: {folder.key}: {problem}")
     return len(left_out)
 
 
@@ -119,13 +115,13 @@ def verify(*folders: Path, quick: bool = False, json: bool = False) -> int:
         for note in outcome.notes:
             print(f"  note: {printable(note)}")
         for problem in outcome.problems:
-            print(f"error: {printable(problem)}", file=sys.stderr)
+            remark_on_stderr(f"error: {printable(problem)}")
     twice = [] if folders else list(claimed_twice(paths.PUBLISHED))
     if json:
         publications = [asdict(o) | {"folder": o.folder.as_posix()} for o in outcomes]
         print(dumps({"publications": publications, "problems": twice}))
     for problem in twice:
-        print(f"error: {problem}", file=sys.stderr)
+        remark_on_stderr(f"error: {problem}")
     if twice or any(outcome.problems for outcome in outcomes):
         return 2
     return NO_MANIFEST if any(o.state == "no manifest" for o in outcomes) else 0

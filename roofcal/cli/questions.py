@@ -5,7 +5,6 @@ formulas in M, K and N.
 """
 
 import runpy
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from roofcal.cli.commands import (
     option_of,
     question,
     refuse,
+    remark_on_stderr,
     require,
     show,
     write_or_print,
@@ -84,7 +84,7 @@ def points(
     sources, folder = device_sources(device, environment, by)
     answer = predict_csv(points, by, sources, provider, op=op, world_size=world_size)
     show(answer, as_json=json, out=out)
-    print(f"from: {folder}", file=sys.stderr)
+    remark_on_stderr(f"from: {folder}")
 
 
 def plan_of_run(
@@ -187,7 +187,7 @@ def symbolic(
         }
     )
     show(answer, as_json=json, out=out)
-    print(f"from: constants {chosen.name} of {chosen.device}", file=sys.stderr)
+    remark_on_stderr(f"from: constants {chosen.name} of {chosen.device}")
 
 
 def many_linears(
@@ -214,7 +214,7 @@ def many_linears(
     weights = weights or usual_weights(passes)
     adviser = Adviser(model_named(by), sources, passes, weights, measured, recipes, min_db)
     show(advise_csv(shapes, adviser), as_json=json, out=out)
-    print(f"from: {folder}", file=sys.stderr)
+    remark_on_stderr(f"from: {folder}")
 
 
 def map_of_run(*, run: Path, calibration: Path | None = None, out: Path | None = None) -> None:

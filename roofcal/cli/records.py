@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from roofcal.cli.commands import Command, named_device, show, write_or_print
+from roofcal.cli.commands import (
+    Command,
+    named_device,
+    remark_on_stderr,
+    show,
+    write_or_print,
+)
 from roofcal.core import paths
 from roofcal.core.environments import version_key
 from roofcal.core.paths import (
@@ -167,7 +173,7 @@ def export(
     folder, calibration = find_calibration(device, environment, paths.PUBLISHED, paths.RESULTS)
     subject = Subject.of_run(RunFolder.at(folder), calibration, datasheet(calibration.device))
     write_or_print(exported(format, subject), out)
-    print(f"from: {folder}", file=sys.stderr)
+    remark_on_stderr(f"from: {folder}")
 
 
 TABLE: Final = Command({"": table}, either=("format", "json"))

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.ask.answers import Answer, Column, Part, Table
+from roofcal.ask.answers import Answer, Column, Part, Table, Verdict
+from roofcal.compare.comparison import points_text
 from roofcal.compare.point_changes import MOVED
 from roofcal.core.names import short_kernel_name
 from roofcal.core.records import CODE
@@ -29,15 +30,21 @@ class Comparison(Answer):
     indent = 1
 
     def parts(self) -> Iterator[Part]:
-        """Runs, common shifts, then what moved; the last line says what follows.
+        """The verdict and what to do, the runs, common shifts, then all that moved.
 
-        Of other cards of one model, how these differ comes first.
+        Of other cards of one model, how these differ comes before the runs.
         """
         answer = self.answer
+        verdict = answer["conclusion"]
+        yield Verdict(f"{verdict[0].upper()}{verdict[1:]}.")
+        yield from _what_to_do(answer)
+        yield ""
         of_cards = pd.DataFrame([row for row in answer["points"] if row["other_card"]])
-        shifts: Part = "common shifts: none, too few points"
+        shifts: list[Part] = ["common shifts: none, too few points"]
         if answer["shifts"]:
-            shifts = Table(answer["shifts"], _SHIFTS)
+            known = f"resolved: points whose change is known to {answer['threshold']:.1%} or better"
+            cycles = "cause cycles: more or fewer of them at the same clock"
+            shifts = [Table(answer["shifts"], _SHIFTS), f"{known}; {cycles}"]
         if len(of_cards):
             sides = []
             for end, cards in answer["other_cards"].items():
@@ -46,9 +53,9 @@ class Comparison(Answer):
                 sides.append(f"{end.upper()} ({names if len(cards) <= _NAMED else many})")
             yield (
                 f"{' and '.join(sides)} are cards of one model with the same libraries; "
-                f"they differ on {_points(len(of_cards))} by:"
+                f"they differ on {points_text(len(of_cards))} by:"
             )
-            yield shifts
+            yield from shifts
             yield from _card_lines(answer, of_cards)
             yield ""
         for name in ("a", "b"):
@@ -57,7 +64,7 @@ class Comparison(Answer):
             if not run["points"]:
                 yield "   no samples: only fitted constants are compared"
             for holds, count in run["intervals"].items():
-                yield f"   intervals of {_points(count)} cover {MEANINGS[holds]}"
+                yield f"   intervals of {points_text(count)} cover {MEANINGS[holds]}"
             if run["cards"]:
                 yield f"   on {', '.join(card[:12] for card in run['cards'])}"
         for row in answer["environment"]:
@@ -65,12 +72,43 @@ class Comparison(Answer):
         if not answer["environment"]:
             yield "the environments are the same"
         if same := answer["same_measurements"]:
-            yield f"not compared, because the records are the same in both runs: {_points(same)}"
+            yield f"not compared, because both runs have the same records: {points_text(same)}"
         yield ""
         if not len(of_cards):
-            yield shifts
+            yield from shifts
             yield ""
         yield from _change_lines(answer)
+
+
+def _what_to_do(comparison: Row) -> Iterator[str]:
+    """What a reader can do about slower points, lost ones, and such as nobody can tell."""
+    counts, ids = comparison["counts"], {*comparison["regressions"]}
+    slower = [row["cause"] for row in comparison["points"] if row["point_id"] in ids]
+    slower += [
+        row["cause"]
+        for row in comparison["shifts"]
+        if row["group"] in comparison["regressed_groups"]
+    ]
+    if slower and any(comparison["other_cards"].values()):
+        yield (
+            "To tell card from software, measure both environments on one card."
+            if comparison["environment"]
+            else "The versions are the same: `roofcal health` says whether the card of B is slow."
+        )
+    elif slower:
+        of_kernel = sum(cause in ("kernel", "cycles") for cause in slower)
+        cause = f"The clock is not the cause of {of_kernel} of these {len(slower)}"
+        yield (
+            f"{cause if of_kernel else 'No cause is known'}: look below for changed versions and "
+            "kernels of other names, and run B's study again to see whether it stays."
+        )
+    if comparison["lost"]:
+        yield "Why a point is not ok in B, B's report says in its table of points that are not ok."
+    if counts["AMBIGUOUS"] > sum(counts.values()) / 2:
+        yield (
+            "To be surer, measure both again with more visits of each point, in turns, with "
+            "nothing beside them (docs/compare.md shows how)."
+        )
 
 
 def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
@@ -82,50 +120,51 @@ def _card_lines(comparison: Row, of_cards: pd.DataFrame) -> Iterator[str]:
     )
     if of_kernels.any():
         yield (
-            f"on {_points(sum(of_kernels))} the code of our kernels differs, too, and these are "
-            "judged by how far libraries differ; one in ten differs by more than: "
+            f"on {points_text(sum(of_kernels))} the code of our kernels differs, too, and these "
+            "are judged by how far libraries differ; one in ten differs by more than: "
             f"{_tenths(of_cards[of_kernels])}"
         )
     large = of_cards["change"].abs() > comparison["threshold"]
     count = sum(large & ~of_cards["verdict"].isin(MOVED))
     yield (
-        f"{_points(count)} changed by more than {comparison['threshold']:.1%}, but no more than "
-        "points of two such cards often do: not listed"
+        f"{points_text(count)} changed by more than {comparison['threshold']:.1%}, but no more "
+        "than points of two such cards often do: not listed"
     )
 
 
 def _change_lines(comparison: Row) -> Iterator[str]:
     counts, raw = comparison["counts"], comparison["counts_raw"]
-    parts = ", ".join(f"{count} {name}" for name, count in counts.items())
-    beyond = f"beyond {comparison['threshold']:.1%}"
-    yield f"{sum(counts.values())} points after the common shifts, {beyond}: {parts}"
-    yield f"(with the common shifts in it: {raw['SLOWER']} SLOWER, {raw['FASTER']} FASTER)"
+    count = sum(counts.values())
+    yield (
+        f"of {points_text(count)}, after the common shifts: {counts['SLOWER']} slower and "
+        f"{counts['FASTER']} faster by more than {comparison['threshold']:.1%}, {counts['SAME']} "
+        f"the same within it, {counts['AMBIGUOUS']} too uncertain to tell"
+    )
+    yield f"with the common shifts in it: {raw['SLOWER']} slower, {raw['FASTER']} faster"
     moved = [row for row in comparison["points"] if row["verdict"] in MOVED]
     yield from _first_rows(moved, _point_line)
+    if moved:
+        yield "up to one in twenty of these may have moved by chance"
+    unmoved, unknown = list[str](), list[str]()
     for title, key, line in _LISTS:
         rows = comparison[key]
         if key == "constants" and rows:
             rows = [row for row in rows if None not in (row["a"], row["b"])]
             yield f"constants in only one calibration: {len(comparison[key]) - len(rows)}"
-        if rows is None:
-            yield f"{title}: unknown, because one run has none"
-        else:
-            clear = [row for row in rows if row.get("clear", True)]
-            close = (
-                f", and {len(rows) - len(clear)} not certain (intervals overlap)"
-                if rows != clear
-                else ""
-            )
-            yield f"{title}: {len(clear) or 'none'}{close}"
-            yield from _first_rows(clear, line)
-    for op, count in comparison["left_out"].items():
-        yield f"B does not plan {op}, of which {count} points are ok in A"
-    yield ""
-    yield comparison["conclusion"]
-
-
-def _points(count: int) -> str:
-    return f"{count:,} point{'s' * (count != 1)}"
+        if not rows:
+            (unknown if rows is None else unmoved).append(title)
+            continue
+        clear = [row for row in rows if row.get("clear", True)]
+        unsure = len(rows) - len(clear)
+        close = f", and {unsure} not certain (intervals overlap)" if unsure else ""
+        yield f"{title}: {len(clear) or 'none'}{close}"
+        yield from _first_rows(clear, line)
+    if unmoved:
+        yield f"none of these: {'; '.join(unmoved)}"
+    if unknown:
+        yield f"unknown, because one run has none: {'; '.join(unknown)}"
+    for op, lost in comparison["left_out"].items():
+        yield f"B does not plan {op}, of which {lost} points are ok in A"
 
 
 def _tenths(points: pd.DataFrame) -> str:
@@ -146,6 +185,13 @@ def _interval(row: Row) -> str:
     return f"{row['low']:+.1%} to {row['high']:+.1%}"
 
 
+_CAUSES: Final = {
+    "kernel": "at the same clock",
+    "clock": "as its clock moved",
+    "unclear": "cause unclear",
+    "unknown": "no clock was read",
+    None: "cause unknown",
+}
 _SHIFTS: Final = (
     Column("common shift of", "{group}", left=True),
     Column("points", "{points}"),
@@ -167,8 +213,9 @@ def _first_rows(rows: Sequence[Row], line: Callable[[Row], str]) -> Iterator[str
 def _point_line(row: Row) -> str:
     names = "" if row["same_names"] else ", other kernel names"
     code = ", other code of ours" if row["other_code"] else ""
+    cause = f"{_CAUSES[row['cause']]}{names}{code}"
     return (
-        f"{row['verdict']} {row['change']:+.1%} ({_interval(row)}), {row['cause']}{names}{code}: "
+        f"{row['verdict'].lower()} {row['change']:+.1%} (95 %: {_interval(row)}), {cause}: "
         f"{_name(row)}, {row['median_a_s'] * 1e6:.4g} -> {row['median_b_s'] * 1e6:.4g} us"
     )
 
@@ -216,11 +263,19 @@ def _breakeven_line(row: Row) -> str:
 
 
 _LISTS: Final[Sequence[tuple[str, str, Callable[[Row], str]]]] = (
-    ("status changed", "statuses", lambda r: f"{_name(r)}: {r['status_a']} -> {r['status_b']}"),
-    ("kernels with other names", "kernels", _kernels_line),
-    ("winner changed", "winners", lambda r: f"{_name(r)}: {r['winner_a']} -> {r['winner_b']}"),
+    (
+        "points with another result",
+        "statuses",
+        lambda r: f"{_name(r)}: {r['status_a']} -> {r['status_b']}",
+    ),
+    ("points whose kernels have other names", "kernels", _kernels_line),
+    (
+        "shapes with another fastest provider or recipe",
+        "winners",
+        lambda r: f"{_name(r)}: {r['winner_a']} -> {r['winner_b']}",
+    ),
     ("constants that moved", "constants", _constant_line),
     ("break-even points that moved", "breakeven", _breakeven_line),
-    ("only in B", "appeared", lambda r: f"{_name(r)}: {r['status']}"),
-    ("only in A", "disappeared", lambda r: f"{_name(r)}: {r['status']}"),
+    ("points that B alone has", "appeared", lambda r: f"{_name(r)}: {r['status']}"),
+    ("points that A alone has", "disappeared", lambda r: f"{_name(r)}: {r['status']}"),
 )

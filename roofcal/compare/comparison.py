@@ -106,25 +106,36 @@ def compare(
 
 
 def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
-    """One of OUTCOMES, and the sentence that the text ends with."""
-    lost = comparison["lost"]
-    counted = ", ".join(f"{count} {status}" for status, count in lost.items())
-    broken = f"points that were ok in A and are not in B: {counted}"
-    limit = f"beyond {comparison['limit']:.1%}"
-    slower, groups = len(comparison["regressions"]), comparison["regressed_groups"]
-    if slower or groups:
-        whole = f", and so is the whole of {'; '.join(groups)}" if groups else ""
-        also = f"; {broken}" if lost else ""
-        points = f"{slower} point{'s are' if slower != 1 else ' is'} slower in B{whole}"
-        cards = ""
-        if any(comparison["other_cards"].values()):
-            cards = " (A and B ran on other cards: this may be the card, not the software)"
-        return "regression", f"regression {limit}: {points}{also}{cards}"
+    """One of OUTCOMES, and the sentence that the text begins with."""
+    count, lost = len(comparison["points"]), comparison["lost"]
+    beyond = f"by more than {comparison['limit']:.1%}"
+    regressed = {*comparison["regressions"]}
+    slower = [row for row in comparison["points"] if row["point_id"] in regressed]
+    groups = [
+        f"{row['group']} ({row['shift']:+.1%})"
+        for row in comparison["shifts"]
+        if row["group"] in comparison["regressed_groups"]
+    ]
+    found = []
+    if slower:
+        worst = slower[0]
+        found.append(
+            f"is slower {beyond} on {len(slower)} of {points_text(count)}, at most by "
+            f"{worst['change']:.1%} (95 %: {worst['low']:.1%} to {worst['high']:.1%})"
+        )
+    if groups:
+        found.append(f"is slower {beyond} as a whole on {'; '.join(groups)}")
     if lost:
-        return "regression", f"regression: {broken}"
+        counted = ", ".join(f"{count} {status}" for status, count in lost.items())
+        found.append(f"lacks {points_text(sum(lost.values()))} that are ok in A: {counted}")
+    if found:
+        cards = ""
+        if any(comparison["other_cards"].values()) and (slower or groups):
+            cards = "; it ran on other cards than A, so this may be the card, not the software"
+        return "regression", f"B {', and '.join(found)}{cards}"
     left_out = ", ".join(comparison["left_out"])
     without = f", without {left_out}, which B does not plan" if left_out else ""
-    if not comparison["points"]:
+    if not count:
         same = comparison["same_measurements"]
         why = "no point has a time of two turns or more in both"
         if empty := [name.upper() for name in ("a", "b") if not comparison[name]["points"]]:
@@ -134,7 +145,15 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
         elif same:
             why = f"{same} points are the same measurements in both, and no other has times in both"
         return "nothing compared", f"nothing can be compared: {why}{without}"
-    return "no regression", f"no regression {limit}{without}"
+    unsure = comparison["counts"]["AMBIGUOUS"]
+    wide = f", but the intervals of {unsure} of {points_text(count)} are too wide to tell"
+    said = f"B is nowhere certainly slower {beyond}{without}"
+    return "no regression", f"{said}{wide if unsure else ''}"
+
+
+def points_text(count: int) -> str:
+    """How many points, as 1,117 points."""
+    return f"{count:,} point{'s' * (count != 1)}"
 
 
 def _run_summary(run: ObservedRun) -> dict[str, Any]:

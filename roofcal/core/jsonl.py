@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from roofcal.core.files import InputError, iter_lines, parse_json, write_bytes
 from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import PlanPoint, Record, contradictions
+from roofcal.core.records import Environment, PlanPoint, Record, contradictions
 
 # 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
 # 3 added the visits of a measurement, and what loads the machine of a session; a record without
@@ -32,6 +32,9 @@ _NEWER: Final = frozenset((
 # Not written where empty, so that records without them stay as they were.
 _OPTIONAL: Final = _NEWER | {"output_errors", "fastest_rank_s", "rank_medians_s"}
 _HEAD: Final = re.compile(rb'\{"record":"(\w+)","schema_version":(\d),')  # as encode writes it
+TAKE_ENVIRONMENT: Final = (
+    "take it on the device's own machine: roofcal doctor --write-environment results"
+)
 _MOST_SHOWN: Final = 200  # characters of a bad value in a message
 _MOST_BAD_LINES: Final = 10_000  # after so many, a file is no records file
 
@@ -200,13 +203,15 @@ def iter_records(path: Path) -> Iterator[Record]:
 def read_single_record(path: Path, kind: type[R]) -> R:
     """The record of a file that holds exactly one of a kind, such as environment.jsonl.
 
-    Raises RecordsError for none, for several, and as read_records.
+    Raises RecordsError for no file, none, for several, and as read_records.
     """
+    way_out = f"restore it, or {TAKE_ENVIRONMENT}" if kind is Environment else "restore it"
+    if not path.is_file():
+        raise RecordsError(f"{path}: no such records file; {way_out}")
     records = read_records(path, kind)
     if len(records) != 1:
         raise RecordsError(
-            f"{path}: holds {len(records)} {kind.__name__} records instead of one; restore it, or "
-            "delete it and run the study again, which makes it"
+            f"{path}: holds {len(records)} {kind.__name__} records instead of one; {way_out}"
         )
     return records[0]
 

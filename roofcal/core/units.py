@@ -81,7 +81,8 @@ def significant(value: float, digits: int = 3) -> str:
         return MISSING
     if value == 0:
         return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # once rounded: 9.9996 is 10.00
+    decimals = max(0, digits - 1 - exponent)
     return with_minus_sign(f"{value:,.{min(decimals, 12)}f}")
 
 
@@ -93,10 +94,10 @@ def with_minus_sign(text: str) -> str:
 def with_interval(value: float, low: float, high: float, unit: str) -> tuple[str, str, str]:
     """(value, '<low> to <high>', unit) to four digits, in a prefixed unit that fits the value.
 
-    A value that is exact has no interval, ''. Of a whole one all digits stand.
+    A value that is exact has no interval, ''. A whole one has all its digits.
     """
     factor, prefixed = fitting_unit(value, unit)
     if low == high and float(value).is_integer() and factor == 1.0:
-        return f"{value:.0f}", "", prefixed
+        return f"{value:,.0f}", "", prefixed
     shown, *ends = (significant(number / factor, 4) for number in (value, low, high))
     return shown, "" if low == high else " to ".join(ends), prefixed

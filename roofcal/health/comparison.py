@@ -297,7 +297,10 @@ def compare_with_publication(
         ratio = float(np.median(np.log(of_op["seconds"] / of_op["seconds_published"])))
         width = float(np.median(np.hypot(of_op["half_width"], of_op["half_width_published"])))
         if width > threshold:
-            why_not[str(op)] = f"its 95 % interval is wider than the threshold of {threshold:.1%}"
+            why_not[str(op)] = (
+                f"its times scatter too much (95 % interval) to tell {threshold:.1%}; stop what "
+                "runs beside it and measure again"
+            )
             continue
         limit = math.log1p(threshold) + width
         deviations.append(Deviation(card=card, op=str(op), deviation=ratio, limit=limit))
@@ -305,7 +308,7 @@ def compare_with_publication(
         reasons = "".join(f"; {op}: {why}" for op, why in why_not.items())
         raise HealthError(
             f"{card}: no point of config/health.yaml can be compared with the publication"
-            f"{reasons}; measure {FEWEST} cards"
+            f"{reasons}; or measure {FEWEST} cards of its kind, which are compared with each other"
         )
     common = [table[table["point"].isin(pairs["point"])] for table in (own, other)]
     return _verdict(card, points, deviations, pd.concat(common), why_not)
@@ -330,8 +333,9 @@ def judge_card(
         except RunsError as error:
             if cards < FEWEST:
                 raise HealthError(
-                    f"{folder}: measured, and there is nothing to compare it with but fewer than "
-                    f"two other cards: {error}"
+                    f"this card was measured ({folder}), and there is nothing to compare it with: "
+                    f"fewer than two others of its kind were measured, and {error}. Run `roofcal "
+                    "health` on two more, and the three are compared with each other"
                 ) from None
         else:
             other = "" if run.environment_id == environment.environment_id else _OTHER_ENVIRONMENT
@@ -341,7 +345,7 @@ def judge_card(
     own = [verdict for verdict in compare_cards(read_fleet(root)) if verdict.card == card]
     if not any(verdict.deviations or verdict.failures for verdict in own):
         raise HealthError(
-            f"{folder}: measured, and no point of it is on {FEWEST - 1} other cards of its "
-            "fleet; measure them again with one config/health.yaml"
+            f"this card was measured ({folder}), and {FEWEST - 1} other cards of its fleet have "
+            "no point of it; measure them again with one config/health.yaml"
         )
     return own, ""

@@ -7,7 +7,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, Part, Record, Table
+from roofcal.ask.answers import Answer, Column, Part, Record, Table, Verdict
 from roofcal.core.files import write_bytes
 from roofcal.core.statistics import MATTERS
 from roofcal.core.visits.differences import spread_between_cards
@@ -17,6 +17,17 @@ from roofcal.report.kit.templates import render
 
 _DARKEST: Final = 0.2  # a deviation that gets the full colour of the map
 _STATE: Final = (("clock_hz", "MHz", 1e-6), ("power_w", "W", 1.0), ("temperature_c", "°C", 1.0))
+
+# Cause, or the beginning of one -> what to do about it.
+_WHAT_TO_DO: Final = {
+    "temperature": "look at its fans, its air and the cards beside it",
+    "power cap": "compare its power limit with that of the others (`nvidia-smi -q -d POWER`)",
+    "throttle": "look what holds its clock down (`nvidia-smi -q -d PERFORMANCE`)",
+    "clock": "compare its clock settings with those of the others (`nvidia-smi -q -d CLOCK`)",
+    "memory": "look for errors of its memory (`nvidia-smi -q -d ECC`, `dcgmi diag -r 3`)",
+    "link": "look at its links (`nvidia-smi nvlink -s`); the card at their other end shows it, too",
+    "unexplained": "measure it again with nothing beside it; if it stays slow, give it no jobs",
+}
 
 Verdicts = Sequence[CardVerdict]
 
@@ -48,7 +59,7 @@ def _losses_of_jobs(verdicts: Verdicts) -> Iterator[tuple[str, dict[int, float]]
 
 
 def counted_cards(verdicts: Verdicts) -> str:
-    """'1 of 7 cards are slower than the others; 1 could not be compared', and the like."""
+    """'1 of 7 cards is slower than the others; 1 could not be compared', and the like."""
     compared = [verdict for verdict in verdicts if verdict.deviations]
     slow = sum(verdict.cause is not None for verdict in compared)
     undecided = sum(
@@ -56,13 +67,19 @@ def counted_cards(verdicts: Verdicts) -> str:
         and any(math.expm1(one.deviation) > MATTERS for one in verdict.deviations)
         for verdict in compared
     )
+    is_one = len(verdicts) == 1
     counts = {
-        f"beyond {MATTERS:.0%} yet within the limit": undecided,
+        f"{'is ' * is_one}beyond {MATTERS:.0%} yet within the limit": undecided,
         "failed a point": sum(bool(verdict.failures) for verdict in verdicts),
-        "could not be compared": len(verdicts) - len(compared),
+        "could not be compared": 0 if is_one else len(verdicts) - len(compared),
     }
-    others = "".join(f"; {count} {what}" for what, count in counts.items() if count)
-    return f"{slow} of {len(compared)} cards are slower than the others{others}"
+    said = f"{slow} of {len(compared)} cards {'is' if slow == 1 else 'are'} slower than the others"
+    if is_one:
+        said = f"{verdicts[0].card} could not be compared"
+        if compared:
+            said = f"{verdicts[0].card} is {'' if slow else 'not '}slower than healthy cards"
+    others = (f"; {'it' if is_one else count} {what}" for what, count in counts.items() if count)
+    return f"{said}{''.join(others)}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,11 @@ class JudgedCards(Answer):
         return [asdict(verdict) for verdict in self.verdicts]
 
     def parts(self) -> Iterator[Part]:
-        """The table, points and ops without a verdict, the spread of cards, and what jobs lose."""
+        """The verdict, what to do, the table, what has no verdict, the spread, what jobs lose."""
+        yield Verdict(summary_sentence(self.verdicts))
+        for cause in dict.fromkeys(verdict.cause for verdict in self.verdicts if verdict.cause):
+            yield f"{cause}: {_WHAT_TO_DO[cause.partition(' reason')[0]]}"
+        yield ""
         yield _table(self.verdicts)
         for verdict in self.verdicts:
             for failure in verdict.failures:
@@ -94,7 +115,6 @@ class JudgedCards(Answer):
                 value, low, high = (f"{100 * end:.1f}%" for end in ends)
                 yield f"spread between {len(values)} cards, {op}: {value} ({low} to {high})"
         if len(self.verdicts) >= FEWEST:
-            yield counted_cards(self.verdicts)
             for op, losses in _losses_of_jobs(self.verdicts):
                 costs = ", ".join(f"{100 * loss:.1f}% on {size}" for size, loss in losses.items())
                 yield f"a job that waits for its slowest card loses, {op}: {costs}"
@@ -118,7 +138,7 @@ def _table(verdicts: Verdicts) -> Table:
                 of_card[op] = f"{100 * math.expm1(one.deviation):+.1f}%{mark}"
                 limits[op] = f"{100 * math.expm1(one.limit):+.1f}% "
         rows += [of_card, limits] if by_op else [of_card]
-    first, last = Column("card", "{card}", left=True), Column("slower by", "{cause}", left=True)
+    first, last = Column("card", "{card}", left=True), Column("cause", "{cause}", left=True)
     return Table(rows, (first, *(Column(op, itemgetter(op)) for op in ops), last))
 
 
@@ -174,9 +194,11 @@ def summary_sentence(verdicts: Verdicts) -> str:
     worst = max(slow, key=lambda verdict: verdict.excess)
     one = max(worst.deviations, key=lambda deviation: deviation.excess)
     slower = percent(math.expm1(one.deviation))
+    limit = percent(math.expm1(one.limit))
+    which = "" if len(verdicts) == 1 else f"The slowest is {worst.card}: "
     return (
-        f"{counted} The slowest is {worst.card}: {one.op} takes {slower} longer than on healthy "
-        f"cards, cause: {worst.cause}."
+        f"{counted} {which}{one.op} takes {slower} longer than on healthy cards, beyond the limit "
+        f"of {limit}; cause: {worst.cause}."
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, Part, Record, Table, filled, span
+from roofcal.ask.answers import Answer, Column, Part, Record, Table, Verdict, filled, span
 from roofcal.ask.devices import device_sources
 from roofcal.ask.points import recipe_named
 from roofcal.core import paths
@@ -94,8 +94,26 @@ class TimedProducts(Answer):
         return [dict(product) for product in self.products]
 
     def parts(self) -> Iterator[Part]:
-        """A table of the times, then what has none, and what the times hold for."""
+        """The fastest of each shape; a table, what has no time, and what the times hold for."""
         timed = [product for product in self.products if product["measured_s"] is not None]
+        fastest: dict[tuple[int, ...], dict[str, Record]] = {}  # shape -> recipe -> its fastest
+        for product in timed:
+            shape = tuple(product[axis] for axis in "mnk")
+            fastest.setdefault(shape, {}).setdefault(product["recipe"], product)
+        for by_recipe in fastest.values():
+            first = next(iter(by_recipe.values()))
+            bf16 = by_recipe.get("bf16", first)
+            over = f", {bf16['measured_s'] / first['measured_s']:.2f}x bf16"
+            yield Verdict(
+                filled(
+                    "{m}x{n}x{k}: {recipe} by {provider} is the fastest product, "
+                    f"{{measured_s:time}}{'' if bf16 is first else over}, casts not counted",
+                    first,
+                )
+            )
+        if self.disturbances:
+            yield f"disturbed, so no other answer uses these times: {' '.join(self.disturbances)}"
+        yield ""
         yield Table(timed, _COLUMNS)
         yield from _without_time(self.products)
         yield f"measured on {self.device}, {self.environment}"
@@ -103,8 +121,6 @@ class TimedProducts(Answer):
         yield f"intervals of measured times cover {' or '.join(holds)}"
         yield self.not_predicted or f"predicted by model calibrated, {self.predicted_in}"
         yield f"kept in {self.folder}"
-        if self.disturbances:
-            yield f"disturbed, so no other answer uses these times: {' '.join(self.disturbances)}"
 
 
 def time_products(shapes: Sequence[Sequence[int]], recipes: Iterable[str] = ()) -> TimedProducts:

@@ -67,7 +67,7 @@ def link_of(
     if source != "datasheet":
         lines = {key: line for key in keys if (line := calibrated_line(calibration, *key))}
         if len(lines) == len(keys):
-            return Link(lines=lines, provenance="link: calibrated")
+            return Link(lines=lines, provenance="link: times of collectives are calibrated")
         if source == "calibrated":
             missing = [key for key in keys if key not in lines]
             raise PredictError(_not_calibrated(calibration, missing))

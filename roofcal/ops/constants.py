@@ -120,11 +120,12 @@ class OpPage:
 def load_part(op: OpSpec, part: Part) -> ModuleType | None:
     """The module `roofcal/ops/<folder>/<part>.py` of an op; None where its folder has none.
 
-    model  its equation, the families of its constants, its page, and from constants to predictions
-           OP, FAMILY, FAMILIES, CONSTANTS and evaluate(constants, family, recipe, sizes, units) ->
-           roofcal.ops.predictions.Parts, and groups_of(recipe, sizes) -> group, of GROUPS, of each
-           shape, whose errors make its interval. `predict_composed` of an op that is made of
-           others; `predict_calibrated` where some of its points are those of another op
+    model  its PAGE and its equation. The equation is OP, FAMILY, FAMILIES, CONSTANTS, GROUPS,
+           evaluate(constants, family, recipe, sizes, units) -> roofcal.ops.predictions.Parts, and
+           groups_of(recipe, sizes) -> the group of each shape, a key of GROUPS; the errors of
+           probes of this group make the interval of its prediction. An op that is made of others
+           has `predict_composed` instead. An op has `predict_calibrated` too where some of its
+           points are those of another op
     fit    probes -> constants: roofcal.fitting.probes.FitPart
     """
     name = f"roofcal.ops.{op.folder}.{part}"

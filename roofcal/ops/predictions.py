@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofcal.core.portable_math import exp, log
 from roofcal.core.records import Calibration, PlanPoint, Prediction
@@ -35,6 +36,7 @@ from roofcal.ops.spec import OpSpec
 
 _LN2: Final = 0.6931471805599453
 Span = Mapping[str, tuple[float, float]]
+Groups = Sequence[str] | NDArray[np.str_]  # of shapes
 NOTICEABLE: Final = 0.05  # doublings: 3.5 % beyond the largest probe is no extrapolation
 UNPROBED: Final = 2.0
 # Of an H200's probes, the largest and the smallest fifth along each axis is left out in turn. Up to
@@ -191,7 +193,7 @@ def doublings_outside(
     ]
     if not beyond:
         return None
-    doublings = log(np.asarray(reduce(np.maximum, beyond), dtype=float)) / _LN2
+    doublings = log(np.asanyarray(reduce(np.maximum, beyond), dtype=float)) / _LN2
     farther: Array = np.where(doublings > NOTICEABLE, doublings, 0.0)
     return farther
 
@@ -203,13 +205,19 @@ def extents(op: OpSpec, recipe: str, sizes: Mapping[str, Any]) -> dict[str, Any]
     return own | ({} if work.math_dtype is None else {"flops": work.flops})
 
 
-def half_widths(calibration: Calibration, name: str, groups: Sequence[str]) -> Array:
+def half_widths(calibration: Calibration, name: str, groups: Groups) -> Array:
     """Half of the interval of each shape by its group, as logarithms, inside of the probes.
 
     name: "<op>.<provider>.<recipe>". Raises KeyError for a pair without errors.
     """
-    widths = {group: half_width(calibration, name, group) for group in dict.fromkeys(groups)}
-    return np.array([widths[group] for group in groups], dtype=float)
+    return _by_group(groups, lambda group: half_width(calibration, name, group))
+
+
+def _by_group(groups: Groups, value_of: Callable[[str], float]) -> NDArray[Any]:
+    """What stands for the group of each shape."""
+    names, places = np.unique(groups, return_inverse=True)
+    values = np.array([value_of(str(name)) for name in names])
+    return np.take_along_axis(values, places, axis=0)
 
 
 def half_width(calibration: Calibration, name: str, group: str) -> float:
@@ -241,7 +249,7 @@ def with_interval(
     op: OpSpec,
     pair: tuple[str, str],
     sizes: Sequence[Array],
-    groups: Sequence[str],
+    groups: Groups,
 ) -> Times:
     """Times with the intervals of the module; raises KeyError for a pair without errors.
 
@@ -268,7 +276,7 @@ def with_interval(
             floor = np.maximum(floor, least["flops"] / roofs["flops_per_s"])
         low = np.maximum(times.total / wide, np.minimum(low, floor))
         high = times.total * wide
-    unprobed = np.array([not has_probes(calibration, name, group) for group in groups])
+    unprobed = _by_group(groups, lambda group: not has_probes(calibration, name, group))
     beyond = None
     if outside is not None or unprobed.any():
         doublings = np.zeros_like(times.total) if outside is None else outside

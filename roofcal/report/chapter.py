@@ -119,6 +119,15 @@ class Chapter:
         """All figures of the chapter, in order."""
         return [block for block in self.blocks if isinstance(block, Picture)]
 
+    @property
+    def decision_line(self) -> str:
+        """The decision on the first shape of the shape box, for a terminal."""
+        decision, shape = self.shape_box.decision, self.shape_box.first_shape
+        decided = " ".join(decision.sentences()) if decision else "no recipe can be ranked."
+        return (
+            f"For {shape['m']:,} tokens and a weight of {shape['n']:,} x {shape['k']:,}: {decided}"
+        )
+
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What stands above the questions: sentences, numbers, checks and tables, by their name."""

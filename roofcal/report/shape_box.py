@@ -1,40 +1,47 @@
 """The shape box: what a page needs to rank recipes at any shape, and its first answer.
 
-A browser evaluates the equations of roofcal.ops.gemm.model, roofcal.ops.mixed_gemm.model and
-roofcal.ops.cast.model with it (reports/templates/product_model.js); tests hold it to Python at
-random shapes. The decision on the shape that the box shows first is that of `roofcal advise`.
+The equations of roofcal.ops.gemm.model, roofcal.ops.mixed_gemm.model and roofcal.ops.cast.model
+are traced here, once per option, and a browser does their steps again for any shape
+(reports/templates/product_model.js). The decision on the shape that the box shows first is that of
+`roofcal advise`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Final
 
-from roofcal.ask.advice import Decision, decided_advice
+from roofcal.ask.advice import (
+    MOST_APART,
+    NEAR,
+    NEXT_WORDS,
+    TOSS_UP_WORDS,
+    TOSS_UPS_WORDS,
+    Decision,
+    decided_advice,
+)
 from roofcal.ask.advise import Adviser
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, Option
 from roofcal.ask.measured import MeasuredPoint, by_key, measured_point
-from roofcal.ask.shape_limits import FAR
+from roofcal.ask.shape_limits import FAR, tensor_bytes
 from roofcal.core.csv_files import LARGEST_SIZE
-from roofcal.core.recipes import BITS, CAST_RECIPES, RECIPES, Operand
 from roofcal.core.records import Calibration
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME, OPS, constants, predictions
 from roofcal.ops.cast import model as cast
-from roofcal.ops.cast.spec import read_bytes
 from roofcal.ops.gemm import model as gemm
-from roofcal.ops.kernel_rules import gemm as gemm_rule
-from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model as mixed_gemm
+from roofcal.ops.predictions import extents
 from roofcal.ops.spec import Shape
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import ok_rows, standard_protocol
+from roofcal.report.kit.traces import Trace
 
 _PRODUCTS: Final[Mapping[str, Any]] = {"gemm": gemm, "mixed_gemm": mixed_gemm}
 _MODELS: Final[Mapping[str, Any]] = {**_PRODUCTS, "cast": cast}
 _DIGITS: Final = 6  # of a measured time
+_EXAMPLE: Final = 4096  # of a size, while an equation is traced
 # A prefill through a layer of a model of 70B parameters, as README.md asks about, then cubes.
 _FIRST_SHAPES: Final[tuple[Shape, ...]] = (
     {"m": 4096, "n": 28672, "k": 8192},
@@ -84,11 +91,14 @@ class ShapeBox:
     def data(self, anchor: str) -> dict[str, Any] | None:
         """Everything that is known of products on the device, as JSON; None without a calibration.
 
-        options   every calibrated pair of provider and recipe: its equation and constants, the
-                  formats of its operands, half-widths of its interval by group of shapes, the
-                  groups that no probe is of, roofs, its limits of shapes, the span of its probes,
-                  and `ways` to cast x for it: places in `casts`. None where no cast is known
+        equations  what the equations of all options do to a shape, see roofcal.report.kit.traces
+        options   every calibrated pair of provider and recipe: `answer` (time, interval, what
+                  binds, doublings outside of the probes, group of shapes, least work) by place in
+                  `equations`, why it has no time, the groups that no probe is of, its limits of
+                  shapes, and `ways` to cast x for it: places in `casts`. None where no cast is
+                  known
         casts     the same of casts of x
+        decision  when two recipes are a toss-up, and the words for it, see roofcal.ask.advice
         measured, measured_casts  settled points, one per option and shape, by column; `option` is a
                   place in `options` or `casts`
         """
@@ -109,8 +119,9 @@ class ShapeBox:
             ways.setdefault(product, []).append(of_x)
         casts = [part for of_product in ways.values() for way in of_product for part in way]
         casts = _with_errors(calibration, dict.fromkeys(casts))
+        trace = Trace()
         options = [
-            _option(calibration, *pair)
+            _option(calibration, trace, *pair)
             | {
                 "ways": [
                     [casts.index(one) for one in way]
@@ -120,25 +131,30 @@ class ShapeBox:
             }
             for pair in pairs
         ]
+        of_casts = [_option(calibration, trace, *pair) for pair in casts]
+        answers = [option["answer"] for option in (*options, *of_casts)]
         return {
             "device": analysis.device,
             "anchor": anchor,
             "name": f"{analysis.device_name}, {analysis.environment_name}",
-            "compute_units": int(calibration.constants["compute_units"].value),
             "baseline": BASELINE,
             "largest_size": LARGEST_SIZE,
             "first_shape": dict(self.first_shape),
             "farthest_doublings": FARTHEST,
-            "noticeable_doublings": predictions.NOTICEABLE,
-            "growth_outside": predictions.GROWTH,
-            "most_doublings": predictions.MOST_DOUBLINGS,
-            "most_factor": predictions.MOST_FACTOR,
             "far_doublings": FAR,
+            "decision": {
+                "most_apart": MOST_APART,
+                "near": NEAR,
+                "toss_up": TOSS_UP_WORDS,
+                "toss_ups": TOSS_UPS_WORDS,
+                "next": NEXT_WORDS,
+            },
             "dram_bytes": analysis.spec.dram_bytes if analysis.spec else None,
             "datasheet": analysis.device,
             "without_casts": NO_CASTS,
             "options": options,
-            "casts": [_option(calibration, *pair) for pair in casts],
+            "casts": of_casts,
+            "equations": trace.written(answers),
             "measured": self._columns(pairs, ("m", "n", "k")),
             "measured_casts": self._columns(casts, ("rows", "cols")),
         }
@@ -179,81 +195,38 @@ def _with_errors(
     return [pair for pair in pairs if ".".join(pair) in calibration.probe_errors]
 
 
-def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> dict[str, Any]:
-    model, name = _MODELS[op], f"{op}.{provider}.{recipe}"
-    values = constants.values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
-    family = model.FAMILIES[constants.decode_family(model.FAMILIES, values.pop(model.FAMILY))]
-    span = calibration.probe_spans.get(name)
-    formats: dict[str, Any] = {}
-    if op != "cast":
-        spec = RECIPES[recipe]
-        formats = {"a": _operand(spec.a), "b": _operand(spec.b), "out_bits": BITS[spec.out]}
+def _option(
+    calibration: Calibration, trace: Trace, op: str, provider: str, recipe: str
+) -> dict[str, Any]:
+    """A pair of provider and recipe of an op, see `data`."""
+    model, name, spec = _MODELS[op], f"{op}.{provider}.{recipe}", BY_NAME[op]
+    sizes = [trace.size(axis, _EXAMPLE) for axis in spec.axes]
+    shape = dict(zip(spec.axes, sizes, strict=True))
+    answer = extents(spec, recipe, shape) | {"memory": tensor_bytes(spec, recipe, shape)}
+    answer["group"] = model.groups_of(recipe, sizes)
+    refused = None
+    try:
+        times = predictions.answer_of(model, calibration, provider, recipe, sizes).times
+    except KeyError:
+        refused = f"the calibration of {recipe} by {provider} lacks a constant of its equation"
+    else:
+        answer |= {"total": times.total, "low": times.low, "high": times.high}
+        answer |= {"boundBy": times.bound_by[0]}
+        answer |= {"doublings": times.beyond.doublings if times.beyond else 0}
     return {
         "op": op,
         "provider": provider,
         "recipe": recipe,
-        **family_record(family),
-        "constants": constants.neutral_values(model.CONSTANTS) | values,
-        **(formats or cast_formats(recipe)),
-        "half_widths": {
-            group: predictions.half_width(calibration, name, group) for group in model.GROUPS
-        },
+        "answer": {key: trace.place(value) for key, value in answer.items()},
+        "refused": refused,
         "unprobed": {
             group: words
             for group, words in model.GROUPS.items()
             if not predictions.has_probes(calibration, name, group)
         },
-        "roofs": predictions.calibrated_roofs(calibration, BY_NAME[op], provider, recipe),
-        "multiples": dict(BY_NAME[op].size_multiples(provider, recipe)),
-        "least_sizes": dict(BY_NAME[op].least_sizes(provider, recipe)),
-        "span": span and dict(span),
+        "multiples": dict(spec.size_multiples(provider, recipe)),
+        "least_sizes": dict(spec.least_sizes(provider, recipe)),
     }
-
-
-def cast_formats(recipe: str) -> dict[str, Any]:
-    """How often a cast along rows reads its matrix at least, and the result that it writes."""
-    (scale,) = CAST_RECIPES[recipe]
-    return {
-        "reads": read_bytes(recipe, 1, 1) // read_bytes("fp8_rowwise_dim0", 1, 1),
-        "out": _operand(Operand(dtype="fp8_e4m3", scale=scale)),
-    }
-
-
-def family_record(family: Any) -> dict[str, Any]:
-    """How a provider cuts a product, of the FAMILIES of an op, and the rule of our own kernels."""
-    name, rule = getattr(family, "rule", ""), None
-    if name in gemm_rule.TILES:
-        tiles, narrow = gemm_rule.TILES[name]
-        rule = {
-            "tiles": [(tile.m, tile.n, tile.rate) for tile in tiles],
-            "few_rows_columns": narrow.n,
-        }
-    if name in int4.RULES:
-        rows = [
-            {
-                "most_tokens": row.most_tokens,
-                "least_group": row.least_group,
-                "most_weights": row.most_weights,
-                "most_rows": row.most_rows,
-                "blocks": [int4.figures(config) for config in row.configs],
-                "otherwise": [int4.figures(config) for config in row.otherwise],
-            }
-            for row in int4.RULES[name]
-        ]
-        # a row that differs from a wider one below only in its kernels adds nothing
-        pairs = zip(rows, [*rows[1:], None], strict=True)
-        wider = [after and {**after, "least_group": row["least_group"]} for row, after in pairs]
-        rule = {"rows": [row for row, below in zip(rows, wider, strict=True) if row != below]}
-    return {"family": asdict(family), "rule": rule}
-
-
-def _operand(operand: Operand) -> dict[str, Any]:
-    bits, scale = {"bits": BITS[operand.dtype]}, operand.scale
-    if scale is None:
-        return bits
-    per_scale = 2 if operand.zero_point else 1
-    sizes = {"scale_bits": BITS[scale.dtype], "rows": scale.rows, "cols": scale.cols}
-    return bits | sizes | {"per_scale": per_scale}
 
 
 def measured_points(analysis: Analysis) -> Iterator[MeasuredPoint]:

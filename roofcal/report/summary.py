@@ -145,7 +145,7 @@ def verdict(analysis: Analysis) -> str:
 
 
 def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
-    """Four lines for a terminal: what was measured, rates, the best recipe, error of predictions.
+    """Three lines for a terminal: what was measured, rates, error of predictions.
 
     line: of device_line.
     """
@@ -158,17 +158,11 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
         )
         if line[key] is not None
     ]
-    gain, error = line["gain"], line["mape"]
-    best = (
-        f"{gain}, median over large products, casts not counted"
-        if gain
-        else "no recipe was compared"
-    )
+    error = line["mape"]
     predicted = f"{percent(error)} off on {line['judged']}" if error else "none"
     return [
         f"{line['device']}. {_measured(analysis)}",
         f"Rates: {', '.join(rates) or 'not calibrated'}.",
-        f"Best recipe over its baseline: {best}.",
         f"Predictions of {headline_op()}: {predicted}.",
     ]
 

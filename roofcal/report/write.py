@@ -44,7 +44,8 @@ def write_report(
     Equal records give equal bytes.
 
     Runs that were measured here come first, then GPUs, and of each device the newest environment.
-    Returns the headlines of the first run; a line before them says what disturbed it.
+    Returns the decision and the headlines of the first run; a line before them says what disturbed
+    it.
     The first lines name what was left out because the constants of a run belong to another equation
     than this roofcal has, and the commands that make it again.
 
@@ -84,6 +85,7 @@ def write_report(
     return [
         *_outdated_lines(loaded),
         *([f"note: too noisy to use, measure again: {reasons}"] if reasons else []),
+        here[0].decision_line,
         *headlines(here[0].analysis, lines[chapters.index(here[0])]),
     ]
 

@@ -47,7 +47,7 @@ _LEAST_DISK_BYTES = 200 << 20
 
 
 def examine(devices_folder: Path, published: Path) -> Iterator[str]:
-    """Lines for a person: processors, software, locks, disk, then what follows from them.
+    """Lines for a person: what a study here can do; processors, software, locks, disk.
 
     Raises DiscoverError behind the last line where a study here would be refused.
     """
@@ -59,6 +59,8 @@ def examine(devices_folder: Path, published: Path) -> Iterator[str]:
         environments = discover(devices_folder)
     except DiscoverError as error:
         problem = error
+    yield "A study here"
+    yield from _study_lines(environments, published, problem)
     yield "Processors"
     for gpu in gpus:
         yield from _gpu_lines(gpu, specs)
@@ -78,7 +80,16 @@ def examine(devices_folder: Path, published: Path) -> Iterator[str]:
     yield "Machine"
     yield from _machine_lines()
     yield from _steadiness_lines(environments)
-    yield "A study here"
+    if problem is not None:
+        raise problem
+
+
+def _study_lines(
+    environments: list[Environment], published: Path, problem: DiscoverError | None
+) -> Iterator[str]:
+    """What it measures and shows, or why it is refused."""
+    if problem is not None:
+        yield f"  is refused: {problem}"
     for environment in environments:
         if environment.vendor == "cpu":
             yield "  measures this CPU: bf16, fp32, int8 and fp8 products, casts, memory streams"
@@ -90,9 +101,6 @@ def examine(devices_folder: Path, published: Path) -> Iterator[str]:
         yield f"  shows what is published of {run.device} ({run.environment_id})"
     if not runs:
         yield f"  nothing is published under {published} to show"
-    if problem is not None:
-        yield f"  is refused: {problem}"
-        raise problem
 
 
 def _gpu_lines(gpu: Gpu, specs: dict[str, DeviceSpec]) -> Iterator[str]:

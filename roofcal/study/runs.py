@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from roofcal.core.environments import version_key
-from roofcal.core.jsonl import read_single_record, write_records
+from roofcal.core.jsonl import TAKE_ENVIRONMENT, read_single_record, write_records
 from roofcal.core.machine.cores import allowed_cores
 from roofcal.core.manifest import manifest_problems
 from roofcal.core.names import is_name
@@ -321,13 +321,13 @@ def _listed_environments(names: list[str]) -> dict[Path, Environment]:
         known = ", ".join(run.name for run in run_folders(RESULTS)) or "none"
         raise RunsError(
             "config/config.yaml: devices: no results/<device>/<environment_id>/environment.jsonl "
-            f"for {', '.join(missing or names)}; known: {known}. {_TAKE}"
+            f"for {', '.join(missing or names)}; known: {known}. {TAKE_ENVIRONMENT}"
         )
     listed = {}
     for name, file in files.items():
         environment = read_single_record(file, Environment)
         if (described := f"{environment.device}/{environment.environment_id}") != name:
-            raise RunsError(f"{file}: describes {described}, not its folder; {_TAKE}")
+            raise RunsError(f"{file}: describes {described}, not its folder; {TAKE_ENVIRONMENT}")
         listed[RESULTS / name] = environment
     return listed
 
@@ -361,6 +361,3 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
 def measuring_cores(per_gpu: int, environment: Environment) -> int:
     """Cores per GPU; of a CPU all that its environment has, because nothing may run beside it."""
     return environment.threads or os.cpu_count() or 1 if environment.vendor == "cpu" else per_gpu
-
-
-_TAKE: Final = "take it on the device's own machine: roofcal doctor --write-environment results"

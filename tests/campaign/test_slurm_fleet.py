@@ -40,7 +40,7 @@ def test_a_node_that_is_slowed_by_5_percent_is_named_and_no_other(
         *("--set-threads", "fleet_node=1", "--set-resources", "fleet_node:mem_mb=500"),
     )
     fleet = study.checkout.folder / "results/fleet" / device
-    assert "1 of 8 cards are slower" in (fleet / "fleet.html").read_text()
+    assert "1 of 8 cards is slower" in (fleet / "fleet.html").read_text()
     judge = [sys.executable, "-m", "roofcal", "fleet", str(fleet), "--json"]
     judged = subprocess.run(
         judge, cwd=study.checkout.folder, capture_output=True, text=True, check=False

@@ -12,13 +12,18 @@ _LINE = re.compile(r"(\d+) linears, ([\d.]+)% off, bias \+?(-?[\d.]+)%, (\d+)% i
 
 def test_the_page_has_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     linear_shares.main()
-    chosen, alone, torchao, axiswise, *_ = capsys.readouterr().out.splitlines()
+    less, chosen, more, alone, torchao, axiswise, *_ = capsys.readouterr().out.splitlines()
     page = " ".join((ROOT / "docs" / "models.md").read_text().split())
-    found = [match.groups() for line in (chosen, alone) if (match := _LINE.search(line))]
-    (count, off, bias, inside), (_, off_alone, bias_alone, _) = found
+    lines = (less, chosen, more, alone)
+    found = [match.groups() for line in lines if (match := _LINE.search(line))]
+    of_less, (count, off, bias, inside), of_more, (_, off_alone, bias_alone, _) = found
     assert f"chosen on the {count} published linears" in page
     assert f"they are {off} % off, bias {bias} %, and {inside} % of them lie inside" in page
     assert f"parts as they are alone make {off_alone} % with a bias of {bias_alone} %" in page
+    _, off_less, bias_less, inside_less = of_less
+    _, off_more, bias_more, _ = of_more
+    assert f"0.97 is as good ({off_less} % off, bias {bias_less} %, {inside_less} % ins" in page
+    assert f"0.99 is not ({off_more} % off, bias {bias_more} %)" in page
     assert "18 linears" in torchao
     assert "of 18 between a norm and a sigmoid" in page
     least, most = re.findall(r"\+(\d+)%", axiswise)

@@ -1,6 +1,7 @@
-"""`snakemake --report`: the page, and every figure by itself with caption, category and labels."""
+"""`snakemake --report`: the answer, the page, and figures with caption, category and labels."""
 
 import json
+import re
 import zipfile
 from typing import Any
 
@@ -10,6 +11,9 @@ FIGURE = "results/report/figures/How_was_this_measured/cpu-test/session.gemm.svg
 
 
 def test_the_built_in_report_carries_the_page_and_the_figures(finished: Checkout) -> None:
+    answer = "For 4,096 tokens: Use fp8_axiswise: 1.88x bf16 (a `toss-up`, casts *included*)."
+    (finished.folder / "results/report/report.log").write_text(answer)
+
     finished.run("--report", "report.zip")
 
     with zipfile.ZipFile(finished.folder / "report.zip") as packed:
@@ -17,6 +21,9 @@ def test_the_built_in_report_carries_the_page_and_the_figures(finished: Checkout
         (index,) = (name for name in names if name.endswith("/report.html") and "/raw/" not in name)
         text = packed.read(index).decode()
     assert any(name.endswith("/cpu-test/session.gemm.svg") for name in names)
+    (opens_on,) = re.findall("var workflow_desc = (.*);", text)
+    assert answer in json.loads(opens_on)
+    assert "Answers" in value_of("categories", text)
     assert value_of("categories", text)["How was this measured?"] == {"cpu-test": [FIGURE]}
     entry = value_of("results", text)[FIGURE]
     assert entry["labels"] == {"figure": "The device while it was measured (gemm)"}

@@ -1,6 +1,7 @@
 # Joins everything: what was planned, measured and predicted in every run, current, earlier and
 # published. Its page is the report; it is registered so that `snakemake --report report.zip` carries
-# it too, and each of its figures by itself: question by question, with its caption.
+# it too, first in the menu, which is sorted by name, and each of its figures by itself: question by
+# question, with its caption. That report opens on what the log says (reports/captions/answer.rst).
 # They have one label: the built-in report turns a second one with two values into a switch, and
 # breaks where a figure has one position of it alone.
 # What the ledgers of claims say is a parameter, so that a comment in one runs nothing.
@@ -21,8 +22,8 @@ rule report:
         page=report(
             "results/report/report.html",
             caption="../../reports/captions/report.rst",
-            category="Study",
-            labels={"page": "calibrated rooflines"},
+            category="Answers",
+            labels={"page": "every answer on one page"},
         ),
         figures=report(
             directory("results/report/figures"),

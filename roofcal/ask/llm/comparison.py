@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roofcal.ask.advice import longest_of_toss_up, style_of, toss_up_words
-from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
+from roofcal.ask.advice import Ends, is_toss_up, style_of, toss_up_words
+from roofcal.ask.answers import Answer, Column, Part, Record, Table, Verdict, filled
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.estimate import BATCH_COLUMNS, Estimate, estimate, notes_of_all
@@ -50,8 +50,13 @@ class RecipeComparison(Answer):
         """The recipe of the shortest request, and those that its interval does not tell from it."""
         rows = sorted(self.rows(), key=lambda row: row["request_s"])
         best, *others = rows
-        longest_s = longest_of_toss_up(best["request_s"], best["request_high_s"])
-        toss_ups = [row for row in others if row["request_s"] <= longest_s]
+
+        def ends(row: Record) -> Ends:
+            return row["request_s"], row["request_low_s"], row["request_high_s"]
+
+        toss_ups = [
+            row for row in others if is_toss_up(ends(best), ends(row), is_next=row is others[0])
+        ]
         bf16 = self.estimates["bf16"]
         return {
             "recipe": best["recipe"],
@@ -84,12 +89,10 @@ class RecipeComparison(Answer):
             parts = "first token {first_token_speedup:.2f}x, each further {decode_speedup:.2f}x"
             aside.append(filled(parts, decision))
         if decision["toss_up_with"]:
-            toss_up = toss_up_words(decision["toss_up_with"], decision["toss_up_within"])
-            inside = " but inside its interval" if decision["toss_up_within"] else ""
-            aside.append(toss_up + inside)
+            aside.append(toss_up_words(decision["toss_up_with"], decision["toss_up_within"]))
         certainty = f" ({'; '.join(aside)})" if aside else ""
         counted = "from first to last token, casts included"
-        yield Verdict(f"{what} {counted}{certainty}; this says nothing of accuracy.")
+        yield Verdict(f"{what} {counted}{certainty}; `advise` has the accuracy.")
         gpus = first.deployment.gpus
         why = ", the fewest GPUs that hold it in bf16" if gpus == self.fewest_gpus["bf16"] else ""
         yield first.where.replace(" in bf16", "") + why
@@ -99,9 +102,8 @@ class RecipeComparison(Answer):
         for fewest in sorted({count for count in self.fewest_gpus.values() if count < gpus}):
             names = [name for name, count in self.fewest_gpus.items() if count == fewest]
             yield (
-                f"{fewest} GPU{'s' * (fewest > 1)} would hold it in {', '.join(names)}: "
-                f"the same question with --recipe {names[0]} for --compare, without --tp and --pp, "
-                "times that"
+                f"{fewest} GPU{'s' * (fewest > 1)} would hold it in {', '.join(names)}: ask with "
+                f"--recipe {names[0]} instead of --compare, --tp and --pp for its times there"
             )
         yield from (f"no {recipe}: {why}" for recipe, why in self.refused.items())
         yield ""

@@ -12,7 +12,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from itertools import count, takewhile
 from typing import Any, Final
 
-from roofcal.ask.answers import Answer, Column, Part, Table, filled
+from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.llm.architecture import (
     active_parameters,
@@ -202,8 +202,15 @@ class Estimate(Answer):
         ]
 
     def parts(self) -> Iterator[Part]:
-        """Deployment, memory, times, rates, operators, assumptions."""
+        """The rate of a request; deployment, memory, times, rates, operators, assumptions."""
         deployment, memory, record = self.deployment, self.memory, self.record
+        rate = filled("Each request gets {request_tokens_per_s: four} tokens/s", record)
+        ends = " (95 %: {request_tokens_per_s_low: four} to {request_tokens_per_s_high: four})"
+        together = ", all {batch} together {decode_tokens_per_s: four}" * (deployment.batch > 1)
+        after = filled("{first_token_s:time}", record)
+        yield Verdict(
+            f"{rate}{filled(ends + together, record)} in decode, its first token after {after}."
+        )
         yield self.where
         yield f"batch {deployment.batch}, {self.load}"
         yield ""
@@ -215,16 +222,17 @@ class Estimate(Answer):
         between = " (95 %: {{{0}_low_s:time}} to {{{0}_high_s:time}})".format
         first, then = (filled(between(name), record) for name in ("first_token", "decode_step"))
         yield filled(
-            f"first token  {{first_token_s:time}}{first}, mostly {{prefill_bound_by}}", record
+            f"first token  {{first_token_s:time}}{first}, mostly bound by {{prefill_bound_by}}",
+            record,
         )
-        context = f"at {deployment.mean_context:.0f} tokens of context"
         yield filled(
-            f"per token    {{decode_step_s:time}}{then}, mostly {{decode_bound_by}}, {context}",
+            f"per token    {{decode_step_s:time}}{then}, mostly bound by {{decode_bound_by}}, "
+            f"at {deployment.mean_context:.0f} tokens of context",
             record,
         )
         rates = ", ".join(
-            filled(f"{{{name}:.4g}}", record)
-            + filled(f" ({{{name}_low:.4g}} to {{{name}_high:.4g}})", record)
+            filled(f"{{{name}: four}}", record)
+            + filled(f" ({{{name}_low: four}} to {{{name}_high: four}})", record)
             + f" {when}"
             for name, when in _RATES.items()
         )
@@ -327,7 +335,7 @@ def _whose(own: Sequence[Estimate], answers: Sequence[Estimate]) -> str:
     if len(own) == len(answers):
         return ""
     if len({answer.deployment.recipe for answer in answers}) > 1:
-        return f" ({', '.join(answer.deployment.recipe for answer in own)})"
+        return f" (in {', '.join(answer.deployment.recipe for answer in own)})"
     batches, every = _batches_by_cut(own), _batches_by_cut(answers)
     if all(batches[cut] == every[cut] for cut in batches):
         return f" (tp x pp: {', '.join(batches)})"
@@ -357,11 +365,12 @@ def _extrapolated_notes(answers: Sequence[Estimate]) -> Iterator[str]:
                 for _, phase in phases
             ]
             ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
+            names = list(dict.fromkeys(o.name for _, o in beyond))
+            which = f", {farthest.name} farthest" if names[1:] else ""
             yield (
-                f"extrapolated: {', '.join(dict.fromkeys(o.name for _, o in beyond))} of {name}, "
-                f"{' to '.join(ends)} of its time; {farthest.name} lies {farthest.doublings:.1f} "
-                f"doublings outside the probed range{_whose([farthest_of], answers)}; intervals "
-                "there are wider"
+                f"extrapolated: {', '.join(names)} of {name} ({' to '.join(ends)} of its time), "
+                f"{farthest.doublings:.1f} doublings outside the probed range{which}"
+                f"{_whose([farthest_of], answers)}; intervals there are wider"
             )
         unprobed = [
             (answer, o) for answer, phase in phases for o in phase.operators if o.is_unprobed

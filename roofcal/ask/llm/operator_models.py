@@ -270,10 +270,14 @@ def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) ->
     """
     calibration = sources.calibration if by == calibrated.MODEL else None
     spec, is_calibrated = sources.spec, by == calibrated.MODEL
-    if spec is None or (is_calibrated and calibration is None):
-        device = sources.calibration.device if sources.calibration else "the device"
-        needed = "a calibration and a file" if is_calibrated else "a file"
-        raise PredictError(f"{device} needs {needed} in config/devices")
+    if spec is None:
+        device = sources.device or "the device"
+        raise PredictError(
+            f"{device} has no file in config/devices, which says its memory and rates: a language "
+            "model can be asked about the GPUs that `roofcal devices` lists"
+        )
+    if is_calibrated and calibration is None:
+        raise PredictError(f"{spec.device} has no calibration; another model of time needs none")
     if calibration is not None:
         missing = [name for name in _NEEDED if name not in calibration.constants]
         if missing:

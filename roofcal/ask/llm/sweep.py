@@ -86,7 +86,14 @@ class Curve(Answer):
         return [estimate.record for estimate in self.estimates]
 
     def parts(self) -> Iterator[Part]:
-        """One line per batch."""
+        """What one request and the most requests get; one line per batch."""
+        first, last = self.estimates[0].record, self.estimates[-1].record
+        most = "{batch}, the most that fit, get {request_tokens_per_s: four} each and "
+        most += "{decode_tokens_per_s: four} together, first tokens after {first_token_s:time}."
+        if last["batch"] == 1:
+            most = "no second fits."
+        one = filled("One request gets {request_tokens_per_s: four} tokens/s in decode", first)
+        yield Verdict(f"{one}; {filled(most, last)}")
         yield self.estimates[0].where
         yield f"batch from 1 to the largest that fits, {self.estimates[0].load}"
         yield ""

@@ -59,7 +59,7 @@ def inductor_launches(recipe: str, rows: Array, cols: Array, units: int) -> Arra
             has_enough_blocks | is_one_row, 1.0 * (is_cut_off_rows | is_cut_off_cols), 2.0
         ),
     }
-    return np.asarray(np.zeros_like(rows * cols) + launches.get(recipe, 0.0))
+    return np.asanyarray(np.zeros_like(rows * cols) + launches.get(recipe, 0.0))
 
 
 def padded_row_columns(cols: Array) -> Array:
@@ -70,4 +70,4 @@ def padded_row_columns(cols: Array) -> Array:
     whole = np.ceil(cols / _REDUCTION_BLOCK) * _REDUCTION_BLOCK
     mantissa, exponent = np.frexp(cols)
     power = np.ldexp(1.0, exponent - (mantissa == 0.5))
-    return np.asarray(np.where(cols <= _REDUCTION_BLOCK, power, whole))
+    return np.asanyarray(np.where(cols <= _REDUCTION_BLOCK, power, whole))

@@ -48,6 +48,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofcal.core.recipes import nbytes
 from roofcal.core.times import Array, Value
@@ -206,7 +207,7 @@ def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     return moved
 
 
-def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
+def groups_of(_recipe: str, sizes: Iterable[Array]) -> NDArray[np.str_]:
     """The group of each cast, of GROUPS, whose errors make its interval.
 
     Rows of x off 16 bytes are loaded in pieces, and predicted worse: the mean |log error| of an
@@ -216,10 +217,7 @@ def groups_of(_recipe: str, sizes: Iterable[Array]) -> list[str]:
     unaligned = cols % _VECTOR != 0
     few = np.minimum(rows, cols) <= _FEW_ROWS
     small = rows * cols < SMALL_ELEMENTS
-    groups: list[str] = np.select(
-        [unaligned, few, small], ["unaligned", "few_rows", "small"], "large"
-    ).tolist()
-    return groups
+    return np.select([unaligned, few, small], ["unaligned", "few_rows", "small"], "large")
 
 
 def evaluate(
@@ -314,7 +312,7 @@ def _passes(recipe: str, rows: Array, cols: Array, units: int) -> Array:
     moved = np.where(short, _idle_columns(rows, cols, units), 1.0)
     if recipe == "fp8_rowwise_both":
         moved = moved * np.where(_casts_apart(rows, cols), 8.0 / 6.0, 1.0)
-    return np.asarray(moved)
+    return np.asanyarray(moved)
 
 
 def _casts_apart(rows: Array, cols: Array) -> Array:
@@ -325,7 +323,7 @@ def _casts_apart(rows: Array, cols: Array) -> Array:
     to 8.6 % on an H100 and from 12.0 to 8.9 % on an H200.
     """
     in_one = ours.has_short_columns(rows, cols) & ours.casts_rows_beside_columns(rows, cols)
-    return np.asarray(~(in_one | ours.takes_maxima_beside_rows(rows, cols)))
+    return np.asanyarray(~(in_one | ours.takes_maxima_beside_rows(rows, cols)))
 
 
 def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
@@ -338,12 +336,12 @@ def _idle_columns(rows: Array, cols: Array, units: int) -> Array:
     columns 7.2 and 10.8 %, now 6.1 and 9.3; along both 10.2 and 12.3, now 8.4 and 9.9).
     """
     few, many = (
-        np.asarray(ours.short_columns_tile(rows, cols, units, how)[:2])
+        ours.short_columns_tile(rows, cols, units, how)
         for how in (ours.SHORT_COLUMNS_OF_FEW_ROWS, ours.SHORT_COLUMNS)
     )
-    high, across = np.where(rows <= ours.FEW_ROWS, few, many)
+    high, across = (np.where(rows <= ours.FEW_ROWS, few[side], many[side]) for side in (0, 1))
     idle = np.ceil(np.ceil(cols / across) / units) * units * across / cols
-    return np.asarray(np.where(high > _SHARED_ROWS, idle * np.sqrt(high / rows), np.sqrt(idle)))
+    return np.asanyarray(np.where(high > _SHARED_ROWS, idle * np.sqrt(high / rows), np.sqrt(idle)))
 
 
 PAGE = OpPage(

@@ -36,6 +36,7 @@ from math import inf, nan
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roofcal.core.portable_math import fourth_norm
 from roofcal.core.recipes import GEMM_RECIPES, nbytes
@@ -67,7 +68,7 @@ from roofcal.ops.regimes import (
     RAGGED_MULTIPLE,
     SKINNY_K,
     SMALL_SIDE,
-    gemm_regime,
+    gemm_regimes,
 )
 
 OP: Final = spec.OP
@@ -186,9 +187,10 @@ class ProductParts(NamedTuple):
 
         The sums of a split K count as `launch`: most of their time is the start of a second kernel.
         """
-        names = ("launch", "tiles", "dram", "power")
+        names = np.array(["launch", "tiles", "dram", "power"])
         stacked = np.stack([self.launch + self.sums, self.tiles, self.dram, self.power])
-        return [names[index] for index in stacked.argmax(axis=0)]
+        longest: list[str] = np.take_along_axis(names, stacked.argmax(axis=0), axis=0).tolist()
+        return longest
 
     @property
     def seconds(self) -> dict[str, Array]:
@@ -197,7 +199,7 @@ class ProductParts(NamedTuple):
         return {"math_s": math, "dram_s": self.dram, "launch_s": launch}
 
 
-def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
+def groups_of(recipe: str, sizes: Iterable[Array]) -> NDArray[np.str_]:
     """The group of each shape whose errors make its interval: kind and regime, or "unaligned".
 
     "whole" are shapes whose n and k are multiples of WHOLE_TILES, as those of layers are, with any
@@ -207,11 +209,9 @@ def groups_of(recipe: str, sizes: Iterable[Array]) -> list[str]:
     m, n, k = sizes
     aligned = row_alignment_bytes(recipe, n, k) == ALIGNED_BYTES
     whole = (n % WHOLE_TILES == 0) & (k % WHOLE_TILES == 0)
-    kinds = np.where(whole, "whole", "partial").tolist()
-    return [
-        f"{kind}.{gemm_regime(int(a), int(b), int(c))}" if inside else "unaligned"
-        for a, b, c, kind, inside in zip(m, n, k, kinds, aligned, strict=True)
-    ]
+    m, n, k = (np.floor(size) for size in (m, n, k))  # tokens of an expert are a mean
+    in_whole, in_partial = (gemm_regimes(m, n, k, kind) for kind in ("whole.", "partial."))
+    return np.where(aligned, np.where(whole, in_whole, in_partial), "unaligned")
 
 
 def evaluate(
@@ -261,8 +261,8 @@ def tiled_parts(
     constants: Mapping[str, Value], shapes: Shapes, tiles: Array, sums: Array
 ) -> ProductParts:
     """Seconds of shapes, [..., shapes]; tiles, sums: those of the best choice of tile and split."""
-    dram = np.asarray(shapes.dram_bytes / constants["dram_bytes_per_s"])
-    power = np.asarray(shapes.flops / constants["sustained_flops_per_s"])
+    dram = np.asanyarray(shapes.dram_bytes / constants["dram_bytes_per_s"])
+    power = np.asanyarray(shapes.flops / constants["sustained_flops_per_s"])
     launch = constants["launch_s"] + np.zeros_like(dram)
     return joined(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power)
 
@@ -280,11 +280,11 @@ def choice_seconds(
 
     The best choice has least of the third. Constants broadcast with the choices' arrays.
     """
-    k_latency = aligned = np.asarray(constants[ALIGNED_LATENCY])
+    k_latency = aligned = np.asanyarray(constants[ALIGNED_LATENCY])
     slow_paths = {"8_byte": choices.alignment == 8, "odd": choices.alignment < 8}
     for path, is_slow in slow_paths.items():
         if is_slow.any():
-            slow = np.asarray(constants.get(SLOW_LATENCIES[path], nan))
+            slow = np.asanyarray(constants.get(SLOW_LATENCIES[path], nan))
             k_latency = np.where(is_slow, np.where(np.isnan(slow), aligned, slow), k_latency)
     math = choices.flops / constants["tile_flops_per_s"]
     shared = constants["l2_bytes_per_s"] / choices.busy_units

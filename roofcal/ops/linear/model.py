@@ -111,9 +111,10 @@ TRANSPOSED_SHARE: Final = 0.5
 # alone: parts read what those before have left in the cache, which saves time and, at the power
 # limit, energy. Beside ten linears on an H100 (docs/layers/corpus_parts, `spot_checks.py parts`),
 # the sum of the parts is 3.6 % longer in bf16 and 5.0 % in axiswise fp8. Published linears of
-# studies, at the power limit, take nearly the sum of their parts, those of judges less: 0.98 is off
-# by least between them (`python -m tools.linear_shares`). A share of products, one of casts and a
-# start of each cast predict them no better.
+# studies, at the power limit, take nearly the sum of their parts, those of judges less. Together
+# they do not tell 0.97 from 0.98 (`python -m tools.linear_shares`: 3.3 and 3.4 % off, bias -0.5 and
+# +0.6 %); with 0.98 the intervals hold more of them (92 against 90 %). A share of products, one of
+# casts and a start of each cast predict them no better.
 PARTS_SHARE: Final = 0.98
 # Half of the 95 % interval of such a sum where all parts are known, as a fraction of it. Of
 # torchao's it is twice the root mean square over 18 linears between a norm and a sigmoid on an H200
@@ -362,7 +363,7 @@ def with_independent_ends(
     Parts of forward and backward err independently: their half-widths add as squares, with what the
     sum errs by itself. Ends of all other sums add, see roofcal.core.times.
     """
-    is_apart = share_beside_others(model, passes) == 1.0 or len(parts) == 1
+    is_apart = len(parts) == 1 or not _knows_parts_alone(model, passes)
     if is_apart or whole.low is None or whole.high is None:
         return whole
     of_sum = (sum_error * whole.total) ** 2
@@ -381,8 +382,12 @@ def share_beside_others(model: Model, passes: Passes) -> float:
     Forward alone was not measured beside its parts: 1, as by models that do not know of parts
     alone.
     """
-    is_known = passes == "forward_backward" and bool(getattr(model, "PARTS_ALONE", False))
-    return PARTS_SHARE if is_known else 1.0
+    return PARTS_SHARE if _knows_parts_alone(model, passes) else 1.0
+
+
+def _knows_parts_alone(model: Model, passes: Passes) -> bool:
+    """Whether a model's times of parts are of parts alone, and measured sums can correct them."""
+    return passes == "forward_backward" and bool(getattr(model, "PARTS_ALONE", False))
 
 
 def _filling_times(

@@ -60,9 +60,8 @@ MEASURED_COLUMNS: Final = (
     number("memory_copy", "copies", "TB/s", 1e-12, 3, "calibrated rate of memory copies"),
     fraction("memory_share", "share", digits=0, about="copies / datasheet"),
     number("launch_s", "launch", "\N{MICRO SIGN}s", 1e6, 3, "an empty kernel in a CUDA graph"),
-    fraction("mape", "off by", about=_ERROR),
+    fraction("mape", "prediction off by", about=_ERROR),
     text("date", "measured"),
-    _HOLDS_COLUMN,
     _REPORT,
 )
 DATASHEET_COLUMNS: Final = (

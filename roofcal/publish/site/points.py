@@ -12,6 +12,7 @@ import pandas as pd
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import OUTPUT, PROMPT, Deployment, datasheet_of, memory_of
 from roofcal.ask.llm.estimate import estimate
+from roofcal.ask.llm.operator_models import estimable_recipes
 from roofcal.ask.llm.sweep import with_smallest_cut
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
@@ -28,7 +29,7 @@ from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import title_of
 from roofcal.report.data.prediction_errors import regime_rank
 from roofcal.report.data.tidy import standard_protocol
-from roofcal.report.kit.numbers import is_missing
+from roofcal.report.kit.numbers import count_of, is_missing
 
 _MICRO: Final = 1e6
 _MODELLED: Final = ("gemm", "mixed_gemm", "cast", "linear")  # ops that need no link
@@ -199,12 +200,17 @@ def _rows_of_side(
     """(rows of all models and recipes, why there is none)."""
     rows: list[list[Any]] = []
     without: list[list[Any]] = []
+    known = estimable_recipes(sources, by)
     for name, model in models.items():
         for recipe in RECIPES if model.architecture else ():
+            if known and recipe not in known:
+                reason = f"no rate of {recipe} is known, only of {', '.join(known)}"
+                without.append([side, name, recipe, BATCHES[0], reason])
+                continue
             try:
                 one = Deployment(model=model, recipe=recipe)
                 deployment = with_smallest_cut(one, sources, by)
-            except PredictError as error:  # no GPUs hold it, no kernel runs it, no rate is known
+            except PredictError as error:  # no GPUs hold it, or no kernel runs it
                 without.append([side, name, recipe, BATCHES[0], str(error)])
                 continue
             largest = memory_of(deployment, datasheet_of(sources).dram_bytes).largest_batch
@@ -212,8 +218,9 @@ def _rows_of_side(
             too_many = [batch for batch in BATCHES if batch > largest]
             if too_many:
                 reason = (
-                    f"the fewest GPUs that hold the model (tp {cut[0]}, pp {cut[1]}) take a batch "
-                    f"of {largest} at most"
+                    f"{count_of(cut[0] * cut[1], 'GPU')}, the fewest that hold the model, "
+                    f"{'have' if cut[0] * cut[1] > 1 else 'has'} memory for "
+                    f"{count_of(largest, 'request')} at once"
                 )
                 without.append([side, name, recipe, too_many[0], reason])
             for batch in (batch for batch in BATCHES if batch <= largest):

@@ -27,6 +27,7 @@ from roofcal.publish.site import devices
 from roofcal.publish.site.points import language_model_rows, measured_points, modelled_points
 from roofcal.publish.verify import files_without_report, verify
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.cards import cards_sentence
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.kit.vega import page_charts
@@ -91,7 +92,9 @@ class _Site:
                 try:
                     files[publication.key][name] = {"text": export(name, subject)}
                 except ExportError as error:
-                    files[publication.key][name] = {"reason": str(error)}
+                    files[publication.key][name] = {
+                        "reason": str(error).removeprefix(f"format {name}: ")
+                    }
         return files
 
 
@@ -247,6 +250,7 @@ def _device_page(site: _Site, device: str, name: str) -> bytes:
         sources=devices.source_grid(spec) if spec else None,
         side=devices.side_of,
         exports=site.exports,
+        cards_sentence=cards_sentence(own[0].cards) if own else "",
         holds_sentence=devices.interval_words(own[0])[1] if own else "",
     )
     return f"{text}\n".encode()

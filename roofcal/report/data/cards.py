@@ -152,12 +152,12 @@ def cards_sentence(cards: pd.DataFrame) -> str:
     furthest = rows.loc[np.log(rows["ratio"]).abs().idxmax()]
     return (
         f"{count_of(rows['card'].nunique(), 'further card')} of this model measured the same "
-        f"points with the same driver and libraries. The median time of a kind of work differs "
-        f"from the published one by {_range_text(rows['ratio'])}{of_products}, most for "
-        f"{furthest['kind']} on {furthest['card']}: "
+        f"points with the same driver and libraries. By kind of work, their median times are "
+        f"{_range_text(rows['ratio'])} off the published ones{of_products}; the furthest is "
+        f"{furthest['kind']} on {furthest['card']}, "
         f"{percent(float(furthest['ratio']) - 1, signed=True)} over "
-        f"{count_of(int(furthest['points']), 'point')}. Single points differ more: nine of "
-        f"ten by {_range_text(rows[['p5', 'p95']].median())}, in a typical kind of work."
+        f"{count_of(int(furthest['points']), 'point')}. Single points lie further apart: in a "
+        f"typical kind, nine of ten at {_range_text(rows[['p5', 'p95']].median())}."
     )
 
 

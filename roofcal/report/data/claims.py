@@ -311,14 +311,15 @@ def counts(verdicts: Iterable[Row]) -> dict[str, int]:
 
 
 def counts_text(verdicts: Iterable[Row]) -> str:
-    """'3 hold, 1 does not hold, 2 are undecided, 2 cannot be tested here'."""
+    """'3 hold, 1 does not hold, 2 are undecided, 2 cannot be tested here', without zeros."""
     holds, undecided, fails, untested = counts(verdicts).values()
-    return (
-        f"{holds} {'holds' if holds == 1 else 'hold'}, "
-        f"{fails} {'does' if fails == 1 else 'do'} not hold, "
-        f"{undecided} {'is' if undecided == 1 else 'are'} undecided, "
-        f"{untested} cannot be tested here"
+    parts = (
+        (holds, "holds" if holds == 1 else "hold"),
+        (fails, f"{'does' if fails == 1 else 'do'} not hold"),
+        (undecided, f"{'is' if undecided == 1 else 'are'} undecided"),
+        (untested, "cannot be tested here"),
     )
+    return ", ".join(f"{number} {words}" for number, words in parts if number) or "none is judged"
 
 
 def _claim_text(row: Mapping[str, Any]) -> str:

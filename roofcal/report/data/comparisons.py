@@ -168,7 +168,7 @@ def best_text(best: pd.DataFrame, baseline: str) -> str:
             verb = "" if name in faster else f" as fast as {baseline}"
             faster.setdefault(name, []).append(f"{times(speedup)}{verb} at {where}")
         else:
-            slower.append(f"at {where}, where {name} reaches {times(speedup)}")
+            slower.append(f"at {where}, where {name} has {times(speedup)} its speed")
     parts = [f"{name} products are {', '.join(ratios)}" for name, ratios in faster.items()]
     parts += [f"{baseline} is the fastest {' and '.join(slower)}"] if slower else []
     return "; ".join(parts)

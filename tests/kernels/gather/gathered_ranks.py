@@ -135,7 +135,11 @@ def mixed(seed: int) -> None:
         if in_graph and same.random() < 0.5:
             case.way._next = (case.way._next - 1) % case.way._buffers
         time.sleep(own.choice((0.0, 0.0, 0.02)))
+        buffer = case.way._next
         case.turn(100 * seed + i)
+        # a turn in sequence tells peers nothing: the next captured one waits for them
+        unknown = int(arrival_flags.new_state(case.way._state.device)[1])
+        assert int(case.way._state[1]) == (buffer if in_graph else unknown)
 
 
 def loaded(seed: int) -> None:

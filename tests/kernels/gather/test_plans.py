@@ -2,12 +2,14 @@
 
 import warnings
 from dataclasses import replace
+from runpy import run_module
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 
+from kernels.gather.all_gather_matmul import GatheredRows
 from kernels.gather.plans import (
     H200_LINKS,
     MOST_CHUNKS,
@@ -177,7 +179,7 @@ def test_eager_calls_cost_the_host_more_than_small_products_take() -> None:
     assert (large.is_faster, large.is_faster_eagerly) == (True, True)
 
 
-def test_eager_calls_take_no_longer_than_the_library_by_itself() -> None:
+def test_the_changelog_says_of_eager_calls_what_was_recorded() -> None:
     times = pd.read_csv(ROOT / "docs/kernels/eager_gathers.csv")
     us = times.pivot_table(index=["m", "n", "k", "type"], columns="by", values="us")
     assert len(us) == 12
@@ -189,3 +191,15 @@ def test_eager_calls_take_no_longer_than_the_library_by_itself() -> None:
     assert (ratios["bf16"] - 1).abs().max() < 0.011  # as CHANGELOG.md says, and of fp8:
     assert ratios["fp8"].min() == pytest.approx(1.03, abs=0.005)
     assert ratios["fp8"].max() == pytest.approx(1.26, abs=0.005)
+    host = times.pivot_table(index=["m", "n", "k", "type"], columns="by", values="host_us")
+    longer = {name: own.tolist() for name, own in (host["ours"] - host["library"]).groupby("type")}
+    assert max(longer["fp8"]) < 0
+    least, most = f"{min(longer['bf16']):.1f}", f"{max(longer['bf16']):.1f}"
+    for text in (GatheredRows.__doc__ or "", (ROOT / "CHANGELOG.md").read_text()):
+        assert f"he host takes {least} to {most} us longer" in " ".join(text.split())
+
+
+def test_the_tool_of_the_record_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["time_eager_gathers"])
+    with pytest.raises(SystemExit, match=r"OUT\.csv: wanted one path and .* 2 GPUs, got 0 and \d"):
+        run_module("tools.time_eager_gathers", run_name="__main__")

@@ -24,7 +24,6 @@ from kernels.int4.rule import (
     choose,
     direct_or_staged,
     for_many_tokens,
-    halvings,
     plain,
     sizes_of,
 )
@@ -185,22 +184,20 @@ def test_the_estimate_counts_turns_columns_and_halvings_of_k() -> None:
     assert estimate(small, w, 65) == pytest.approx(wanted)
 
 
-def test_many_products_are_asked_for_in_parts_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_products_take_the_blocks_that_each_takes_alone() -> None:
     draw = np.random.default_rng(3)
     tokens, n, k = np.exp(draw.uniform(0, np.log([[400], [60000], [270]]), (3, 250))).round()
     sizes = rule.Sizes(tokens, n, 128 * k, np.full(250, 64.0), np.ones(250))
     whole = rule.chosen_blocks(CHAINED_LAUNCHES, sizes, 132)
-    monkeypatch.setattr(rule, "_AT_ONCE", 7)
-    cut = rule.chosen_blocks(CHAINED_LAUNCHES, sizes, 132)
+    alone = [
+        rule.chosen_blocks(CHAINED_LAUNCHES, rule.Sizes(*(size[i : i + 1] for size in sizes)), 132)
+        for i in range(250)
+    ]
     for part in fields(whole):
-        assert np.array_equal(getattr(whole, part.name), getattr(cut, part.name))
+        assert getattr(whole, part.name).tolist() == [getattr(one, part.name)[0] for one in alone]
     assert set(whole.direct) == {0, 1}
     assert whole.resident.max() > 1
-
-
-def test_halvings_are_logarithms() -> None:
-    parts = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
-    assert halvings(parts).tolist() == pytest.approx(np.log2(parts).tolist(), rel=1e-15)
+    assert whole.halvings.tolist() == pytest.approx(np.log2(whole.split).tolist(), rel=1e-15)
 
 
 @pytest.mark.parametrize(("tokens", "tile"), [(1, 16), (16, 16), (17, 32), (64, 64), (1000, 64)])

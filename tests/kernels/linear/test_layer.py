@@ -1,6 +1,7 @@
 """Float8Linear against float64 arithmetic of the same casts, its shapes, and torch.compile."""
 
 import shutil
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -16,6 +17,7 @@ from kernels.cast import rule
 from kernels.linear import ops as linear_ops
 from kernels.linear import reference
 from kernels.linear.layer import SAVED, Float8Linear, check_features, linear, plan_of
+from kernels.linear.norm_linear_sigmoid import norm_linear_sigmoid
 from kernels.linear.recipes import NAMED, recipe_of
 from tests.exhaustive import in_turn, mostly
 from tests.kernels.linear.test_reference import drawn
@@ -172,8 +174,19 @@ def test_a_tensor_is_cast_once_for_all_its_products(
     assert cast.call_count == {"high_precision": 0, "tensorwise": 2}.get(recipe, 3)
 
 
-def test_of_a_tensorwise_weight_no_cast_is_kept() -> None:
-    x, w, _ = tensors(37, 144, 272)
+Call = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, w: linear(x, w, None, plan_of("tensorwise")),
+        lambda x, w: norm_linear_sigmoid(x, w, plan_of("tensorwise")),
+    ],
+    ids=["linear", "norm_linear_sigmoid"],
+)
+def test_of_a_tensorwise_weight_no_cast_is_kept_and_a_changed_one_is_refused(call: Call) -> None:
+    x, w, grad = tensors(37, 144, 272)
     kept: list[torch.Tensor] = []
 
     def keep(saved: torch.Tensor) -> torch.Tensor:
@@ -181,9 +194,14 @@ def test_of_a_tensorwise_weight_no_cast_is_kept() -> None:
         return saved
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
-        linear(x.requires_grad_(), w.requires_grad_(), None, plan_of("tensorwise"))
+        call(x.requires_grad_(), w.requires_grad_())
     of_w = [t for t in kept if t.numel() >= w.numel()]
     assert [t.data_ptr() for t in of_w] == [w.data_ptr()]
+    y = call(x, w)
+    with torch.no_grad():
+        w.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward(grad)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

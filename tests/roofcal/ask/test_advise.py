@@ -6,14 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofcal.ask.advice import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeTime
 from roofcal.ask.answers import span
-from roofcal.ask.choices import choice_record
+from roofcal.ask.choices import ChoiceRecord, choice_record
 from roofcal.ask.measured import measured_points
 from roofcal.core.devices import load_device
+from roofcal.core.recipes import RECIPES
 from roofcal.core.records import PlanPoint
 from roofcal.core.units import format_seconds
 from roofcal.models.calibrations import read_calibration
@@ -22,8 +24,10 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.ops.linear.model import (
     PARTS_SHARE,
     PASSES,
+    Linear,
     Passes,
     Weights,
+    linear_times,
 )
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
@@ -59,7 +63,8 @@ def recommended(asked: dict[str, int], adviser: Adviser = MEASURED) -> Recommend
 
 
 def asked(**wanted: Any) -> Adviser:
-    return Adviser(CALIBRATED, published_sources(), "forward", "cached", BY_KEY, **wanted)
+    usual = {"passes": "forward", "weights": "cached", "measured": BY_KEY}
+    return Adviser(CALIBRATED, published_sources(), **usual | wanted)
 
 
 def option_of(answer: Advice, recipe: str, products_by: str, casts_by: str) -> RecipeTime:
@@ -67,6 +72,18 @@ def option_of(answer: Advice, recipe: str, products_by: str, casts_by: str) -> R
     found = [o for o in answer.options if (o.recipe, o.products_by, o.casts_by) == wanted]
     assert len(found) == 1
     return found[0]
+
+
+@pytest.mark.parametrize("passes", PASSES)
+def test_an_option_takes_as_long_as_the_linear_of_break_even(passes: Passes) -> None:
+    parts = Linear(recipe="fp8_tensorwise", passes=passes, casts="torch_compile", weights="cast")
+    sizes = (np.array([4096.0]) for _ in "mnk")
+    expected = linear_times(CALIBRATED, published_sources(), parts, *sizes)
+    answer = advice(4096, 4096, 4096, passes=passes, weights="cast")
+    option = option_of(answer, "fp8_tensorwise", "cublaslt", "torch_compile")
+    assert option.seconds == pytest.approx(expected.total[0])
+    assert expected.high is not None
+    assert option.high_s == pytest.approx(expected.high[0])
 
 
 def test_packed_weights_serve_inference_alone() -> None:
@@ -97,7 +114,30 @@ def test_what_a_provider_refuses_is_said_with_the_nearest_size() -> None:
     reason = by_formula.refused["fp8_axiswise by any, casts by any"]
     assert reason.startswith("cublaslt takes fp8_axiswise with n in multiples of 16, k in ")
     assert "; triton takes fp8_axiswise with k in multiples of 16, got k=65" in reason
-    assert by_formula.refused["int8"].startswith("only its products are known, not the casts")
+    assert by_formula.unranked["int8"].startswith("only its products are known, not the casts")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shape", "recipe", "why"),
+    [
+        ({}, linear(4096), "fp8_weight_only", "6.4 doublings outside the probed range"),
+        ({}, linear(3, 100, 100), "fp8_axiswise", "triton needs k in multiples of 16, got k=100; "),
+        ({}, linear(), "int8", "no product was calibrated on nvidia-h200"),
+        ({"weights": "cast"}, linear(16), "int4_groupwise_g64", "packed weights serve inference "),
+        ({"names": ["bf16", "fp8"], "min_db": 25}, linear(), "int4_groupwise_g64", "not asked for"),
+    ],
+)  # fmt: skip
+def test_every_recipe_is_ranked_or_left_out_or_has_a_reason_in_the_text(
+    wanted: dict[str, Any], shape: dict[str, int], recipe: str, why: str
+) -> None:
+    answer = recommended(shape, asked(**wanted))
+    ranked = {*answer.best_by_recipe}
+    assert {*answer.unranked, *answer.left_out} | ranked >= {*RECIPES}
+    assert not ({*answer.unranked} | {*answer.left_out}) & ranked
+    assert answer.unranked[recipe].startswith(why)
+    words = str(answer).split()
+    for name in (*answer.unranked, *answer.left_out):
+        assert {name, f"{name},", f"{name}:"} & {*words}
 
 
 def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_linear() -> None:
@@ -150,7 +190,7 @@ def test_an_m_at_which_the_recipes_asked_for_cannot_be_ranked_is_in_no_stretch()
     assert 16 <= stretches[-1]["last_m"] < 1 << 17
     m = 1 << 17
     with pytest.raises(
-        PredictError, match=rf"for {m}x\d+x\d+: int4_\w+ by \w+ and \d+ more: lies "
+        PredictError, match=rf"for {m}x\d+x\d+: int4_\w+ \([\d.]+\), int4.*: too far outside "
     ):
         recommended(linear(m), int4)
 
@@ -338,3 +378,15 @@ def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
     ]
     assert ["fp8_axiswise", "fp8_axiswise_slow_accum"] in record["equal_recipes"]
     assert record["fastest_by_m"][-1]["equals"] == ["fp8_axiswise_slow_accum"]
+
+
+def test_a_recipe_is_less_sure_where_choices_were_mostly_wrong() -> None:
+    usual, poor = MEASURED, asked()
+    poor.choices = ChoiceRecord(points=10, right=1, mean_regret=0.1, worst_regret=0.4)
+    first, second = (recommended(linear(), adviser) for adviser in (usual, poor))
+    assert first.decision.chance is not None
+    assert first.decision.chance > 0.1 == second.decision.chance
+    rows = [recommended.answer["fastest_by_m"] for recommended in (first, second)]
+    least = [min(row["least_probability"] for row in of_m) for of_m in rows]
+    assert least[0] > 0.1 == least[1]
+    assert "right for 1 of 10 measured products" in " ".join(second.decision.weak_because)

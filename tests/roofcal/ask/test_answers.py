@@ -40,8 +40,7 @@ second         1
 
 name
 first   one two three four five
-        six
-second"""
+        six"""
 
 
 @dataclass(frozen=True)

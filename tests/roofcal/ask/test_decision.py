@@ -40,6 +40,8 @@ ACCURACY = "accuracy 28.5 dB, bf16 55.5."
          f"20 % longer); {ACCURACY}"),
         (CLOSE, f"Use a: 2.00x bf16, casts included (fastest with P 0.57; a toss-up with b, "
          f"2 % slower); {ACCURACY}"),
+        ([*CLOSE[:2], option("c", 1.0124, 0.2)], "Use a: 2.00x bf16, casts included (fastest with "
+         "P 0.57; a toss-up with b and c, at most 2 % slower); accuracy 28.5 dB, bf16 55.5."),
         ([CLOSE[0], option("b", 1.049, 0.06), BF16],  # within the interval
          f"Use a: 2.00x bf16, casts included (fastest with P 0.57; a toss-up with b, "
          f"5 % slower); {ACCURACY}"),
@@ -47,8 +49,11 @@ ACCURACY = "accuracy 28.5 dB, bf16 55.5."
          "Use a: 2.00x bf16, casts included (fastest with P 0.80; the next, b, takes 20 % longer); "
          f"{ACCURACY}"),
         ([option("a", 1.0, 0.3), option("b", 1.1, 0.4), option("c", 1.2, 0.3), BF16],
-         "Use a: 2.00x bf16, casts included (fastest with P 0.30; a toss-up with b and c, "
-         f"at most 20 % slower; b has a higher P); {ACCURACY}"),
+         "Use a: 2.00x bf16, casts included (fastest with P 0.30; the next, b, takes "
+         f"10 % longer; b has a higher P); {ACCURACY}"),
+        ([option("a", 1.0, 0.5, high_s=1.001), option("b", 1.004, 0.5)],  # in the interval of b
+         "Use a: 2.00x bf16, casts included (fastest with P 0.50; a toss-up with b, 1 % slower); "
+         "accuracy 28.5 dB, bf16 55.5."),
         ([option("a", 1.9, 0.6), option("bf16", 2.0, 0.4, output_db=55.5)],
          f"Use a: 1.05x bf16, casts included (fastest with P 0.60; a toss-up with bf16, "
          f"5 % slower); {ACCURACY}"),

@@ -162,6 +162,17 @@ def test_what_the_library_refuses_is_counted_with_the_reason(tmp_path: Path) -> 
     assert "no answer for 1: cublaslt takes" in str(evidence)
 
 
+def test_the_first_line_says_how_wrong_the_model_is_and_other_names_of_recipes_are_known(
+    tmp_path: Path,
+) -> None:
+    evidence = held(tmp_path, "rowwise,4096,4096,4096,1.12e-4", "bf16,16,4096,4096,2")
+    assert [row["recipe"] for row in evidence.products] == ["fp8_axiswise", "bf16"]
+    assert str(evidence).splitlines()[0] == (
+        f"Predictions are {overall(evidence):.1%} off on average, over 2 products; 50% of these "
+        "lie in their 95 % intervals."
+    )
+
+
 @pytest.mark.usefixtures("published_alone")
 def test_the_command_prints_the_page_and_writes_the_products(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -50,14 +50,17 @@ def test_load_and_moving_sentinels_of_probes_are_in_the_record(tmp_path: Path) -
     run = write_run(tmp_path / "run", ops=("probe_copy",))
     plan, measurements = (run / kind / "probe_copy.jsonl" for kind in ("plan", "measurements"))
     sentinel = replace(read_records(plan, PlanPoint)[0], repeat=1, sweeps=("sentinel",))
-    visits = tuple(Visit(first_sample=first, warmup_samples=0, session_id="s1") for first in (0, 3))
+    visits = tuple(
+        Visit(first_sample=first, warmup_samples=0, session_id=session)
+        for first, session in ((0, "s1"), (3, "s1"), (6, "s2"))
+    )
     moved = Measurement(
         point_id=sentinel.point_id,
         environment_id=ENVIRONMENT.environment_id,
         session_id="s1",
         status="ok",
-        latency_samples_s=(1e-4,) * 3 + (1.2e-4,) * 3,
-        slice_starts=(0, 3),
+        latency_samples_s=(1e-4,) * 3 + (1.2e-4,) * 3 + (2e-4,) * 3,
+        slice_starts=(0, 3, 6),
         visits=visits,
     )
     session = Session(
@@ -76,7 +79,8 @@ def test_load_and_moving_sentinels_of_probes_are_in_the_record(tmp_path: Path) -
         other_processes=1,
     )
     write_records(plan, [sentinel, *read_records(plan)])
-    write_records(measurements, [session, *read_records(measurements), moved])
+    slower = replace(session, session_id="s2", busy_share=None, other_processes=None)
+    write_records(measurements, [session, slower, *read_records(measurements), moved])
 
     calibration = calibrate(run)
 
@@ -134,6 +138,7 @@ def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
     expected = {k: v for k, v in calibrate(alone).constants.items() if k.startswith(prefix)}
     assert {k: v for k, v in fitted.constants.items() if k.startswith(prefix)} == expected
     assert value(fitted, "gemm.slow.bf16.launch_s") == pytest.approx(slower["launch_s"], rel=0.1)
+    assert "tile_128x128" in fitted.constants["gemm.slow.bf16.tile_family"].evidence
     for provider in ("made", "slow"):
         assert fitted.probe_errors[f"gemm.{provider}.bf16"]["count"] == 32
 

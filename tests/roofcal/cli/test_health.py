@@ -67,7 +67,13 @@ def test_the_whole_text_of_a_fleet_whose_slow_card_stands_first(fleet: Path, she
     write_records(path, [replace(row, status="failed", reason="died", latency_samples_s=())])
     assert shell.run(f"fleet {fleet}") == 1
     assert [line.rstrip() for line in shell.out.splitlines()] == [
-        "card           gemm  slower by",
+        "1 of 5 cards is slower than the others; 1 failed a point; 1 could not be compared. The "
+        "slowest is n3/cpu: gemm takes",
+        "  7.8\xa0% longer than on healthy cards, beyond the limit of 2.0\xa0%; cause: "
+        "unexplained.",
+        "unexplained: measure it again with nothing beside it; if it stays slow, give it no jobs",
+        "",
+        "card           gemm  cause",
         "n5/cpu           -   fails a point",
         "n3/cpu       +7.8%!  unexplained",
         "  its limit  +2.0%",
@@ -81,7 +87,6 @@ def test_the_whole_text_of_a_fleet_whose_slow_card_stands_first(fleet: Path, she
         "  its limit  +3.9%",
         "n5/cpu fails gemm torch_cpu fp32 m=64,n=64,k=64 1 graph cold normal: failed (died)",
         "spread between 5 cards, gemm: 3.4% (2.0% to 9.7%)",
-        "1 of 5 cards are slower than the others; 1 failed a point; 1 could not be compared",
         "a job that waits for its slowest card loses, gemm: 3.2% on 2, 6.3% on 4, 7.8% on 5",
     ]
 
@@ -92,7 +97,7 @@ def test_the_page_names_the_slow_card_its_place_and_what_it_costs(
     page = fleet / "fleet.html"
     assert shell.run(f"fleet {fleet} --page {page}") == 1
     text = page.read_text()
-    assert "1 of 6 cards are slower than the others. The slowest is n3/cpu: gemm takes 7.7" in text
+    assert "1 of 6 cards is slower than the others. The slowest is n3/cpu: gemm takes 7.7" in text
     assert "<b>unexplained</b> (1): n3/cpu" in text
     rows = text.split("Cards, the slowest first")[1].split('<th scope="row">')
     assert [row.partition("<")[0] for row in rows[1:3]] == ["n3", "n5"]

@@ -117,7 +117,7 @@ OF_A_CHECKOUT = [
     ("predict --device made-up --op cast 64x64",
      "op cast needs --recipe, one of: fp8_tensorwise, fp8_rowwise_dim0"),
     ("predict --device made-up --op cast --recipe mxfp8_dim0 64x64",
-     "it knows casts mxfp8_dim0 by nobody there"),
+     "it knows no casts mxfp8_dim0 there"),
     (f"{POINT} --op attention", "linear, mixed_gemm, norm_linear_sigmoid"),
     (f"{POINT} --recipe bf61", "did you mean 'bf16'"),
     (f"{POINT} --by calibrated@e1", "--environment e1"),

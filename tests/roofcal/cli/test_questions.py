@@ -126,7 +126,12 @@ def test_curves_and_sweeps_are_lines_or_json(shell: Shell) -> None:
     assert [point["batch"] for point in points][:3] == [1, 2, 4]
     assert points[-1]["batch"] == points[0]["largest_batch"]
     lines = shell.text(curve).splitlines()
-    assert lines[1].startswith("batch from 1 to the largest that fits, prompt 30000")
+    most = points[-1]
+    said = " ".join(lines[:2])
+    assert said.startswith(f"One request gets {points[0]['request_tokens_per_s']:.1f} tokens/s in ")
+    assert f" {most['batch']}, the most that fit, get " in said
+    assert f" each and {most['decode_tokens_per_s']:.1f} together, " in said
+    assert lines[3].startswith("batch from 1 to the largest that fits, prompt 30000")
     rows = lines[lines.index("") + 2 :]
     assert [int(row.split()[0]) for row in rows[: len(points)]] == [p["batch"] for p in points]
     sweep = "llm --device h200 --model llama3-70b --by wave --sweep"

@@ -1,5 +1,6 @@
 """`roofcal time`: products that were measured when asked for stand beside their predictions."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -114,6 +115,9 @@ def test_the_table_is_for_people_and_names_what_has_no_time(
     measuring.seconds = lambda p: 1e-3 if p.provider == "cublaslt" else None
     said = shell.text("time 4096 4096 4096 --recipes tensorwise").splitlines()
     places = [place for place, line in enumerate(said) if line.startswith("4096x4096x4096  fp8")]
+    first = "4096x4096x4096: fp8_tensorwise by cublaslt is the fastest product, 1 ms"
+    assert said[0].startswith(first)
+    assert said[0].endswith("casts not counted")
     assert said[places[0]].split()[:4] == ["4096x4096x4096", "fp8_tensorwise", "cublaslt", "1"]
     assert said[places[-1]].endswith("no")
     heads = " ".join(said[: places[-1]])
@@ -126,6 +130,11 @@ def test_the_table_is_for_people_and_names_what_has_no_time(
         "predicted by model calibrated, e1",
         f"kept in {FOLDER}/asked",
     ]
+    measuring.seconds = lambda p: 1e-3 if p.recipe == "bf16" else 8e-4
+    said = shell.text("time 4096 4096 4096 --recipes bf16,tensorwise").splitlines()
+    assert re.match(
+        r".*: fp8_tensorwise by \w+ is the .*, 800.* us, 1.25x bf16, casts not ", said[0]
+    )
     measuring.seconds = lambda _: None
     error = shell.refused("time 4096 4096 4096 --recipes tensorwise")
     assert error.startswith("error: nothing has a time:")

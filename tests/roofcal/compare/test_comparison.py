@@ -78,23 +78,25 @@ def test_everything_that_differs_is_there_as_json_and_in_the_text(tmp_path: Path
     text = Comparison(found).text()
     for part in (
         "driver: None -> 590\ntorch: 2 -> 2.1\n",
-        "60 points after the common shifts, beyond 2.0%: 1 SLOWER, 0 FASTER, 59 SAME",
-        "SLOWER +5.0%",
-        "kernel, other kernel names: gemm cublaslt bf16 512x512x512",
+        "of 60 points, after the common shifts: 1 slower and 0 faster by more than 2.0%, 59 the",
+        "slower +5.0% (95 %: +4.",
+        "at the same clock, other kernel names: gemm cublaslt bf16 512x512x512",
         "gemm cublaslt bf16 8224x512x512: ok -> unsupported",
         "gemm cublaslt bf16 512x512x512: kernel -> new",
         "dram_read_bytes_per_s: 1e+12 (9.9e+11 to 1.01e+12) -> 1.2e+12",
         "fp8 forward, casts none, n=512 k=512: 64 -> 128",
     ):
         assert part in text
-    assert text.endswith(
-        "regression beyond 2.0%: 1 point is slower in B; " + BROKEN + "1 unsupported"
-    )
+    first, do_first, do_then = (" ".join(text.split("\n\n")[0].split())).split(". ")
+    assert first.startswith("B is slower by more than 2.0% on 1 of 60 points, at most by 5.0% (95 ")
+    assert first.endswith(f"%), and {BROKEN.format('1 point')}1 unsupported")
+    assert do_first.startswith("The clock is not the cause of 1 of these 1: look below for changed")
+    assert do_then.startswith("Why a point is not ok in B, B's report says ")
     assert compare(*runs, limit=0.2)["regressions"] == []
     assert compare(*runs, limit=0.2)["counts"]["SLOWER"] == 1
 
 
-BROKEN = "points that were ok in A and are not in B: "
+BROKEN = "lacks {} that are ok in A: "
 
 
 def test_long_lists_are_cut_and_counted_and_missing_files_are_said(tmp_path: Path) -> None:
@@ -104,13 +106,15 @@ def test_long_lists_are_cut_and_counted_and_missing_files_are_said(tmp_path: Pat
     (a / "breakeven.csv").unlink()
     (b / "calibration.jsonl").unlink()
     text = Comparison(compare(RunFolder.at(a), RunFolder.at(b))).text()
-    assert "only in B: 38\n" in text
+    assert "points that B alone has: 38\n" in text
     assert "  ... and 28 more (--json has all)\n" in text
-    assert "constants that moved: unknown, because one run has none\n" in text
-    assert "break-even points that moved: unknown, because one run has none\n" in text
+    unknown = "constants that moved; break-even points that moved"
+    assert text.endswith(f"unknown, because one run has none: {unknown}")
     assert "common shifts: none, too few points\n" in text
     assert "the environments are the same\n" in text
-    assert text.endswith("no regression beyond 2.0%")
+    assert text.startswith(
+        "B is nowhere certainly slower by more than 2.0%, but the intervals of 1 of 1 "
+    )
 
 
 def test_a_whole_group_that_is_slower_is_a_regression(tmp_path: Path) -> None:
@@ -128,18 +132,26 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     write_map(after, {1024: ("96", "64", ""), 512: ("", "512", "")})
     comparison = compare(RunFolder.at(before), RunFolder.at(after), threshold=0.005)
     lines = Comparison(comparison).text().splitlines()
-    assert lines[0] == (
+    start = lines.index("") + 1
+    said = " ".join(lines[:start])
+    assert "; it ran on other cards than A, so this may be the card" in said
+    assert "The versions are the same: `roofcal health` says whether the card of B is slow." in said
+    other = comparison | {"environment": [{"field": "driver", "a": "1", "b": "2"}]}
+    assert "measure both environments on one card." in Comparison(other).text(1000)
+    assert lines[start] == (
         "A (GPU-1) and B (GPU-2, GPU-3) are cards of one model with the same libraries; "
         "they differ on 60 points by:"
     )
-    assert re.match(r"gemm: small +60 +\+1.0% ", lines[2])
-    assert lines[3].startswith(
+    assert re.match(r"gemm: small +60 +\+1.0% ", lines[start + 2])
+    assert lines[start + 4].startswith(
         "beyond these shifts, one point in ten differs by more than: gemm cub"
     )
-    assert lines[4].startswith("8 points changed by more than 0.5%, but no more than ")
-    assert lines[5] == ""
+    assert lines[start + 5].startswith("8 points changed by more than 0.5%, but no more than ")
+    assert lines[start + 6] == ""
     assert "   on GPU-2, GPU-3" in lines
-    assert lines[lines.index("kernels with other names: 1") + 1].endswith("512x512x512: kernel ->")
+    assert lines[lines.index("points whose kernels have other names: 1") + 1].endswith(
+        "512x512x512: kernel ->"
+    )
     assert f"    {'x' * 200}" in lines
     mangled = [f"_ZN2at6native13reduce_kernelILi{size}EEEvT1_" for size in (512, 256)]
     (kernel,) = comparison["kernels"]
@@ -168,7 +180,7 @@ def test_another_code_of_our_kernel_is_named_beside_another_card(tmp_path: Path)
     text = Comparison(compare(RunFolder.at(before), RunFolder.at(after))).text()
     assert "\nbeyond these shifts, one point in ten differs by more than: too few points\n" in text
     assert "on 60 points the code of our kernels differs, too, and these are judged" in text
-    assert "kernel, other code of ours: gemm triton bf16 512x512x512, " in text
+    assert "at the same clock, other code of ours: gemm triton bf16 512x512x512, " in text
 
 
 @pytest.mark.parametrize(
@@ -186,7 +198,7 @@ def test_points_that_were_ok_and_are_not_are_a_regression(
     a = [cast(32, status="failed"), *ROWS, cast(512)]
     comparison = compared(tmp_path, a, [cast(32), *b, cast(512)])
     assert comparison["outcome"] == "regression"
-    assert comparison["conclusion"] == f"regression: {BROKEN}{counted}"
+    assert comparison["conclusion"] == f"B {BROKEN.format('60 points')}{counted}"
     assert sum(comparison["lost"].values()) == 60
     assert [row["status_a"] for row in comparison["statuses"]] == [*["ok"] * 60, "failed"]
 
@@ -195,7 +207,7 @@ def test_what_b_does_not_plan_is_named_and_no_regression(tmp_path: Path) -> None
     comparison = compared(tmp_path, [*ROWS, cast(16), cast(32)], AGAIN[:50])
     assert comparison["outcome"] == "no regression"
     assert comparison["conclusion"] == (
-        "no regression beyond 2.0%, without cast, which B does not plan"
+        "B is nowhere certainly slower by more than 2.0%, without cast, which B does not plan"
     )
     assert len(comparison["disappeared"]) == 12
     assert "B does not plan cast, of which 2 points are ok in A" in Comparison(comparison).text()
@@ -216,7 +228,7 @@ def test_where_nothing_can_be_compared_there_is_no_good_verdict(
     comparison = compared(tmp_path, a, b)
     assert comparison["outcome"] == "nothing compared"
     assert comparison["conclusion"].startswith(f"nothing can be compared: {why}")
-    assert Comparison(comparison).text().splitlines()[-1] == comparison["conclusion"]
+    assert Comparison(comparison).text(1000).startswith(f"N{comparison['conclusion'][1:]}.\n")
 
 
 Times = tuple[list[float], list[float]]  # seconds of turns, of two contenders

@@ -1,12 +1,14 @@
 """Lines of records that are parsed and checked in one go mean what they mean step by step."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from roofcal.core.files import iter_lines
-from roofcal.core.jsonl import RecordsError, decode, encode
-from roofcal.core.records import Measurement
+from roofcal.core.jsonl import RecordsError, decode, encode, read_single_record
+from roofcal.core.records import Calibration, Environment, Measurement
 from tests.paths import ROOT
 from tests.roofcal.made_up_records import row
 
@@ -38,3 +40,22 @@ def test_texts_of_records_cannot_steer_a_terminal(is_escaped: bool) -> None:
     assert isinstance(read, Measurement)
     assert read.reason == "two\nlines, " + r"\x1b[2J\x9b31m\u202e" + ", 3 µs"
     assert read.kernel_names == (r"a\rb",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "way_out"),
+    [
+        (Calibration, "restore it$"),
+        (Environment, "restore it, or take it on .*: roofcal doctor --write-environment results$"),
+    ],
+)
+def test_a_file_without_its_one_record_is_to_be_restored(
+    kind: Any, way_out: str, tmp_path: Path
+) -> None:
+    """Nothing makes a published calibration again, or the environment that a study lists."""
+    path = tmp_path / "one.jsonl"
+    with pytest.raises(RecordsError, match=rf"one\.jsonl: no such records file; {way_out}"):
+        read_single_record(path, kind)
+    path.touch()
+    with pytest.raises(RecordsError, match=f"0 {kind.__name__} records instead of one; {way_out}"):
+        read_single_record(path, kind)

@@ -164,7 +164,15 @@ def test_a_card_without_a_common_point_has_a_verdict_and_stops_no_other() -> Non
     unhealthy = [v.card for v in verdicts if not v.is_healthy]
     assert unhealthy == ["other", "none", "card-3"]
     assert text_of(verdicts).count("no point in common") == 2
-    assert text_of([v for v in verdicts if v.card == "none"]).splitlines()[1].startswith("none")
+    alone = text_of([v for v in verdicts if v.card == "none"]).splitlines()
+    assert (alone[0], alone[3].split()) == (
+        "none could not be compared.", ["none", "no", "point", "in", "common"]
+    )  # fmt: skip
+    alone = text_of([v for v in verdicts if v.card == "card-3"]).splitlines()
+    assert alone[0].startswith("card-3 is slower than healthy cards. gemm takes 6")
+    assert alone[2].startswith("unexplained: measure it again")
+    healthy = text_of([v for v in verdicts if v.card == "card-1"]).splitlines()
+    assert healthy[:2] == ["card-1 is not slower than healthy cards.", ""]
     cards = {card: one_op("gemm", 1.0, points=card) for card in "xyz"}
     with pytest.raises(HealthError, match="x, y, z: no point was measured on 3"):
         compare_cards(cards)
@@ -193,7 +201,7 @@ def test_a_threshold_is_a_fraction_of_the_published_time() -> None:
 def test_the_limit_that_is_shown_is_the_one_that_decides(times: tuple[float, ...]) -> None:
     """The median of all limits was shown, which the slow cards widen for the others alone."""
     cards = {f"card-{number}": one_op("gemm", factor) for number, factor in enumerate(times)}
-    _, *lines = text_of(compare_cards(cards)).splitlines()
+    _, *lines = text_of(compare_cards(cards)).split("\n\n")[1].splitlines()
     rows = [(lines[i].split()[1], lines[i + 1].split()[-1]) for i in range(0, 2 * len(times), 2)]
     for cell, limit in rows:
         assert cell.endswith("!") == (float(cell.rstrip("%!")) > float(limit.rstrip("%")))
@@ -220,7 +228,10 @@ def test_ops_that_the_publication_cannot_judge_are_named() -> None:
     assert [one.op for one in verdict.deviations] == ["probe_copy"]
     assert verdict.uncompared == {
         "gemm": "not in the publication",
-        "cast": "its 95 % interval is wider than the threshold of 5.0%",
+        "cast": (
+            "its times scatter too much (95 % interval) to tell 5.0%; stop what runs beside it "
+            "and measure again"
+        ),
     }
 
 
@@ -228,7 +239,7 @@ def test_ops_that_the_publication_cannot_judge_are_named() -> None:
 def test_an_interval_that_holds_any_slowness_is_no_good_verdict(half_width: float) -> None:
     """Fewer than six samples have an infinite interval, and nothing was slower than that."""
     unsure = one_op("gemm", 2.0, half_width=half_width)
-    with pytest.raises(HealthError, match=r"own: no point .* gemm: its 95 % interval is wider"):
+    with pytest.raises(HealthError, match=r"own: no point .* gemm: its times scatter too much"):
         compare_with_publication("own", unsure, PUBLISHED, 0.05)
 
 

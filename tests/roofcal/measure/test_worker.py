@@ -217,21 +217,24 @@ def test_the_worker_names_each_point_before_it_touches_it_and_ends_each_group() 
     assert {row.status for row in here.rows} == {"ok"}
 
 
-def test_a_group_tells_how_long_it_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_tells_how_long_it_compiled_and_what(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of kernels that compilers have put in the cache Triton tells as well."""
     monkeypatch.setattr(knobs.compilation, "listener", None)
-    here, took = Here(), SimpleNamespace(total=250_000)
+    here, took, src = Here(), SimpleNamespace(total=250_000), SimpleNamespace(name="_cast_kernel")
     here._count_compiling()
     listener: Any = knobs.compilation.listener
     found_by_group = iter([(False, False, True), ()])
 
     def compile_and_find(_: object) -> None:
         for is_found in next(found_by_group):
-            listener(src=None, metadata={}, metadata_group={}, times=took, cache_hit=is_found)
+            listener(src=src, metadata={}, metadata_group={}, times=took, cache_hit=is_found)
 
     monkeypatch.setattr(here, "run_group", compile_and_find)
     here.take([], [])
     assert [event["compiled_s"] for event in here.events if "done" in event] == [0.5, 0.0]
+    assert capsys.readouterr().err.splitlines() == ["not compiled ahead: _cast_kernel, 0.2 s"] * 2
 
 
 def test_workers_and_compilers_keep_all_kernels_in_one_cache(

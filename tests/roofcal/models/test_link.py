@@ -38,7 +38,7 @@ def test_bytes_by_rate_and_a_latency() -> None:
 
 
 def test_calibrated_constants_win_and_without_them_the_assumption_is_said_in_one_line() -> None:
-    assert link(EIGHT).provenance == "link: calibrated"
+    assert link(EIGHT).provenance == "link: times of collectives are calibrated"
     assert "assumed" in str(link(EIGHT, "datasheet").provenance)
     provenance = str(link().provenance)
     said = "link: not calibrated, assumed 0.7 (0.5 to 0.9) of the datasheet's 450 G"

@@ -1,6 +1,7 @@
 """The chapter of a device: which sections and figures it has, under which ids."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,18 @@ FIGURES = {
     *("speedup_cubes", "speedup_by_tokens", "speedup_by_shape", "latency"),
     *("method_panel", "session", "burst_against_settled"),
 }
+
+
+def test_the_line_for_a_terminal_decides_as_the_first_page_does(
+    analysis: Analysis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chapter = Chapter(analysis, "x")
+    shape = "For 4,096 tokens and a weight of 28,672 x 8,192: "
+    assert chapter.decision_line == f"{shape}no recipe can be ranked."
+    sentences = ["Use fp8_axiswise: 1.88x bf16.", "Weak evidence: one card."]
+    decision = SimpleNamespace(sentences=lambda: sentences)
+    monkeypatch.setattr(chapter.shape_box, "decision", decision)
+    assert chapter.decision_line == f"{shape}{' '.join(sentences)}"
 
 
 def test_every_figure_is_there_with_caption_facts_table_and_command(chapter: Chapter) -> None:

@@ -110,6 +110,19 @@ def test_the_first_screen_decides_as_advise_and_the_shape_box_do(
     assert chromium.run(f"{decision}.getBoundingClientRect().bottom") < 300, "first of the screen"
 
 
+def test_words_of_the_first_page_open_their_lines_of_the_glossary(
+    chromium: Browser, answers: Path
+) -> None:
+    chromium.open(answers)
+    links = "[...document.querySelectorAll('a[href^=\"#term-\"]')]"
+    assert chromium.run(f"{links}.length") > 20
+    dead = f"{links}.filter((one) => !document.querySelector(one.hash)).map((one) => one.hash)"
+    assert chromium.run(dead) == []
+    assert not chromium.run("document.getElementById('term-P').checkVisibility()")
+    chromium.run(f"{links}.find((one) => one.hash === '#term-P').click()")
+    chromium.wait_for("document.getElementById('term-P').checkVisibility()")
+
+
 def test_nothing_of_the_first_page_is_cut_on_a_narrow_screen(
     chromium: Browser, answers: Path
 ) -> None:

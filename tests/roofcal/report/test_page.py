@@ -42,10 +42,10 @@ def test_answers_come_from_the_data_and_are_open_where_records_cannot_answer(
     assert "It depends on the shape: fp8_tensorwise products are 1." in sentences["recipe"]
     assert "no publication of nvidia-h200" in sentences["healthy"]
     assert sentences["changed"].startswith("Nothing to compare with")
-    assert "Times of gemm are off by" in sentences["trust"]
+    assert "Predicted times of gemm are " in sentences["trust"]
     assert sentences["ledger"].startswith("Not judged on this page; `roofcal claims`")
     sessions = len(analysis.all_sessions)
-    assert f"{analysis.timed} points timed by {sessions} sessions" in sentences["how"]
+    assert f"{sessions} sessions timed {analysis.timed} points" in sentences["how"]
     open_ones = {q.id.removeprefix("x-") for q in chapter.questions if q.is_open}
     assert open_ones == {"weights", "models", "healthy", "changed", "ledger"}
 

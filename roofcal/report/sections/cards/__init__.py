@@ -122,10 +122,9 @@ def panel_sentence(analysis: Analysis) -> str:
     ]
     between = f" Standard deviation between cards: {'; '.join(spreads)}." if spreads else ""
     return (
-        "How much longer work takes in each session and on each card than on the mean card, by "
-        "kind of work: this follows from sentinels, points that several sessions measured. Beside "
-        "its time as measured, a point in a tidy table has this factor of its session, and its "
-        f"time over the factor.{between}"
+        "Sentinels, points that several sessions measured, show by kind of work how much longer "
+        "it takes in a session and on a card than on the mean card. Tables of points have the "
+        f"time as measured, this factor of its session, and the time over the factor.{between}"
     )
 
 

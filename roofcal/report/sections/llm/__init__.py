@@ -1,7 +1,7 @@
 """Estimates of language models: throughput, latency, and what fits."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -53,7 +53,7 @@ def show(analysis: Analysis) -> Iterator[Item]:
         yield Answer("Cannot be told here: this run has no estimate of a model.", is_open=True)
     else:
         yield Answer(
-            f"No model was run: times are sums of calibrated parts, casts included. {picture.facts}"
+            f"{picture.facts} No model was run: times are sums of calibrated parts, casts included."
         )
     if estimates.empty:
         yield absence("This run has no estimates of language models.")
@@ -117,7 +117,7 @@ def draw_llm(table: pd.DataFrame, command: str) -> Picture | None:
         legend=charts.swatches("recipe", colours),
         columns=3,
         alt="Throughput against time per token, one panel per model.",
-        facts=_facts(rows),
+        facts=_facts(rows, table),
     )
 
 
@@ -130,21 +130,41 @@ def _degree(rows: pd.DataFrame) -> int:
     return int(fitting[fitting == fitting.max()].index.min())
 
 
-def _facts(rows: pd.DataFrame) -> str:
+def _facts(rows: pd.DataFrame, table: pd.DataFrame) -> str:
     # models stand on different numbers of GPUs, so that rates are compared per GPU
-    rate = rows["decode_tokens_per_s"] / rows["tensor_parallel"]
-    best = row_of_largest(rows.assign(rate_per_gpu=rate), "rate_per_gpu")
-    quickest = row_of_largest(rows.assign(speed=1 / rows["decode_step_s"]), "speed")
-    gpus, gpus_of_quickest = (
-        count_of(int(row["tensor_parallel"]), "GPU") for row in (best, quickest)
+    rows = rows.assign(
+        rate=rows["decode_tokens_per_s"] / rows["tensor_parallel"], speed=1 / rows["decode_step_s"]
     )
+    most, quickest = row_of_largest(rows, "rate"), row_of_largest(rows, "speed")
     step = scaled(float(quickest["decode_step_s"]), "s")
-    return (
-        f"{count_of(rows['model'].nunique(), 'model')}. Most tokens per second and GPU: "
-        f"{best['rate_per_gpu']:,.0f} ({best['model']} in {best['recipe']} on {gpus}, batch "
-        f"{best['batch']:,}); least time per token: {step} "
-        f"({quickest['model']} in {quickest['recipe']} on {gpus_of_quickest})."
-    )
+    sentences = [
+        f"Least time per token: {_winners(rows, 'speed')}; at best {step}, by {_where(quickest)}.",
+        f"Most tokens per second and GPU: {_winners(rows, 'rate')}; at best {most['rate']:,.0f}, "
+        f"by {_where(most)}.",
+    ]
+    drawn = set(zip(rows["model"], rows["recipe"], strict=True))
+    absent: dict[str, list[str]] = {}
+    for model, recipe in dict.fromkeys(zip(table["model"], table["recipe"], strict=True)):
+        if (model, recipe) not in drawn:
+            absent.setdefault(model, []).append(recipe)
+    if absent:
+        which = "; ".join(f"{model} in {', '.join(recipes)}" for model, recipes in absent.items())
+        why = "too large for the GPUs drawn, or no kernel runs it on so many"
+        sentences.append(f"Not drawn ({why}): {which}.")
+    return " ".join(sentences)
+
+
+def _winners(rows: pd.DataFrame, key: str) -> str:
+    """'int4 in 5 models, fp8_axiswise in 2': recipes that reach most of `key`, by model."""
+    first = rows.loc[rows.groupby("model")[key].idxmax(), "recipe"].value_counts()
+    (recipe, count), *others = first.items()
+    words = [f"{recipe} in {count_of(int(count), 'model')}"]
+    return ", ".join([*words, *(f"{other} in {number}" for other, number in others)])
+
+
+def _where(row: "pd.Series[Any]") -> str:
+    gpus = count_of(int(row["tensor_parallel"]), "GPU")
+    return f"{row['model']} in {row['recipe']} on {gpus} at batch {row['batch']:,}"
 
 
 SECTION = Section("Language models", "models", show, lead=("llm",))

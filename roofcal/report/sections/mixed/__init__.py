@@ -145,11 +145,12 @@ def answer(winners: pd.DataFrame) -> Answer:
         own = rows[rows["format"] == name]
         if len(own):
             tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
-            parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
+            gain = f"up to {times(best)} as fast as the next format"
+            parts.append(f"{name} at {len(own)} ({tokens}, {gain})")
     if not parts:
         return _NO_ANSWER
     shapes = count_of(len(rows), "measured shape")
-    return Answer(f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}.")
+    return Answer(f"Of {shapes} with few tokens, the fastest weights are {', '.join(parts)}.")
 
 
 # --- the tables ----------------------------------------------------------------------------------
@@ -416,7 +417,7 @@ def draw_crossover(table: pd.DataFrame) -> Picture:
 SHAPE: Final = {"m": 16, "n": 3584, "k": 8192}
 RECIPE: Final = "int4_groupwise_g64"
 _FP8: Final = "fp8_tensorwise"
-_AT: Final = "weights [3,584, 8,192] in groups of 64 and 16 tokens"
+_AT: Final = f"16 tokens and weights 3,584 {TIMES} 8,192 in groups of 64"
 _ROOFS_IN_WORDS: Final = {
     ROOFS["dram"]: "memory",
     ROOFS["slots"]: "the issue slots of dequantisation",
@@ -472,7 +473,7 @@ def _time_sentence(fp8: Row | None, beside: Sequence[Row], calibration: Calibrat
     if copy:
         floor = f", {scaled(int4_bytes / copy.value, 's')} at the calibrated copy bandwidth"
     return (
-        f"At {_AT} {', '.join(parts)}{missing}; int4 moves {times(int4_bytes / fp8_bytes)} the "
+        f"At {_AT}, {', '.join(parts)}{missing}; int4 moves {times(int4_bytes / fp8_bytes)} the "
         f"bytes of fp8{floor}."
     )
 

@@ -87,9 +87,10 @@ def answer(analysis: Analysis) -> Answer:
         row = prediction_errors.error_of(analysis.errors, MODEL, op=op)
         if row is not None:
             return Answer(
-                f"Times of {op} are off by {percent(row['mape'])} on average over "
+                f"Predicted times of {op} are {percent(row['mape'])} off on average, over "
                 f"{count_of(int(row['count']), 'point')} that no fit has seen; "
-                f"{percent(row['coverage'], 0)} of them lie inside their 95 % intervals."
+                f"{percent(row['coverage'], 0)} of the measured times lie inside the predicted "
+                "95 % intervals."
             )
     reason = "the calibrated model predicted no point of this run."
     return Answer(f"Cannot be told here: {reason}", is_open=True)

@@ -93,14 +93,14 @@ def answer(analysis: Analysis) -> Answer:
     spread = ""
     if len(widths):
         width = percent(float(np.median(widths)), 2)
-        spread = f"; a median is known to within {width} (95 %, median over ops)"
+        spread = f"; the 95 % interval of a typical time is {width} to either side"
         if set(quality.times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
-            spread += ", within the one visit to its point"
+            spread += " and covers the samples of one visit only"
     if states:
         spread += f"; {count_of(states, 'point has', 'points have')} visits more than 5 % apart"
     sessions = count_of(len(analysis.all_sessions), "session")
     points = count_of(analysis.timed, "point")
-    return Answer(f"{points} timed by {sessions}, every sample kept{spread}.")
+    return Answer(f"{sessions} timed {points} and kept every sample{spread}.")
 
 
 def items_of_states(table: pd.DataFrame) -> Iterator[Item]:

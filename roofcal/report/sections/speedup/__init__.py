@@ -60,7 +60,9 @@ def answer(analysis: Analysis) -> Answer:
     speedups, baseline = analysis.speedups.get(op), str(BY_NAME[op].baseline_recipe)
     best, alone = best_by_regime(speedups, op), products_alone_text(speedups, op)
     if not best.empty:
-        text = f"It depends on the shape: {best_text(best, baseline)} (medians, casts not counted)."
+        is_any_faster = (best["speedup"] > 1).any()
+        lead = "It depends on the shape" if is_any_faster else "No narrow recipe is faster"
+        text = f"{lead}: {best_text(best, baseline)} (medians, casts not counted)."
     elif alone:
         text = f"{baseline}: no narrow recipe that serves a linear was measured beside it."
     else:

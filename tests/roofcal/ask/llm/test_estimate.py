@@ -113,7 +113,10 @@ def test_the_record_is_json_that_repeats_the_deployment_and_adds_up() -> None:
 
 
 def test_the_text_has_deployment_memory_and_times_above_a_row_per_operator() -> None:
-    lines = str(estimated(batch=4)).splitlines()
+    verdict, *lines = str(estimated(batch=4)).splitlines()
+    wanted = r"Each request gets (\S+) tokens/s \(95 %: .*\), all 4 together (\S+) in decode, its f"
+    (rates,) = re.findall(wanted, verdict)
+    assert 4 * float(rates[0]) == pytest.approx(float(rates[1]), rel=0.01)
     assert lines[0] == "llama3-8b (8.0e9 parameters) in bf16 on 1 x made-up (tp 1, pp 1)"
     assert lines[1] == "batch 4, prompt 2048, output 256; calibrated e1"
     starts = [line.split("  ")[0] for line in lines[3:7]]
@@ -163,7 +166,7 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
     linked = replace(SOURCES, calibration=calibrated(**constants))
     swept = sweep(deployment("llama3-8b"), linked, "calibrated", 4)
     links = [line for line in swept.text(1000).splitlines() if line.startswith("link: ")]
-    assert links[0] == "link: calibrated (tp x pp: 2 x 1)"
+    assert links[0] == "link: times of collectives are calibrated (tp x pp: 2 x 1)"
     assert links[1].startswith("link: not calibrated, assumed 0.7")
     assert links[1].endswith("(tp x pp: 1 x 2, 4 x 1, 2 x 2, 1 x 4)")
     for (tensor, pipeline), answers in swept.estimates.items():
@@ -185,7 +188,10 @@ def test_every_line_of_any_batch_is_said_with_the_batches_that_it_holds_for() ->
 def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase() -> None:
     swept = sweep(deployment("llama3-70b"), PUBLISHED, "calibrated", 2)
     stated = [line for line in swept.text(1000).splitlines() if line.startswith("extrapolated")]
-    assert [line.partition(" of ")[2].partition(",")[0] for line in stated] == ["prefill", "decode"]
+    assert [line.partition(" of ")[2].partition(" (")[0] for line in stated] == [
+        "prefill",
+        "decode",
+    ]
     of_any = {
         operator.name
         for answer in swept.answers
@@ -195,5 +201,5 @@ def test_what_is_extrapolated_in_any_answer_is_summed_up_in_a_line_of_each_phase
     names = stated[0].removeprefix("extrapolated: ").partition(" of ")[0]
     assert set(names.split(", ")) == of_any
     assert re.search(
-        r"\d+% (to \d+% )?of its time; .* range \(tp x pp: 1 x 2, batch \d+\);", stated[0]
+        r"\(\d+% (to \d+% )?of its time\), .* range.* \(tp x pp: 1 x 2, batch \d+\);", stated[0]
     )

@@ -174,13 +174,13 @@ def test_waves_time_the_kernels_of_their_model() -> None:
 @pytest.mark.parametrize(
     ("sources", "recipe", "by", "says"),
     [
-        (PLAIN, "bf16", "calibrated", "needs a calibration and a file in config/devices"),
-        (replace(SOURCES, spec=None), "bf16", "calibrated", "needs a calibration and a file in"),
+        (PLAIN, "bf16", "calibrated", "made-up has no calibration; another model of time"),
+        (replace(SOURCES, spec=None), "bf16", "calibrated", "made-up has no file in config"),
         (Sources(calibration=calibration(), spec=LINKED), "bf16", "calibrated",
          r"has no dram_read_bytes_per_s; run `make study` again"),
         (PLAIN, "bf16", "wave", r"made-up\.yaml has no section 'wave'"),
         (PLAIN, "fp4", "datasheet", "'datasheet' of made-up does not know recipe 'fp4'"),
-        (Sources(), "bf16", "torchao", "needs a file in config/devices"),
+        (Sources(), "bf16", "torchao", "the device has no file in config/devices"),
     ],
 )  # fmt: skip
 def test_what_a_model_or_a_device_lacks_is_named_and_known_beforehand(

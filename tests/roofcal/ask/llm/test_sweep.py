@@ -231,7 +231,7 @@ def test_it_says_for_which_recipe_the_gpus_were_chosen_and_which_need_fewer() ->
     said = on_two.text(1000)
     assert "on 2 x made-up (tp 2, pp 1), the fewest GPUs that hold it in bf16\n" in said
     recipes = "fp8_tensorwise, fp8_axiswise, int4"
-    assert f"1 GPU would hold it in {recipes}: the same question with --recipe fp8_t" in said
+    assert f"1 GPU would hold it in {recipes}: ask with --recipe fp8_tensorwise instead of " in said
     assert set(on_two.answer["fewest_gpus"]) == set(RECIPES)
     on_four = compare_recipes(deployment("llama3-70b", tp=4), Sources(spec=LINKED), "datasheet")
     assert "the fewest GPUs that hold" not in str(on_four)

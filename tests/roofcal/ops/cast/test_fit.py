@@ -66,6 +66,16 @@ def test_what_threads_of_a_processor_cost_is_found_again(
     assert result.errors[NAME]["mape"] < 0.05
 
 
+@pytest.mark.parametrize(("vendor", "least"), [("nvidia", 0.3), ("cpu", 0.02)])
+def test_a_start_takes_a_part_of_the_shortest_cast_at_least(
+    vendor: str, least: float, tmp_path: Path
+) -> None:
+    of_device = PROBLEM.of(probes(tmp_path), device_with(vendor=vendor))
+    shortest = min(probe.latency.median for probe in of_device.probes)
+    _, low, _ = of_device.ranges(of_device.families[0])["fixed_s"]
+    assert low == pytest.approx(least * shortest)
+
+
 def test_seven_probes_are_too_few(tmp_path: Path) -> None:
     assert fitted(probes(tmp_path)[:7]) == Fitted()
 

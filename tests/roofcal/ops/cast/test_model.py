@@ -83,6 +83,6 @@ def test_a_thread_of_a_processor_takes_32768_elements_at_least() -> None:
 def test_rows_off_16_bytes_are_a_group_of_their_own() -> None:
     rows = np.array([16.0, 4096.0, 16384.0, 16384.0])
     cols = np.array([4096.0, 1000.0, 8192.0, 8188.0])
-    groups = groups_of("", (rows, cols))
+    groups = groups_of("", (rows, cols)).tolist()
     assert groups == ["few_rows", "small", "large", "unaligned"]
     assert set(groups) == set(GROUPS)

@@ -194,6 +194,20 @@ def test_parts_of_forward_and_backward_err_independently() -> None:
     assert whole.high_s - whole.total_s < sum(above)
 
 
+def test_parts_err_independently_where_they_take_as_long_as_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A share of 1 is a share like others, and no sign of a model that knows no parts alone."""
+    point = linear("bf16_compile", "bf16")
+    (shorter,) = predict_points(calibrated, [point], SOURCES)
+    monkeypatch.setattr("roofcal.ops.linear.model.PARTS_SHARE", 1.0)
+    (whole,) = predict_points(calibrated, [point], SOURCES)
+    assert whole.total_s == pytest.approx(shorter.total_s / PARTS_SHARE)
+    assert whole.high_s is not None
+    assert shorter.high_s is not None
+    assert whole.high_s / whole.total_s == pytest.approx(shorter.high_s / shorter.total_s)
+
+
 def test_ragged_tokens_are_filled_up_by_copies_and_multiplied_as_filled() -> None:
     """x [513, 2048] and grad_out [513, 1024] are copied to 528 rows, grad_input back."""
     points = [

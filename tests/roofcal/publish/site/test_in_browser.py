@@ -259,13 +259,13 @@ def test_a_card_that_cannot_run_a_model_is_named_with_the_reason(
     open_page(chromium, site, "models", "model=llama3-8b&recipe=fp8_axiswise&batch=1")
     said = "[...document.querySelectorAll('#no-answer li')].map((item) => item.textContent)"
     lines = chromium.run(said)
-    assert any("A100" in line and "does not know recipe 'fp8_axiswise'" in line for line in lines)
+    assert any("A100" in line and "no rate of fp8_axiswise is known" in line for line in lines)
     answered = {row[0] for row in table(chromium, "speeds-datasheet")}
     refused = {line.split(", datasheet: ")[0] for line in lines if ", datasheet: " in line}
     assert refused and not refused & answered
 
 
-def test_throughput_stands_against_speed_above_its_pareto_front_and_a_price_adds_a_column(
+def test_throughput_stands_against_speed_above_its_pareto_front_and_each_card_has_a_price(
     chromium: Browser, site: Path
 ) -> None:
     open_page(chromium, site, "models", "model=llama3-8b&recipe=bf16&batch=16")
@@ -281,7 +281,8 @@ def test_throughput_stands_against_speed_above_its_pareto_front_and_a_price_adds
     assert drawn == len(first)
     head = "[...document.querySelectorAll('#speeds-wave th')].map((one) => one.textContent)"
     assert not any("$/Mtok" in label for label in chromium.run(head))
-    chromium.run("document.querySelector('[name=price]').focus()")
+    chromium.run("document.querySelector('#prices summary').click()")
+    chromium.run("document.querySelector('[name=nvidia-b200]').focus()")
     for key in "36":
         chromium.press(key)
     labels = chromium.run(head)
@@ -290,10 +291,20 @@ def test_throughput_stands_against_speed_above_its_pareto_front_and_a_price_adds
     (energy,) = [at for at, label in enumerate(labels) if "J/token" in label]
     for row in table(chromium, "speeds-wave"):
         rate = float(row[per_gpu].replace(",", ""))
-        assert float(row[cost]) == pytest.approx(36 / 3600 / rate * 1e6, rel=0.01)
+        if row[0] == "NVIDIA B200":
+            assert float(row[cost]) == pytest.approx(36 / 3600 / rate * 1e6, rel=0.01)
+        else:
+            assert row[cost] == "\N{EN DASH}"
         assert float(row[energy]) > 0
-    assert "price=36" in chromium.run("location.hash")
-    assert chromium.run("document.querySelector('[name=price]').value") == "36"
+    said = "document.querySelector('#asked').textContent"
+    assert "At your prices NVIDIA B200 is the cheapest (predicted by the wave model): $" in (
+        chromium.run(said)
+    )
+    fragment = chromium.run("location.hash").removeprefix("#")
+    assert "nvidia-b200=36" in fragment
+    open_page(chromium, site, "models", fragment)
+    assert "At your prices NVIDIA B200 " in chromium.run(said)
+    assert chromium.run("document.querySelector('#prices').open")
 
 
 def test_the_history_of_a_device_is_a_chart_with_a_point_per_environment_and_recipe(

@@ -139,8 +139,9 @@ def test_pages_have_the_rate_of_the_fastest_product_and_what_intervals_hold(site
     rate = 2 * 8192**3 / true_seconds(product(8192, 8192, 8192))
     numbers = [989.5e12, rate, rate / 989.5e12]
     assert [float(cell) for cell in cells[:3]] == pytest.approx(numbers, rel=1e-4)
-    assert "<td>this visit</td>" in newest[0]
     page = (site / "devices/nvidia-h200.html").read_text(encoding="utf-8")
+    assert "<td>this visit</td>" in page
+    assert "No further card of this model measured the same points" in page
     (covering, timed) = re.findall(
         r"([\d,]+) of its ([\d,]+) times have an interval that covers the samples of one visit\.",
         page,
@@ -188,9 +189,9 @@ def test_every_card_has_a_time_of_a_model_or_a_reason_why_not(site: Path) -> Non
             for batch in table["batches"]:
                 assert ((side, recipe, batch) in timed) == (batch < least), (side, recipe, batch)
     _, no_rate = reasons["datasheet:nvidia-a100-sxm-80gb", "fp8_axiswise"]
-    assert "does not know recipe 'fp8_axiswise'" in no_rate
+    assert no_rate == "no rate of fp8_axiswise is known, only of bf16, int4"
     assert reasons["datasheet:nvidia-rtx-4090", "bf16"] == (
-        16, "the fewest GPUs that hold the model (tp 1, pp 1) take a batch of 15 at most"
+        16, "1 GPU, the fewest that hold the model, has memory for 15 requests at once"
     )  # fmt: skip
 
 
@@ -209,6 +210,13 @@ def test_claims_are_judged_on_the_newest_environment_of_each_device(site: Path) 
     page = (site / "claims.html").read_text(encoding="utf-8")
     assert page.count("<b>NVIDIA H200</b>:") == len(list((ROOT / CLAIMS).glob("*.yaml")))
     assert re.search(r'<td class="v (yes|no)">', page)
+
+
+def test_a_device_without_a_datasheet_is_not_compared_with_one(site: Path) -> None:
+    page = (site / "devices/cpu-made-up.html").read_text(encoding="utf-8")
+    assert "There is no datasheet of this device" in page
+    assert "datasheet:cpu-made-up" not in page
+    assert "datasheet:nvidia-h200" in (site / "devices/nvidia-h200.html").read_text("utf-8")
 
 
 def test_exports_are_those_of_the_command_line(site: Path) -> None:

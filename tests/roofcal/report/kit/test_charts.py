@@ -93,6 +93,21 @@ def test_specifications_are_valid_vega_lite(mark: Any, scale: Any) -> None:
     assert why_invalid(wrong) is not None
 
 
+@pytest.mark.parametrize(("scale", "along"), [("names", "x"), ("log", "y")])
+def test_an_interval_runs_along_a_row_of_names_and_else_upwards(scale: Any, along: str) -> None:
+    drawn = replace(
+        chart(),
+        y=Axis("recipe", "recipe", scale=scale),
+        layers=[Layer("interval", low="least", high="most")],
+    )
+    (rule,) = vega_lite(drawn)["layer"]
+    encoding = rule["encoding"]
+    assert (encoding[along]["field"], encoding[f"{along}2"]["field"]) == ("least", "most")
+    across = {"x": "y", "y": "x"}[along]
+    assert encoding[across]["field"] == {"x": "x", "y": "recipe"}[across]
+    assert f"{across}2" not in encoding
+
+
 def test_a_chart_that_vega_cannot_draw_is_no_empty_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vega, "_print_specification", lambda _: {"mark": "no such mark"})
     with pytest.raises(ValueError, match=r"Vega cannot draw a chart: (.|\n)*vegaLiteToSvg"):

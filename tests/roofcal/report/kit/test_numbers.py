@@ -21,6 +21,10 @@ SPACE = "\N{NO-BREAK SPACE}"
         (math.nan, 3, "\N{EN DASH}"),
         (math.inf, 3, "\N{EN DASH}"),
         (999.6, 3, "1,000"),
+        (9.9996, 4, "10.00"),
+        (0.99996, 4, "1.000"),
+        (999.96, 4, "1,000"),
+        (9.99, 3, "9.99"),
     ],
 )
 def test_significant_digits(value: float, digits: int, text: str) -> None:

@@ -74,10 +74,10 @@ def test_a_further_card_has_its_ratio_by_kind_of_work_and_its_sentence(published
     assert not answer.is_open
     assert plain(answer.text).startswith(
         "These records are the published ones. 1 further card of this model measured the same "
-        "points with the same driver and libraries. The median time of a kind of work differs "
-        "from the published one by +2.0 % (products +2.0 %), most for Products, bf16 on "
-        f"{SECOND}: +2.0 % over 12 points. Single points differ more: nine of ten by +2.0 %, in "
-        "a typical kind of work."
+        "points with the same driver and libraries. By kind of work, their median times are "
+        "+2.0 % off the published ones (products +2.0 %); the furthest is Products, bf16 on "
+        f"{SECOND}, +2.0 % over 12 points. Single points lie further apart: in a typical kind, "
+        "nine of ten at +2.0 %."
     )
 
 

@@ -96,15 +96,30 @@ def test_a_line_goes_through_its_batches_on_as_few_gpus_as_hold_its_recipes(show
 
 def test_the_answer_names_the_fastest_per_gpu(shown: Shown) -> None:
     """Rates once were those of all GPUs, which a model on eight of them wins."""
-    most = "2 models. Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)"
-    assert f"calibrated parts, casts included. {most}" in shown.answer
-    assert "least time per token: 525 us (small in int4 on 1 GPU)" in shown.answer
+    most = (
+        "Most tokens per second and GPU: int4 in 2 models; at best 20,000, by small in int4 on "
+        "1 GPU at batch 20."
+    )
+    assert most in shown.answer
+    assert shown.answer.startswith(
+        "Least time per token: int4 in 2 models; at best 525 us, by small in int4 on 1 GPU at batch"
+    )
+    assert shown.answer.endswith("calibrated parts, casts included.")
     table = made_up_estimates()
     wide = table["model"] == "large"
     table.loc[wide, "decode_tokens_per_s"] = 1.5 * table["decode_tokens_per_s"].max()
     picture = draw_llm(table, "")
     assert picture
-    assert most in plain(picture.facts)
+    assert "at best 20,000, by small in int4 on 1 GPU" in plain(picture.facts)
+
+
+def test_a_recipe_without_a_line_is_named_with_the_reason() -> None:
+    table = made_up_estimates()
+    too_large = (table["model"] == "small") & (table["recipe"] == "bf16")
+    table.loc[too_large, "decode_step_s"] = None
+    picture = draw_llm(table, "")
+    assert picture
+    assert picture.facts.endswith("no kernel runs it on so many): small in bf16.")
 
 
 def test_where_nothing_fits_nothing_is_drawn() -> None:

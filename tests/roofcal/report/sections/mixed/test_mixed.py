@@ -31,7 +31,7 @@ def test_each_shape_has_its_fastest_format_and_uncertain_ones_are_marked(shown: 
     assert small["class"].to_dict() == {1: "sure", 16: "sure", 64: "uncertain", 256: "sure"}
     assert tuple(small.loc[1, ["recipe", "next_recipe"]]) == (G128, "fp8_tensorwise")
     assert small.loc[1, "ratio"] == pytest.approx(3 / 1.8)
-    assert shown.answer.startswith("Of 8 measured shapes of few tokens, the fastest weights are ")
+    assert shown.answer.startswith("Of 8 measured shapes with few tokens, the fastest weights are ")
 
 
 def test_chained_launches_are_a_mode_of_their_own(shown: Shown) -> None:
@@ -132,7 +132,7 @@ def test_the_sentences_hold_the_records_of_the_point(shown: Shown) -> None:
 @pytest.mark.parametrize(
     ("without", "says"),
     [
-        ("cublaslt", {1: "Not measured: fp8_tensorwise at weights"}),
+        ("cublaslt", {1: "Not measured: fp8_tensorwise at 16 tokens"}),
         (
             "tinygemm",
             {

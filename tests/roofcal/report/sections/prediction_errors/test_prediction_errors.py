@@ -32,7 +32,7 @@ def test_tables_are_those_of_their_op_the_worst_points_first(
     for op in ("gemm", "cast"):
         rows = analysis.errors[analysis.errors["op"] == op]
         assert shown.tables[f"errors-{op}"].total == len(rows)
-    assert shown.answer.startswith("Times of gemm are off by ")
+    assert shown.answer.startswith("Predicted times of gemm are ")
 
 
 def test_a_tab_per_model_with_its_error_in_which_every_point_stands_at_it(
