@@ -3,11 +3,7 @@
 The bounds are conventions, chosen before any fit; a point belongs to the first regime that holds.
 """
 
-from functools import cache
 from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 REGIMES: Final = ("ragged", "decode", "skinny_k", "small", "mid", "large")
 
@@ -18,7 +14,6 @@ SMALL_SIDE: Final = 1024
 MID_SIDE: Final = 4096
 
 
-@cache
 def gemm_regime(m: int, n: int, k: int) -> str:
     """The regime of an M x N x K product.
 
@@ -27,16 +22,21 @@ def gemm_regime(m: int, n: int, k: int) -> str:
     skinny_k  K <= 1024 and at most a quarter of M and of N
     small / mid / large   geometric mean of the sides <= 1024 / <= 4096 / above
     """
-    return str(gemm_regimes(float(m), float(n), float(k)))
+    conditions = regime_conditions(m, n, k).items()
+    return next((name for name, is_met in conditions if is_met), REGIMES[-1])
 
 
-def gemm_regimes(m: Any, n: Any, k: Any, prefix: str = "") -> NDArray[np.str_]:
-    """The regime of each product after a prefix; sizes: vectors of floats, or numbers."""
+def regime_conditions(m: Any, n: Any, k: Any) -> dict[str, Any]:
+    """Regime, all but the last -> whether a product is within its bounds; the first one counts.
+
+    Sizes are whole numbers, or NumPy vectors of them.
+    """
     has_odd_rows = (m > DECODE_TOKENS) & (m % RAGGED_MULTIPLE != 0)
-    is_ragged = has_odd_rows | (n % RAGGED_MULTIPLE != 0) | (k % RAGGED_MULTIPLE != 0)
-    shorter, volume = np.minimum(m, n), m * n * k
-    is_skinny = (k <= SKINNY_K) & (4 * k <= shorter)
-    up_to_small, up_to_mid = (volume <= (side * 1.0001) ** 3 for side in (SMALL_SIDE, MID_SIDE))
-    conditions = [is_ragged, shorter <= DECODE_TOKENS, is_skinny, up_to_small, up_to_mid]
-    *names, last = (prefix + name for name in REGIMES)
-    return np.select(conditions, names, last)
+    volume = m * n * k
+    return {
+        "ragged": has_odd_rows | (n % RAGGED_MULTIPLE != 0) | (k % RAGGED_MULTIPLE != 0),
+        "decode": (m <= DECODE_TOKENS) | (n <= DECODE_TOKENS),
+        "skinny_k": (k <= SKINNY_K) & (4 * k <= m) & (4 * k <= n),
+        "small": volume <= (SMALL_SIDE * 1.0001) ** 3,
+        "mid": volume <= (MID_SIDE * 1.0001) ** 3,
+    }

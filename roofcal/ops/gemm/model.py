@@ -68,7 +68,7 @@ from roofcal.ops.regimes import (
     RAGGED_MULTIPLE,
     SKINNY_K,
     SMALL_SIDE,
-    gemm_regimes,
+    regime_conditions,
 )
 
 OP: Final = spec.OP
@@ -209,8 +209,12 @@ def groups_of(recipe: str, sizes: Iterable[Array]) -> NDArray[np.str_]:
     m, n, k = sizes
     aligned = row_alignment_bytes(recipe, n, k) == ALIGNED_BYTES
     whole = (n % WHOLE_TILES == 0) & (k % WHOLE_TILES == 0)
-    m, n, k = (np.floor(size) for size in (m, n, k))  # tokens of an expert are a mean
-    in_whole, in_partial = (gemm_regimes(m, n, k, kind) for kind in ("whole.", "partial."))
+    # floor: tokens of an expert are a mean
+    regimes = regime_conditions(*(np.floor(size) for size in (m, n, k)))
+    in_whole, in_partial = (
+        np.select([*regimes.values()], [f"{kind}.{name}" for name in regimes], f"{kind}.large")
+        for kind in ("whole", "partial")
+    )
     return np.where(aligned, np.where(whole, in_whole, in_partial), "unaligned")
 
 

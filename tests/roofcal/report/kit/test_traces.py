@@ -1,4 +1,4 @@
-"""How steps are written, and what is no step; pages do them in tests of the shape box."""
+"""How steps are written, and what is refused; tests of the shape box have a page do them."""
 
 from collections.abc import Callable
 from typing import Any
