@@ -133,7 +133,7 @@
     await drawRoofline({ A: { about: a, own }, B: { about: b, own: other } });
     const notes = [...unknown, ...[a, b].filter((side) => !side.report).map((side) => `${sideName(side)} was not measured.`)];
     document.getElementById("compared").textContent = shapes
-      ? `${shapes.toLocaleString("en")} times of the same shape and recipe, the fastest provider of each, in ${ops.length === 1 ? "one op" : `${ops.length} ops`}. ${notes.join(" ")}`
+      ? `${shapes.toLocaleString("en")} pairs of shape and recipe were timed on both, in ${ops.length === 1 ? "one op" : `${ops.length} ops`}; each side counts with its fastest provider. ${notes.join(" ")}`
       : `The two have no shape in common. ${notes.join(" ")}`;
   }
 

@@ -86,7 +86,7 @@
         return best;
       });
       return [...alone].map(([recipe, answer], place) => ({ side, recipe, answer, whole: whole.get(recipe), isBest: place === 0,
-        rate: productModel.leastWork(answer.option, shape).flops / answer.total / 1e12 }));
+        rate: answer.flops / answer.total / 1e12 }));
     });
     rows.sort((a, b) => a.answer.total - b.answer.total);
     const micro = (seconds) => significant(seconds * 1e6, 4);
@@ -123,7 +123,7 @@
     }
     const text = own.axes.map((axis, place) => `${axis} = ${sizes[place].toLocaleString("en")}`).join(", ");
     document.getElementById("chosen").textContent =
-      `${remark}${own.title}, ${text}: ${timed.length} time${timed.length === 1 ? "" : "s"} on ${new Set(timed.map(({ key }) => key)).size} of ${measured.length} publications. The fastest of each is bold.`;
+      `${remark}${own.title}, ${text}: ${timed.length} measured time${timed.length === 1 ? "" : "s"}, on ${new Set(timed.map(({ key }) => key)).size} of ${measured.length} publications. The fastest of each device is bold.`;
     rows.sort((a, b) => (a.time ?? Infinity) - (b.time ?? Infinity));
     document.getElementById("measured-times").replaceChildren(grid("measured", "Measured", [
       { label: "device", value: ({ side }) => side.title, href: ({ side }) => side.page },
