@@ -18,7 +18,13 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment
-from roofcal.core.visits.rows import drift_texts, is_sentinel, load_texts, width_texts
+from roofcal.core.visits.rows import (
+    drift_texts,
+    is_sentinel,
+    load_texts,
+    session_drift,
+    width_texts,
+)
 from roofcal.fitting.cross_validation import Problem, held_out_log_errors
 from roofcal.fitting.intervals import exact
 from roofcal.fitting.parallel import parallel_map
@@ -182,12 +188,12 @@ def probes_of(points: Points) -> list[Probe]:
 def disturbances_of(points: Points, op: str, environment: Environment) -> list[str]:
     """What disturbed the sessions of a probe op, by its sentinels and the load of the machine."""
     is_repeated = points.table[POINT].map(is_sentinel).astype(bool)
-    drift = 0.0  # slowest over fastest visit in one session, minus 1, of the one that moved most
-    for visits in points.table[VISIT_TIMES][is_repeated]:
-        medians: dict[str, list[float]] = {}
+    times: dict[str, dict[str, list[float]]] = {}  # session -> point id -> medians of its visits
+    for point_id, visits in points.table.loc[is_repeated, VISIT_TIMES].items():
         for visit in visits:
-            medians.setdefault(visit.session_id, []).append(visit.median)
-        drift = max([drift, *(max(times) / min(times) - 1 for times in medians.values())])
+            of_session = times.setdefault(visit.session_id, {})
+            of_session.setdefault(str(point_id), []).append(visit.median)
+    drift = max((session_drift(sentinels.values()) for sentinels in times.values()), default=0.0)
     load = load_texts(points.sessions, is_cpu=environment.vendor == "cpu")
     return [*drift_texts(op, drift), *load]
 

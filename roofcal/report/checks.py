@@ -7,7 +7,14 @@ from typing import Final, Literal
 import pandas as pd
 
 from roofcal.core.visits.intervals import HOLDS, MEANINGS
-from roofcal.core.visits.rows import DISTURBED, STATE_FACTOR, drift_texts, load_texts, width_texts
+from roofcal.core.visits.rows import (
+    DISTURBED,
+    STATE_FACTOR,
+    drift_texts,
+    load_texts,
+    session_drift,
+    width_texts,
+)
 from roofcal.models.calibrations import cards_like
 from roofcal.ops.priors import unlike_other_cards
 from roofcal.report.data import quality
@@ -51,7 +58,7 @@ def all_checks(analysis: Analysis) -> list[Check]:
 def disturbances(analysis: Analysis) -> list[str]:
     """Why the numbers of a run are too noisy to use, one sentence each; [] where they are not.
 
-    A sentinel moved by more than 10 % within a session, half of the times of an op are uncertain by
+    Sentinels moved by more than 10 % within a session, half of the times of an op are uncertain by
     as much (a clock that never settles does that), or other processes loaded the machine.
     """
     reasons = []
@@ -64,10 +71,14 @@ def disturbances(analysis: Analysis) -> list[str]:
 
 
 def _largest_drift(frame: pd.DataFrame) -> float:
-    """The largest drift of a sentinel of an op within a session; 0 where none was repeated."""
+    """The drift of the session that moved most, see session_drift; 0 where none was repeated."""
     drift = quality.sentinel_drift(frame)
     return max(
-        (quality.drift_fraction(rows) or 0.0 for _, rows in drift.groupby("session_id")), default=0
+        (
+            session_drift(times.tolist() for _, times in quality.by_sentinel(rows)["median_s"])
+            for _, rows in drift.groupby("session_id")
+        ),
+        default=0.0,
     )
 
 
@@ -123,8 +134,11 @@ def _drift_checks(analysis: Analysis) -> Iterator[Check]:
                 moved = f"{sentinel} {op} moved by {percent(in_session)} in a session"
                 text = f"{moved}: the times of that session are not to be trusted."
             elif drift > DISTURBED:
-                moved = f"{sentinel} {op} moved by {percent(drift)} between sessions"
-                text = f"{moved}: times of different sessions cannot be compared."
+                if analysis.frames[op]["session_id"].nunique() == 1:
+                    where = "in a session, most of its sentinels less: it is in several states"
+                else:
+                    where = "between sessions: times of different sessions cannot be compared"
+                text = f"{sentinel} {op} moved by {percent(drift)} {where}."
             yield Check("look" if drift > _MOST_DRIFT else "ok", text)
         if not is_missing(narrow) and narrow < 0.9:
             share = percent(1 - narrow, 0)
