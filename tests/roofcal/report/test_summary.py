@@ -182,6 +182,15 @@ def drifting(by: float, **session: Any) -> MadeUpRun:
     return made_up
 
 
+def in_two_states() -> MadeUpRun:
+    """One of two sentinels is 15 % slower in its last repetition."""
+    made_up = drifting(0.15)
+    for repeat in (1, 2, 3):
+        point = product(128, 128, 128, repeat=repeat, sweeps=("sentinel",))
+        made_up.measure(point, seconds=true_seconds(point))
+    return made_up
+
+
 def timed(point: PlanPoint, seconds: float | None = None, **samples: Any) -> MadeUpRun:
     """A calibrated run of one point."""
     made_up = MadeUpRun()
@@ -225,6 +234,11 @@ WIDE = samples_around(true_seconds(SMALL), spread=0.2)
             drifting(17.169),
             "look: The repeated sentinel of gemm moved by 1716.9 % in a session: the times of that "
             "session are not to be trusted.",
+        ),
+        (
+            in_two_states(),
+            "look: The repeated sentinel of gemm moved by 15.0 % in a session, most of its "
+            "sentinels less: it is in several states.",
         ),
         (drifting(0.0, git_dirty=True), "look: Measured from a checkout with uncommitted changes."),
         (
@@ -285,6 +299,7 @@ def test_points_of_accuracy_are_counted_apart_from_times(linears: Analysis) -> N
     [
         (drifting(0.05), []),
         (drifting(0.2), ["The repeated sentinel of gemm moved by 20.0 % in a session."]),
+        (in_two_states(), []),
         (
             drifting(0.0, busy_share=0.95, other_processes=2),
             [

@@ -7,7 +7,12 @@ import pytest
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import Measurement, Telemetry
-from roofcal.core.visits.rows import merged_visits, split_visits, states_of_visits
+from roofcal.core.visits.rows import (
+    merged_visits,
+    session_drift,
+    split_visits,
+    states_of_visits,
+)
 from tests.roofcal.made_up_records import readings
 from tests.roofcal.made_up_records import row as made_up_row
 
@@ -94,3 +99,19 @@ def test_visits_more_than_five_percent_apart_are_states(
     medians: tuple[float, ...], states: list[tuple[float, int]]
 ) -> None:
     assert [(state.seconds, state.visits) for state in states_of_visits(medians)] == states
+
+
+@pytest.mark.parametrize(
+    ("times", "drift"),
+    [
+        ([], 0.0),
+        ([[1.0]], 0.0),
+        ([[1.0, 1.2, 1.1], [5.0]], 0.2),
+        ([[1.0, 1.2, 1.0], [2.0, 2.0, 2.02]], 0.105),  # one of two is in another state
+        ([[1.0, 1.2], [2.0, 2.4], [3.0, 3.0]], 0.2),  # work beside the session slows most
+    ],
+)
+def test_a_session_drifts_as_most_of_its_sentinels_do(
+    times: list[list[float]], drift: float
+) -> None:
+    assert session_drift(times) == pytest.approx(drift)
