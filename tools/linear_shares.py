@@ -59,10 +59,7 @@ def published_errors(op: str) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Print a line per share, then what torchao's linears take over the sum of parts.
-
-    Shares between 0.97 and 0.98 are off by least; the intervals hold most by 0.98 and 0.99.
-    """
+    """Print a line per share, then what torchao's linears take over the sum of parts."""
     for share in SHARES:
         with patch.object(linear, "PARTS_SHARE", share):
             linears = published_errors("linear")

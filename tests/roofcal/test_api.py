@@ -42,7 +42,7 @@ def test_it_says_what_the_commands_say(capsys: pytest.CaptureFixture[str]) -> No
     fp8 = roofcal.advise("h200", recipes=["fp8"], min_db=25.0, **SHAPE)
     assert str(fp8) == printed(capsys, "advise", *point, "--recipes", "fp8", "--min-db", "25")
     break_even = roofcal.breakeven("h200", "rowwise", n=4096, k=4096)
-    assert " from M = 576 on (95 %: that M lies from 1 to 656)" in str(break_even)
+    assert " from M = 560 on (95 %: that M lies from 1 to 656)" in str(break_even)
     linear = ["4096x4096", "--device", "h200", "--recipe", "rowwise"]
     assert str(break_even) == printed(capsys, "breakeven", *linear)
     assert break_even.answer == json.loads(printed(capsys, "breakeven", *linear, "--json"))

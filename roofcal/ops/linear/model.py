@@ -111,10 +111,9 @@ TRANSPOSED_SHARE: Final = 0.5
 # alone: parts read what those before have left in the cache, which saves time and, at the power
 # limit, energy. Beside ten linears on an H100 (docs/layers/corpus_parts, `spot_checks.py parts`),
 # the sum of the parts is 3.6 % longer in bf16 and 5.0 % in axiswise fp8. Published linears of
-# studies, at the power limit, take nearly the sum of their parts, those of judges less. Together
-# they do not tell 0.97 from 0.98 (`python -m tools.linear_shares`: 3.3 and 3.4 % off, bias -0.5 and
-# +0.6 %); with 0.98 the intervals hold more of them (92 against 90 %). A share of products, one of
-# casts and a start of each cast predict them no better.
+# studies, at the power limit, take nearly the sum of their parts, those of judges less. On all of
+# them 0.98 is off by least (`python -m tools.linear_shares`: 3.1 %, bias 0.0 %; 0.97 and 0.99: 3.2
+# and 3.3 %). A share of products, one of casts and a start of each cast predict them no better.
 PARTS_SHARE: Final = 0.98
 # Half of the 95 % interval of such a sum where all parts are known, as a fraction of it. Of
 # torchao's it is twice the root mean square over 18 linears between a norm and a sigmoid on an H200
