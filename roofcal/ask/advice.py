@@ -193,7 +193,9 @@ def decide(
         weak.append("this model states no interval")
     elif choices and choices.is_poor:
         weak.append(choices.words(judged_on))
-    likeliest = max((best, *others), key=lambda one: one.recipe_probability or 0.0)
+    # A poor record lowers the chance of the fastest alone: it is no reason to name another recipe.
+    rivals = () if choices and choices.is_poor else others
+    likeliest = max((best, *rivals), key=lambda one: one.recipe_probability or 0.0)
     slower = [0.0 if one in equals else one.seconds / best.seconds - 1 for one in toss_ups]
     return Decision(
         recipe=best.recipe,

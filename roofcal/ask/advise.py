@@ -427,7 +427,7 @@ class Adviser:
                 low_s=sums[option][1],
                 high_s=sums[option][2],
                 **self._parts_of_time(option, counted[option], predicted[option]),
-                probability=chances[option],
+                probability=_at_most(chances[option], of_recipe.get(option.recipe)),
                 recipe_probability=of_recipe.get(option.recipe),
                 speedup_over_bf16=None if baseline is None else baseline / sums[option][0],
             )
@@ -556,6 +556,11 @@ def left_out_words(min_db: float, left_out: Mapping[str, float | None]) -> str:
         for recipe, db in left_out.items()
     )
     return f"left out, accuracy below {min_db:g} dB or unknown: {', '.join(accuracies)}"
+
+
+def _at_most(chance: float | None, of_recipe: float | None) -> float | None:
+    """The chance of an option: at most that of its recipe, which a poor record lowers."""
+    return chance if chance is None or of_recipe is None else min(chance, of_recipe)
 
 
 def unranked_words(unranked: Mapping[str, str]) -> list[str]:

@@ -241,9 +241,14 @@ def sentences(answer: Record) -> Iterator[str]:
     pair = f"{answer['recipe']}, {counted}, is faster than {answer['baseline']}"
     most = answer["largest_m"]
     if answer["m"] is None:
-        never = "Keep {baseline}: there is no M up to {largest_m} from which on {recipe}, "
         perhaps = filled(" (95 %: perhaps from M = {m_low} on)", answer)
-        yield Verdict(f"{filled(never, answer)}{counted}, stays faster{perhaps}")
+        if answer["best_speedup"] > 1:
+            at_best = filled("at best {best_speedup:.2f}x at M = {best_m}", answer)
+            no_m = f"there is no M up to {most} from which on it stays so"
+            yield Verdict(f"{pair} at some M ({at_best}), and {no_m}{perhaps}")
+        else:
+            never = "Keep {baseline}: there is no M up to {largest_m} from which on {recipe}, "
+            yield Verdict(f"{filled(never, answer)}{counted}, stays faster{perhaps}")
     elif answer["best_speedup_low"] is None:
         yield Verdict(f"{pair} from M = {answer['m']} on (no interval: this model states none)")
     elif answer["m_low"] == answer["m_high"]:

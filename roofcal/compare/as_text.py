@@ -97,9 +97,9 @@ def _what_to_do(comparison: Row) -> Iterator[str]:
         )
     elif slower:
         of_kernel = sum(cause in ("kernel", "cycles") for cause in slower)
-        cause = f"The clock is not the cause of {of_kernel} of these {len(slower)}"
+        more = f"{of_kernel} of {len(slower)} slower points and groups take more cycles than before"
         yield (
-            f"{cause if of_kernel else 'No cause is known'}: look below for changed versions and "
+            f"{more if of_kernel else 'No cause is known'}: look below for changed versions and "
             "kernels of other names, and run B's study again to see whether it stays."
         )
     if comparison["lost"]:

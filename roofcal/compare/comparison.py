@@ -145,9 +145,18 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
         elif same:
             why = f"{same} points are the same measurements in both, and no other has times in both"
         return "nothing compared", f"nothing can be compared: {why}{without}"
-    unsure = comparison["counts"]["AMBIGUOUS"]
-    wide = f", but the intervals of {unsure} of {points_text(count)} are too wide to tell"
-    said = f"B is nowhere certainly slower {beyond}{without}"
+    limit, rows = comparison["limit"], comparison["points"]
+    of_card = [row for row in rows if row["cause"] in _OF_CARDS and row["low"] > limit]
+    excepted = [points_text(len(of_card))] if of_card else []
+    excepted += [
+        f"{row['group']} as a whole ({row['shift']:+.1%})"
+        for row in comparison["shifts"]
+        if row["cause"] in _OF_CARDS and row["low"] > limit
+    ]
+    of_clock = f" but for {'; '.join(excepted)}, by the clock or a state of the card"
+    unsure = sum(row["verdict"] == "AMBIGUOUS" and row["high"] > limit for row in rows)
+    wide = f"; the intervals of {unsure} of {points_text(count)} are too wide to tell"
+    said = f"B is nowhere certainly slower {beyond}{without}{of_clock if excepted else ''}"
     return "no regression", f"{said}{wide if unsure else ''}"
 
 

@@ -106,8 +106,10 @@ class TimedProducts(Answer):
             over = f", {bf16['measured_s'] / first['measured_s']:.2f}x bf16"
             yield Verdict(
                 filled(
-                    "{m}x{n}x{k}: {recipe} by {provider} is the fastest product, "
-                    f"{{measured_s:time}}{'' if bf16 is first else over}, casts not counted",
+                    "{m}x{n}x{k}: {recipe} by {provider} "
+                    f"{'was the fastest product' if len(by_recipe) > 1 else 'took'}"
+                    f"{', ' if len(by_recipe) > 1 else ' '}{{measured_s:time}}"
+                    f"{'' if bf16 is first else over}, casts not counted",
                     first,
                 )
             )

@@ -134,11 +134,17 @@ def _drift_checks(analysis: Analysis) -> Iterator[Check]:
                 moved = f"{sentinel} {op} moved by {percent(in_session)} in a session"
                 text = f"{moved}: the times of that session are not to be trusted."
             elif drift > DISTURBED:
-                if analysis.frames[op]["session_id"].nunique() == 1:
-                    where = "in a session, most of its sentinels less: it is in several states"
-                else:
-                    where = "between sessions: times of different sessions cannot be compared"
-                text = f"{sentinel} {op} moved by {percent(drift)} {where}."
+                text = (
+                    f"{sentinel} {op} moved by {percent(drift)} between sessions: times of "
+                    "different sessions cannot be compared."
+                )
+                sessions = quality.sentinel_drift(analysis.frames[op]).groupby("session_id")
+                of_one = max(quality.drift_fraction(rows) or 0.0 for _, rows in sessions)
+                if of_one > DISTURBED:
+                    text = (
+                        f"One repeated sentinel of {op} moved by {percent(of_one)} in a session, "
+                        "the others less: that point has several states."
+                    )
             yield Check("look" if drift > _MOST_DRIFT else "ok", text)
         if not is_missing(narrow) and narrow < 0.9:
             share = percent(1 - narrow, 0)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
-from statistics import median
+from statistics import median, median_low
 from typing import Any, Final
 
 from roofcal.core.machine.cores import BUSY_CPU, BUSY_HOST
@@ -230,16 +230,17 @@ def split_visits(row: Measurement) -> list[Measurement]:
 
 
 def session_drift(times_of_sentinels: Iterable[Sequence[float]]) -> float:
-    """Slowest over fastest repetition in a session, minus 1: the median over its sentinels.
+    """By how much most of the sentinels of a session moved: slowest over fastest, minus 1.
 
-    What disturbs a session slows most of what it repeats. Of two products at the power limit of an
-    H100, measured in the same seconds, one was 11.6 % slower in one visit of three, and the other
-    0.6 %: the first has two states, and the session is sound. 0 where nothing was repeated.
+    What disturbs a session slows most of what it repeats; one sentinel alone has another state. Of
+    two products at the power limit of the published H100, measured in the same seconds of
+    probe_math, one was 11.6 % slower in one visit of three, and the other 0.6 %. The lower median:
+    of two both moved so far. 0 where nothing was repeated.
 
     times_of_sentinels: in seconds, of each sentinel in this session.
     """
     drifts = [max(times) / min(times) - 1 for times in times_of_sentinels if len(times) > 1]
-    return median(drifts) if drifts else 0.0
+    return median_low(drifts) if drifts else 0.0
 
 
 def drift_texts(op: str, drift: float) -> list[str]:

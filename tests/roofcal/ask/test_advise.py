@@ -386,6 +386,12 @@ def test_a_recipe_is_less_sure_where_choices_were_mostly_wrong() -> None:
     first, second = (recommended(linear(), adviser) for adviser in (usual, poor))
     assert first.decision.chance is not None
     assert first.decision.chance > 0.1 == second.decision.chance
+    assert second.decision.likelier == first.decision.likelier, "a poor record names no other"
+    assert all(
+        option.probability <= option.recipe_probability
+        for option in second.options
+        if option.probability is not None and option.recipe_probability is not None
+    )
     rows = [recommended.answer["fastest_by_m"] for recommended in (first, second)]
     least = [min(row["least_probability"] for row in of_m) for of_m in rows]
     assert least[0] > 0.1 == least[1]

@@ -115,7 +115,7 @@ def test_the_table_is_for_people_and_names_what_has_no_time(
     measuring.seconds = lambda p: 1e-3 if p.provider == "cublaslt" else None
     said = shell.text("time 4096 4096 4096 --recipes tensorwise").splitlines()
     places = [place for place, line in enumerate(said) if line.startswith("4096x4096x4096  fp8")]
-    first = "4096x4096x4096: fp8_tensorwise by cublaslt is the fastest product, 1 ms"
+    first = "4096x4096x4096: fp8_tensorwise by cublaslt took 1 ms"
     assert said[0].startswith(first)
     assert said[0].endswith("casts not counted")
     assert said[places[0]].split()[:4] == ["4096x4096x4096", "fp8_tensorwise", "cublaslt", "1"]

@@ -90,7 +90,7 @@ def test_everything_that_differs_is_there_as_json_and_in_the_text(tmp_path: Path
     first, do_first, do_then = (" ".join(text.split("\n\n")[0].split())).split(". ")
     assert first.startswith("B is slower by more than 2.0% on 1 of 60 points, at most by 5.0% (95 ")
     assert first.endswith(f"%), and {BROKEN.format('1 point')}1 unsupported")
-    assert do_first.startswith("The clock is not the cause of 1 of these 1: look below for changed")
+    assert do_first.startswith("1 of 1 slower points and groups take more cycles than before: look")
     assert do_then.startswith("Why a point is not ok in B, B's report says ")
     assert compare(*runs, limit=0.2)["regressions"] == []
     assert compare(*runs, limit=0.2)["counts"]["SLOWER"] == 1
@@ -113,13 +113,30 @@ def test_long_lists_are_cut_and_counted_and_missing_files_are_said(tmp_path: Pat
     assert "common shifts: none, too few points\n" in text
     assert "the environments are the same\n" in text
     assert text.startswith(
-        "B is nowhere certainly slower by more than 2.0%, but the intervals of 1 of 1 "
+        "B is nowhere certainly slower by more than 2.0%; the intervals of 1 of 1 point "
     )
 
 
 def test_a_whole_group_that_is_slower_is_a_regression(tmp_path: Path) -> None:
     comparison = compared(tmp_path, ROWS, rows_of(1, factor=1.05))
     assert (comparison["regressions"], comparison["regressed_groups"]) == ([], ["gemm: small"])
+
+
+def test_what_is_slower_by_its_clock_is_no_regression_and_is_said(tmp_path: Path) -> None:
+    comparison = compared(tmp_path, ROWS, rows_of(1, factor=1.1, clock_hz=1.98e9 / 1.1))
+    assert comparison["outcome"] == "no regression"
+    said = comparison["conclusion"]
+    assert said.startswith(
+        "B is nowhere certainly slower by more than 2.0% but for gemm: small as a whole (+"
+    )
+    assert "by the clock or a state of the card" in said
+
+
+def test_only_what_may_be_slower_than_the_limit_is_too_wide_to_tell(tmp_path: Path) -> None:
+    rows = [(point(), measurement(point(), turns)) for turns in ([1.0, 1.05], [1.0, 1.07])]
+    a, b = (RunFolder.at(write_run(tmp_path / str(i), [row])) for i, row in enumerate(rows))
+    assert "too wide to tell" in compare(a, b)["conclusion"]
+    assert "too wide to tell" not in compare(a, b, limit=2.0)["conclusion"]
 
 
 def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: Path) -> None:

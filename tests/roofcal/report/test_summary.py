@@ -237,8 +237,8 @@ WIDE = samples_around(true_seconds(SMALL), spread=0.2)
         ),
         (
             in_two_states(),
-            "look: The repeated sentinel of gemm moved by 15.0 % in a session, most of its "
-            "sentinels less: it is in several states.",
+            "look: One repeated sentinel of gemm moved by 15.0 % in a session, the others less: "
+            "that point has several states.",
         ),
         (drifting(0.0, git_dirty=True), "look: Measured from a checkout with uncommitted changes."),
         (
