@@ -34,8 +34,8 @@ from roofcal.ops.spec import Shape
 
 # A recipe that takes longer by more is slower, however wide the intervals are.
 MOST_APART: Final = 0.10
-# Of the upper half of an interval. A page cannot draw who is at least half as likely to be the
-# fastest; on 500 shapes of both cards this lists the same recipes in 90 % (2026-11-29).
+# Of the upper half of an interval: nearly who is at least half as likely to be the fastest, which a
+# page cannot draw.
 NEAR: Final = 0.25
 TOSS_UP_WORDS: Final = "a toss-up with {names}, {percent} % slower"
 TOSS_UPS_WORDS: Final = "a toss-up with {names}, at most {percent} % slower"

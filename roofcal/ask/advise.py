@@ -42,7 +42,9 @@ from roofcal.ops.time_models import Model, Sources, sum_of_times
 
 _NOT_ASKED: Final = "not asked for"
 _FAR_OUT: Final = " doublings outside the probed range"
-_TOO_FAR: Final = "too far outside the probed range, by the doublings in brackets"
+_TOO_FAR: Final = (
+    f"over {FARTHEST:g} doublings farther outside the probes than another (doublings in brackets)"
+)
 # (products by, casts by) -> provider of op linear
 _LINEARS: Final = {
     ("cublaslt", "triton"): "triton",

@@ -105,6 +105,14 @@ class Trace:
         return self._places[key]
 
 
+# NumPy function -> keywords that do not change what its step does, or that the step does.
+_KEYWORDS: Final = {
+    **{key: {"dtype"} for key in ("zeros_like", "ones_like", "full_like")},
+    **{key: {"axis"} for key in ("take_along_axis", "concatenate")},
+    "unique": {"return_inverse"},
+}
+
+
 class Traced(np.ndarray[Any, Any]):
     """The array of an example, and the place of the step that made it."""
 
@@ -122,6 +130,10 @@ class Traced(np.ndarray[Any, Any]):
             parts = (lambda x: ufunc(x)[0]), (lambda x: ufunc(x)[1])
             names = ("mantissa", "exponent")
             return tuple(map(self.steps.done, names, parts, inputs * 2))
+        if name == "add" and all(np.asanyarray(one).dtype == bool for one in inputs):
+            raise TypeError("a sum of two conditions cannot be traced: take |")
+        if out and not isinstance(out[0], Traced):
+            raise TypeError(f"np.{name} into an array that is no trace cannot be traced")
         traced = self.steps.done(name, ufunc, *inputs)
         if out:  # as of `a &= b`
             out[0][...] = traced
@@ -131,8 +143,10 @@ class Traced(np.ndarray[Any, Any]):
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
         """The result of a NumPy function, traced."""
-        done = self.steps.done
-        match func.__name__, *args:
+        done, name = self.steps.done, func.__name__
+        if not kwargs.keys() <= _KEYWORDS.get(name, set()):
+            raise TypeError(f"np.{name} with {', '.join(kwargs)} cannot be traced")
+        match name, *args:
             case "where", condition, one, other:
                 made: Any = done("where", np.where, condition, one, other)
             case "select", conditions, choices, made:
@@ -153,7 +167,7 @@ class Traced(np.ndarray[Any, Any]):
                 texts = np.array(sorted(self.steps.texts(text.place)))
                 made = texts, done("place", lambda a, one: np.flatnonzero(a == one), texts, text)
             case _:
-                raise TypeError(f"np.{func.__name__} cannot be traced")
+                raise TypeError(f"np.{name} cannot be traced")
         return made
 
     def __getitem__(self, key: Any) -> Any:
@@ -172,6 +186,12 @@ class Traced(np.ndarray[Any, Any]):
     def __bool__(self) -> bool:
         """Raise TypeError: only one branch would be traced."""
         raise TypeError("a branch on a size cannot be traced: take np.where")
+
+    def _freeze(self, *_: Any) -> Any:
+        """Raise TypeError: the number of the example would stand for all sizes."""
+        raise TypeError("a size as a plain number cannot be traced: keep to arrays")
+
+    __float__ = __int__ = __index__ = item = _freeze
 
     def any(self, *_: Any, **__: Any) -> Any:
         """True: who asks leaves out steps that no point needs, and the page may need them."""

@@ -133,7 +133,7 @@ def test_the_table_is_for_people_and_names_what_has_no_time(
     measuring.seconds = lambda p: 1e-3 if p.recipe == "bf16" else 8e-4
     said = shell.text("time 4096 4096 4096 --recipes bf16,tensorwise").splitlines()
     assert re.match(
-        r".*: fp8_tensorwise by \w+ is the .*, 800.* us, 1.25x bf16, casts not ", said[0]
+        r".*: fp8_tensorwise by \w+ was the .*, 800.* us, 1.25x bf16, casts not ", said[0]
     )
     measuring.seconds = lambda _: None
     error = shell.refused("time 4096 4096 4096 --recipes tensorwise")

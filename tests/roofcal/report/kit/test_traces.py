@@ -1,5 +1,6 @@
 """How steps are written, and what is refused; tests of the shape box have a page do them."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ def test_a_step_is_written_once_after_what_it_takes_and_only_if_it_is_needed() -
     m, n = trace.size("m", 3), trace.size("n", 5)
     halves = [np.ceil(m / 2.0), np.ceil(m / 2.0)]
     area = halves[0] * n + halves[1] * n
-    assert (area.item(), (m - n).item()) == (20, -2), "of the example"
+    assert [x.view(np.ndarray).item() for x in (area, m - n)] == [20, -2], "of the example"
     answers = [{"area": trace.place(area), "two": trace.place(2.0)}]
     assert trace.written(answers) == {
         "constants": [2],
@@ -34,6 +35,13 @@ def test_a_step_is_written_once_after_what_it_takes_and_only_if_it_is_needed() -
         (np.maximum.reduce, "np.maximum"),
         (np.cumsum, "np.cumsum"),
         (lambda m: np.stack([m, m])[0], "of shape"),
+        (float, "a size as a plain number"),
+        (math.ceil, "a size as a plain number"),
+        (lambda m: m.item(), "a size as a plain number"),
+        (lambda m: np.add(np.ones(1), m, out=np.ones(1)), "np.add into an array"),
+        (lambda m: np.searchsorted(m, m, side="right"), "np.searchsorted with side"),
+        (lambda m: np.stack([m, m], axis=1), "np.stack with axis"),
+        (lambda m: (m > 1) + (m > 2), "a sum of two conditions"),
     ],
 )
 def test_what_cannot_be_traced_is_refused(untraceable: Callable[[Any], Any], why: str) -> None:
