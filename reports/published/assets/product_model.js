@@ -5,14 +5,17 @@ const productModel = (() => {
   const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
   const exponent = (x) => { const two = Math.ceil(Math.log2(x)); return 2 ** two <= x ? two + 1 : two; };  // x < 2^exponent
 
+  const equal = (a, b) => a === b || Number(a) === Number(b);  // a condition is 0 or 1, as in NumPy
+  const rint = (x) => x % 1 === 0.5 || x % 1 === -0.5 ? 2 * Math.round(x / 2) : Math.round(x);  // halves to even numbers
+
   // Steps of numbers, by their names in NumPy. They are done to each number of an array.
   const OF_EACH = {
     add: (a, b) => a + b, subtract: (a, b) => a - b, multiply: (a, b) => a * b, divide: (a, b) => a / b, negative: (a) => -a,
-    floor_divide: (a, b) => Math.floor(a / b), remainder: (a, b) => a % b, gcd, trunc: Math.trunc,
-    ceil: Math.ceil, floor: Math.floor, rint: Math.round, sqrt: Math.sqrt, minimum: (a, b) => Math.min(a, b), maximum: (a, b) => Math.max(a, b),
-    mantissa: (x) => x / 2 ** exponent(x), exponent, ldexp: (a, b) => a * 2 ** b,
+    floor_divide: (a, b) => Math.floor(a / b), remainder: (a, b) => ((a % b) + b) % b, gcd, trunc: Math.trunc,
+    ceil: Math.ceil, floor: Math.floor, rint, sqrt: Math.sqrt, minimum: (a, b) => Math.min(a, b), maximum: (a, b) => Math.max(a, b),
+    mantissa: (x) => x ? x / 2 ** exponent(x) : 0, exponent: (x) => x ? exponent(x) : 0, ldexp: (a, b) => a * 2 ** b,
     less: (a, b) => a < b, less_equal: (a, b) => a <= b, greater: (a, b) => a > b, greater_equal: (a, b) => a >= b,
-    equal: (a, b) => a === b, not_equal: (a, b) => a !== b, bitwise_and: (a, b) => a && b, bitwise_or: (a, b) => a || b,
+    equal, not_equal: (a, b) => !equal(a, b), bitwise_and: (a, b) => a && b, bitwise_or: (a, b) => a || b,
     invert: (a) => !a, where: (isFirst, a, b) => isFirst ? a : b };
 
   // Steps of whole arrays, by their names in roofcal/report/kit/traces.py. A number stands for an array of equal ones.
