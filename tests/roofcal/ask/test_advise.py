@@ -190,7 +190,8 @@ def test_an_m_at_which_the_recipes_asked_for_cannot_be_ranked_is_in_no_stretch()
     assert 16 <= stretches[-1]["last_m"] < 1 << 17
     m = 1 << 17
     with pytest.raises(
-        PredictError, match=rf"for {m}x\d+x\d+: int4_\w+ \([\d.]+\), int4.*: too far outside "
+        PredictError,
+        match=rf"for {m}x\d+x\d+: int4_\w+ \([\d.]+\), int4.*: over 2 doublings farther ",
     ):
         recommended(linear(m), int4)
 
