@@ -39,7 +39,7 @@ bounds of rows were picked with all shapes in sight.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -710,6 +710,15 @@ def chosen_blocks(rule: str, sizes: Sizes, units: int) -> Blocks:
     64 x 64 stand for kernels.int4.plain, which was never timed on sm_90. Raises KeyError for
     another rule.
     """
+    if (count := sizes.tokens.size) > _AT_ONCE:
+        starts = range(0, count, _AT_ONCE)
+        parts = [Sizes(*(size[start : start + _AT_ONCE] for size in sizes)) for start in starts]
+        blocks = [chosen_blocks(rule, part, units) for part in parts]
+        columns = {
+            one.name: np.concatenate([getattr(part, one.name) for part in blocks])
+            for one in fields(Blocks)
+        }
+        return Blocks(**columns)
     places, resident = _choices(rule, sizes, units)
     names = ("direct", "rows", "tokens", "split", "halvings", "warps", "unit_us")
     chosen = {
@@ -717,6 +726,9 @@ def chosen_blocks(rule: str, sizes: Sizes, units: int) -> Blocks:
         for name in names
     }
     return Blocks(**chosen, resident=resident, count=_count(chosen, sizes))
+
+
+_AT_ONCE: Final = 1 << 14  # products for which all configurations of a row are ranked at once
 
 
 def _choices(rule: str, sizes: Sizes, units: int) -> tuple[NDArray[np.intp], Array]:
@@ -728,15 +740,15 @@ def _choices(rule: str, sizes: Sizes, units: int) -> tuple[NDArray[np.intp], Arr
         is_covered = row.covers(sizes)
         for configs in filter(None, (row.configs, row.otherwise)):
             table = _TABLES[rule][first : first + len(configs), None]
-            asked = is_covered & (places == none)
-            if asked.any():
-                its = Sizes(*(size[asked] for size in sizes))
+            is_asking = is_covered & (places == none)
+            if is_asking.any():
+                its = Sizes(*(size[is_asking] for size in sizes))
                 held = _resident(type(configs[0]), table, its)
                 costs = _costs(type(configs[0]), table, its, units, held)
                 best = np.where(held > 0, costs, np.inf).argmin(axis=0)
                 held = np.take_along_axis(held, best[None], axis=0)[0]
-                places[asked] = np.where(held > 0, first + best, none)
-                resident[asked] = np.maximum(1.0, held)
+                places[is_asking] = np.where(held > 0, first + best, none)
+                resident[is_asking] = np.maximum(1.0, held)
             first += len(configs)
     return places, resident
 

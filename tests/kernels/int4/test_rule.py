@@ -184,7 +184,9 @@ def test_the_estimate_counts_turns_columns_and_halvings_of_k() -> None:
     assert estimate(small, w, 65) == pytest.approx(wanted)
 
 
-def test_many_products_take_the_blocks_that_each_takes_alone() -> None:
+def test_many_products_take_the_blocks_that_each_takes_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     draw = np.random.default_rng(3)
     tokens, n, k = np.exp(draw.uniform(0, np.log([[400], [60000], [270]]), (3, 250))).round()
     sizes = rule.Sizes(tokens, n, 128 * k, np.full(250, 64.0), np.ones(250))
@@ -193,8 +195,11 @@ def test_many_products_take_the_blocks_that_each_takes_alone() -> None:
         rule.chosen_blocks(CHAINED_LAUNCHES, rule.Sizes(*(size[i : i + 1] for size in sizes)), 132)
         for i in range(250)
     ]
+    monkeypatch.setattr(rule, "_AT_ONCE", 7)
+    cut = rule.chosen_blocks(CHAINED_LAUNCHES, sizes, 132)
     for part in fields(whole):
         assert getattr(whole, part.name).tolist() == [getattr(one, part.name)[0] for one in alone]
+        assert np.array_equal(getattr(whole, part.name), getattr(cut, part.name))
     assert set(whole.direct) == {0, 1}
     assert whole.resident.max() > 1
     assert whole.halvings.tolist() == pytest.approx(np.log2(whole.split).tolist(), rel=1e-15)
