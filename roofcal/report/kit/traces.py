@@ -9,10 +9,11 @@ A step is a name, a ufunc's or one of those below, and the places of what it tak
 numbers and flat lists alone, as an example is of one point: at most one axis is longer than 1.
 reports/templates/product_model.js does the steps.
 
-What cannot be traced raises TypeError: a branch on a size, a NumPy function without a step here.
-But NumPy hands np.asarray, np.array and an index of a plain array the bare example, which would be
-a constant: a function that is to be traced takes np.asanyarray, np.stack and np.take_along_axis,
-and tests ask a page for other sizes.
+What cannot be traced raises TypeError: a branch on a size, a size as a plain number, a NumPy
+function or keyword without a step here. But NumPy hands np.asarray, np.array and an index of a
+plain array the bare example, which would be a constant: a function that is to be traced takes
+np.asanyarray, np.stack and np.take_along_axis. Tests trace other examples, which must give the same
+steps, and ask a page for other sizes.
 """
 
 import math
@@ -84,18 +85,19 @@ class Trace:
                 needed.add(place)
                 name, *inputs = self._steps[place]
                 waiting += inputs if name not in ("constant", "size") else ()
-        known = sorted(place for place in needed if self._steps[place][0] == "constant")
-        new = {old: place for place, old in enumerate([*known, *sorted(needed - set(known))])}
+        constants = sorted(place for place in needed if self._steps[place][0] == "constant")
+        others = sorted(needed - set(constants))
+        new = {old: place for place, old in enumerate([*constants, *others])}
         steps = []
-        for old in sorted(needed - set(known)):
+        for old in others:
             name, *inputs = self._steps[old]
             if name != "size":
-                back = new[old] + len(known)
-                inputs = [new[i] if new[i] < len(known) else back - new[i] for i in inputs]
+                back = new[old] + len(constants)
+                inputs = [new[i] if new[i] < len(constants) else back - new[i] for i in inputs]
             steps.append([name, *inputs])
         for answer in answers:
             answer.update({name: new[place] for name, place in answer.items()})
-        return {"constants": [self._steps[old][1] for old in known], "steps": steps}
+        return {"constants": [self._steps[old][1] for old in constants], "steps": steps}
 
     def _place(self, *step: Any) -> int:
         key = repr(step)  # unlike tuples, those of 1 and True differ

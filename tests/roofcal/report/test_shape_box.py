@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofcal.api import advise
@@ -32,6 +33,7 @@ from roofcal.ops.linear.model import CASTS
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
 from roofcal.points.run import load_run
+from roofcal.report import shape_box
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.templates import FOLDER, packed_json, render
 from roofcal.report.shape_box import ShapeBox, measured_points
@@ -120,6 +122,50 @@ def random_shapes(count: int) -> list[dict[str, int]]:
         sizes = (round(2 ** source.uniform(0, 17) / step) * step or step for _ in range(3))
         shapes.append(dict(zip("mnk", sizes, strict=True)))
     return shapes
+
+
+@pytest.mark.parametrize("example", [1, 37, 130_000])
+def test_no_size_of_the_traced_example_is_left_in_the_steps(
+    products: Analysis, monkeypatch: pytest.MonkeyPatch, example: int
+) -> None:
+    calibration = products.run.calibration
+    assert calibration is not None
+    run = replace(products.run, calibration=with_every_family(calibration))
+    analysis = replace(products, run=run)
+    usual = ShapeBox(analysis).data("box")
+    monkeypatch.setattr(shape_box, "_EXAMPLE", example)
+    assert ShapeBox(analysis).data("box") == usual
+
+
+def test_a_step_of_the_page_does_what_numpy_does(ask: Callable[[str], Any]) -> None:
+    numbers = [-2.5, -1.0, 0.0, 0.5, 1.0, 2.5, 3.5, 8.0]
+    conditions = ("bitwise_and", "bitwise_or", "invert")
+    of_one = ("negative", "ceil", "floor", "rint", "trunc")
+    of_two = ("add", "subtract", "multiply", "minimum", "maximum", "floor_divide", "remainder",
+              "less", "less_equal", "greater", "greater_equal", "equal", "not_equal")  # fmt: skip
+    wanted: list[tuple[str, list[Any], Any]] = []
+    for name in (*conditions, *of_one, *of_two):
+        ufunc = getattr(np, name)
+        wanted += [
+            (name, list(values), ufunc(*values).item())
+            for values in product(
+                [False, True] if name in conditions else numbers, repeat=ufunc.nin
+            )
+            if not (name in ("floor_divide", "remainder") and values[1] == 0)
+        ]
+    for number in numbers[2:]:
+        mantissa, exponent = np.frexp(number)
+        wanted += [("mantissa", [number], mantissa.item()), ("exponent", [number], exponent.item())]
+        wanted += [("sqrt", [number], float(np.sqrt(number)))]
+    wanted += [("equal", [True, 1.0], True), ("gcd", [12, 18], 6), ("ldexp", [0.75, 3], 6.0)]
+    steps = [
+        {"constants": inputs, "steps": [[name, *range(len(inputs))]]} for name, inputs, _ in wanted
+    ]
+    done = ask(
+        f"{json.dumps(steps)}.map((equations) => "
+        "productModel.evaluatorAt({equations}, {m: 1, n: 1, k: 1})(equations.constants.length))"
+    )
+    assert done == [result for *_, result in wanted]
 
 
 @pytest.mark.parametrize("device", ["nvidia-h200", "nvidia-h100-sxm", "every family"])
