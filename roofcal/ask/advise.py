@@ -198,8 +198,8 @@ class Adviser:
     def every_recipe(self) -> list[str]:
         """The recipes of linears, those first that the model knows."""
         of_options = (option.recipe for option in self.options)
-        known = (*self._times.recipes(self.passes), *of_options)
-        return list(dict.fromkeys((*known, *RECIPES)))
+        of_model = self._times.recipes(self.passes)
+        return list(dict.fromkeys((*of_model, *of_options, *RECIPES)))
 
     @cached_property
     def recipes(self) -> list[str]:
@@ -411,8 +411,8 @@ class Adviser:
             if name not in (*left_out, *(option.recipe for option in ranked))
         }
         if not ranked:
-            asked = {name: why for name, why in unranked.items() if why != _NOT_ASKED}
-            reasons = unranked_words(asked)
+            asked_for = {name: why for name, why in unranked.items() if why != _NOT_ASKED}
+            reasons = unranked_words(asked_for)
             if left_out and self.min_db is not None:
                 reasons.insert(0, left_out_words(self.min_db, left_out))
             sizes = "x".join(str(shape[axis]) for axis in "mnk")
@@ -429,7 +429,10 @@ class Adviser:
                 low_s=sums[option][1],
                 high_s=sums[option][2],
                 **self._parts_of_time(option, counted[option], predicted[option]),
-                probability=_at_most(chances[option], of_recipe.get(option.recipe)),
+                # at most that of its recipe, which a poor record lowers
+                probability=None
+                if (chance := chances[option]) is None
+                else min(chance, of_recipe[option.recipe]),
                 recipe_probability=of_recipe.get(option.recipe),
                 speedup_over_bf16=None if baseline is None else baseline / sums[option][0],
             )
@@ -558,11 +561,6 @@ def left_out_words(min_db: float, left_out: Mapping[str, float | None]) -> str:
         for recipe, db in left_out.items()
     )
     return f"left out, accuracy below {min_db:g} dB or unknown: {', '.join(accuracies)}"
-
-
-def _at_most(chance: float | None, of_recipe: float | None) -> float | None:
-    """The chance of an option: at most that of its recipe, which a poor record lowers."""
-    return chance if chance is None or of_recipe is None else min(chance, of_recipe)
 
 
 def unranked_words(unranked: Mapping[str, str]) -> list[str]:

@@ -42,9 +42,11 @@ class Comparison(Answer):
         of_cards = pd.DataFrame([row for row in answer["points"] if row["other_card"]])
         shifts: list[Part] = ["common shifts: none, too few points"]
         if answer["shifts"]:
-            known = f"resolved: points whose change is known to {answer['threshold']:.1%} or better"
+            resolved = (
+                f"resolved: points whose change is known to {answer['threshold']:.1%} or better"
+            )
             cycles = "cause cycles: more or fewer of them at the same clock"
-            shifts = [Table(answer["shifts"], _SHIFTS), f"{known}; {cycles}"]
+            shifts = [Table(answer["shifts"], _SHIFTS), f"{resolved}; {cycles}"]
         if len(of_cards):
             sides = []
             for end, cards in answer["other_cards"].items():

@@ -116,23 +116,23 @@ def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
         for row in comparison["shifts"]
         if row["group"] in comparison["regressed_groups"]
     ]
-    found = []
+    faults = []
     if slower:
         worst = slower[0]
-        found.append(
+        faults.append(
             f"is slower {beyond} on {len(slower)} of {points_text(count)}, at most by "
             f"{worst['change']:.1%} (95 %: {worst['low']:.1%} to {worst['high']:.1%})"
         )
     if groups:
-        found.append(f"is slower {beyond} as a whole on {'; '.join(groups)}")
+        faults.append(f"is slower {beyond} as a whole on {'; '.join(groups)}")
     if lost:
         counted = ", ".join(f"{count} {status}" for status, count in lost.items())
-        found.append(f"lacks {points_text(sum(lost.values()))} that are ok in A: {counted}")
-    if found:
+        faults.append(f"lacks {points_text(sum(lost.values()))} that are ok in A: {counted}")
+    if faults:
         cards = ""
         if any(comparison["other_cards"].values()) and (slower or groups):
             cards = "; it ran on other cards than A, so this may be the card, not the software"
-        return "regression", f"B {', and '.join(found)}{cards}"
+        return "regression", f"B {', and '.join(faults)}{cards}"
     left_out = ", ".join(comparison["left_out"])
     without = f", without {left_out}, which B does not plan" if left_out else ""
     if not count:

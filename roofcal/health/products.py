@@ -103,16 +103,12 @@ class TimedProducts(Answer):
         for by_recipe in fastest.values():
             first = next(iter(by_recipe.values()))
             bf16 = by_recipe.get("bf16", first)
-            over = f", {bf16['measured_s'] / first['measured_s']:.2f}x bf16"
-            yield Verdict(
-                filled(
-                    "{m}x{n}x{k}: {recipe} by {provider} "
-                    f"{'was the fastest product' if len(by_recipe) > 1 else 'took'}"
-                    f"{', ' if len(by_recipe) > 1 else ' '}{{measured_s:time}}"
-                    f"{'' if bf16 is first else over}, casts not counted",
-                    first,
-                )
-            )
+            rank = "was the fastest product," if len(by_recipe) > 1 else "took"
+            over = ""
+            if bf16 is not first:
+                over = f", {bf16['measured_s'] / first['measured_s']:.2f}x bf16"
+            said = f"{{recipe}} by {{provider}} {rank} {{measured_s:time}}{over}, casts not counted"
+            yield Verdict(filled(f"{{m}}x{{n}}x{{k}}: {said}", first))
         if self.disturbances:
             yield f"disturbed, so no other answer uses these times: {' '.join(self.disturbances)}"
         yield ""

@@ -200,11 +200,11 @@ def _rows_of_side(
     """(rows of all models and recipes, why there is none)."""
     rows: list[list[Any]] = []
     without: list[list[Any]] = []
-    known = estimable_recipes(sources, by)
+    estimable = estimable_recipes(sources, by)
     for name, model in models.items():
         for recipe in RECIPES if model.architecture else ():
-            if known and recipe not in known:
-                reason = f"no rate of {recipe} is known, only of {', '.join(known)}"
+            if estimable and recipe not in estimable:
+                reason = f"no rate of {recipe} is known, only of {', '.join(estimable)}"
                 without.append([side, name, recipe, BATCHES[0], reason])
                 continue
             try:
