@@ -7,10 +7,8 @@ Inductor's cache and stops before that code would run. The timing process then f
 the cache; a compilation took 8 to 38 s there, while the GPU idled. Nothing runs on the GPU, and no
 CUDA context is made on purpose, but some was seen: another study may be measuring there.
 
-Triton's cache knows a kernel by the version of ptxas too, and there are two: kernels of
-torch.compile are assembled with the one that torch has, by the worker processes of Inductor that
-the timing process starts, all other kernels with Triton's own. A compiler here is both, and takes
-for each kernel the ptxas that it has there (`_ptxas_of_inductor`).
+Compilers and the timing process assemble each kernel with the same one of two ptxas, else it would
+have two keys in Triton's cache: roofcal.ops.bench.assemble_with_two_ptxas.
 
 Compilers are forked from a process that has imported everything, which takes 6 s. A compiler that
 aborts, as a failing pass of LLVM does, hangs or is killed costs the point that it compiles, and
@@ -26,7 +24,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -41,12 +39,9 @@ import torch._inductor.config as inductor
 # process that is forked afterwards can use: nothing of an H100's study was compiled ahead.
 os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
 
-from torch._inductor import async_compile
 from torch._inductor.output_code import CompiledFxGraph
-from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 from torch._subclasses import fake_tensor
-from triton.backends.nvidia.compiler import get_ptxas_version
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
@@ -58,13 +53,12 @@ from roofcal.measure.failures import reason_of
 from roofcal.measure.session import matching_gpus
 from roofcal.measure.workers import describe_exit, dies_with, hold_kernel_cache
 from roofcal.ops import BY_NAME
-from roofcal.ops.bench import arranged_inputs, load_bench
+from roofcal.ops.bench import arranged_inputs, assemble_with_two_ptxas, load_bench
 
 LONGEST_S: Final = 120.0  # of the compilation of a point, as `point_timeout_s` of a GPU
 _TICK_S: Final = 0.1  # between two looks at whether the host is timed
 _BYTES_PER_COMPILER: Final = 2 << 30  # torch, Triton and LLVM: 1.2 to 1.7 GiB resident
 _NICENESS: Final = 10  # of compilers and their assemblers: the timing process goes first
-_PTXAS_PATH: Final = "TRITON_PTXAS_PATH"
 
 
 def compile_plan(plan: Path, environment: Path, processes: int) -> Iterator[dict[str, Any]]:
@@ -233,8 +227,7 @@ def compile_only() -> list[str]:
         return launch(self, *arguments, **(options | {"warmup": True}))
 
     def compile_without_loading(self: Any, *_: Any, **__: Any) -> None:
-        with _ptxas_of_inductor():
-            precompile(self, warm_cache_only=True)
+        precompile(self, warm_cache_only=True)
 
     def stop(*_: Any) -> Any:
         raise CompiledAheadError
@@ -256,9 +249,6 @@ def compile_only() -> list[str]:
         # compilers that Inductor starts load no kernel either.
         (fake_tensor, {"init_gpu_context": lambda _: None}),
         (CachingAutotuner, {"precompile": compile_without_loading}),
-        # Inductor calls it before the first kernel that it compiles in this process. Our kernels
-        # would be assembled with torch's ptxas from then on, under the version of Triton's.
-        (async_compile, {"_set_triton_ptxas_path": lambda: None}),
         (driver.active, {"get_current_stream": lambda _: 0}),
         (torch.cuda, {"set_device": lambda _: None, "synchronize": lambda _=None: None}),
         (torch.cuda, {"current_stream": lambda _=None: SimpleNamespace(cuda_stream=0)}),
@@ -267,25 +257,11 @@ def compile_only() -> list[str]:
     for owner, attributes in replaced:
         for name, value in attributes.items():
             setattr(owner, name, value)
+    assemble_with_two_ptxas()
     torch.set_num_threads(1)
     # FakeTensor warns whenever Triton asks for the alignment of a pointer, which is 0: aligned.
     warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
     return compiled
-
-
-@contextmanager
-def _ptxas_of_inductor() -> Iterator[None]:
-    """Assemble as the worker processes of Inductor do, with the ptxas that torch has."""
-    before = os.environ.get(_PTXAS_PATH)
-    _set_triton_ptxas_path.__wrapped__()
-    get_ptxas_version.cache_clear()
-    try:
-        yield
-    finally:
-        os.environ.pop(_PTXAS_PATH, None)
-        if before is not None:
-            os.environ[_PTXAS_PATH] = before
-        get_ptxas_version.cache_clear()
 
 
 class CompiledAheadError(Exception):

@@ -1,7 +1,9 @@
 """What every `roofcal/ops/<op>/bench.py` provides, and how it is found."""
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+import os
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, get_args
@@ -18,6 +20,7 @@ T = TypeVar("T")
 Inputs = Mapping[str, torch.Tensor]
 Call = Callable[[Inputs], Any]
 _MOST_SHAPES: Final = 100_000  # that dynamo compiles one function for
+_PTXAS_PATH: Final = "TRITON_PTXAS_PATH"
 
 
 class Bench(Protocol):
@@ -62,7 +65,56 @@ def compiled_for_one_shape(function: Callable[P, T]) -> Callable[P, T]:
     call.__code__ = call.__code__.replace()
     config.recompile_limit = config.accumulated_recompile_limit = _MOST_SHAPES
     functorch.force_non_lazy_backward_lowering = True
+    if torch.cuda.is_available():
+        assemble_with_two_ptxas()
     return torch.compile(call, dynamic=False)
+
+
+def assemble_with_two_ptxas() -> None:
+    """Have torch's ptxas assemble torch.compile's kernels in this process, Triton's all others.
+
+    Triton's cache knows a kernel by the version of ptxas too. Inductor points Triton to the ptxas
+    that torch has before the first kernel that it compiles in a process, and from then on each
+    kernel of others has another key as well: the timing process compiled 178 int4 kernels again
+    that lay in the cache, 73 of the 247 s of probe_mixed_gemm on an H200.
+    """
+    # Seconds, which only compiled points need.
+    from torch._inductor import async_compile, config  # noqa: PLC0415
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner  # noqa: PLC0415
+
+    precompile = CachingAutotuner.precompile
+    if hasattr(precompile, "uses_ptxas_of_torch"):
+        return
+
+    def precompile_with_ptxas_of_torch(self: Any, *arguments: Any, **options: Any) -> Any:
+        with _ptxas_of_torch():
+            return precompile(self, *arguments, **options)
+
+    precompile_with_ptxas_of_torch.uses_ptxas_of_torch = True  # type: ignore[attr-defined]
+    # `setattr`, because mypy takes methods and functions of modules for constants.
+    setattr(CachingAutotuner, "precompile", precompile_with_ptxas_of_torch)  # noqa: B010
+    setattr(async_compile, "_set_triton_ptxas_path", lambda: None)  # noqa: B010
+    # What lies in the cache needs no processes, and those that Inductor starts for itself would
+    # take cores from what is timed.
+    config.compile_threads = 1
+
+
+@contextmanager
+def _ptxas_of_torch() -> Iterator[None]:
+    """Within a with block, Triton assembles with the ptxas that torch has."""
+    from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path  # noqa: PLC0415
+    from triton.backends.nvidia.compiler import get_ptxas_version  # noqa: PLC0415
+
+    before = os.environ.get(_PTXAS_PATH)
+    _set_triton_ptxas_path.__wrapped__()  # without the cache that would let it run once
+    get_ptxas_version.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ.pop(_PTXAS_PATH, None)
+        if before is not None:
+            os.environ[_PTXAS_PATH] = before
+        get_ptxas_version.cache_clear()
 
 
 def arranged_inputs(bench: Bench, provider: str, recipe: str, inputs: Inputs) -> Inputs:

@@ -221,10 +221,11 @@ def test_backward_passes_are_compiled_with_their_forward_passes(
     assert reasons([cast("square")]) == {"square": "ValueError: backward forward"}
 
 
+@pytest.mark.parametrize("where", ["ahead", "timing"])
 def test_torch_compile_alone_assembles_with_the_ptxas_of_torch(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As Inductor's workers do in the timing process: else that assembles each kernel again."""
+    """By a compiler and in the timing process alike: else that assembles each kernel again."""
     inductor = tmp_path / "torch/_inductor"
     for folder in (inductor, inductor.parent):  # torch 2.13 looks in the first, 2.11 in the other
         (folder / "bin").mkdir(parents=True)
@@ -240,6 +241,8 @@ def test_torch_compile_alone_assembles_with_the_ptxas_of_torch(
     monkeypatch.setattr(CachingAutotuner, "precompile", say_version)
 
     def call() -> None:
+        if where == "timing":
+            compiled_for_one_shape(torch.square)
         async_compile._set_triton_ptxas_path()  # type: ignore[attr-defined]
         say_version()
         CachingAutotuner.precompile(None)  # type: ignore[arg-type]
@@ -248,6 +251,9 @@ def test_torch_compile_alone_assembles_with_the_ptxas_of_torch(
         raise ValueError(" ".join(names))
 
     deeds(monkeypatch, both=call)
+    if where == "timing":
+        monkeypatch.setattr(compiling, "compile_only", list)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert reasons([cast("both")]) == {"both": "ValueError: Triton torch Triton"}
 
 
