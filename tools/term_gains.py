@@ -2,7 +2,8 @@
 
 A constant is left out (the equation has its neutral value), the others are fitted again, and the
 errors on what neither fit read are compared: probes left out by folds, study points, and points of
-the judge. A term that buys less than its noise on all of them should go.
+the judge. A term that buys less than its noise on all of them should go. The first row of an
+equation is its error with all of its constants.
 Run: python -m tools.term_gains, after the publications were derived anew.
 """
 
@@ -29,6 +30,7 @@ from tools.method_numbers import ROOT, gpu_name, markdown_table, tables_of_devic
 
 PAGE = ROOT / "docs" / "models.md"
 KINDS = ("probes", "study", "judge")
+ALL_TERMS = "(error with all)"
 # Two words: marks of one are numbers of tools.method_numbers.
 _MARKED = re.compile(r"(<!-- term gains -->\n).*?(<!-- / -->)", re.DOTALL)
 
@@ -37,7 +39,7 @@ def gains(publication: Path) -> pd.DataFrame:
     """A row per shape, recipe and constant: how much its error grows without the constant.
 
     error   |log(predicted / measured)| with all constants
-    gain    what it grows by without one of them
+    gain    what it grows by without one of them; the error itself in rows of ALL_TERMS
     Each shape counts once, in the first of KINDS that has it.
     """
     folder = RunFolder.at(publication)
@@ -74,16 +76,18 @@ def _rows(
         kinds, probes = kinds + [kind] * len(fresh), probes + fresh
     every = replace(problem, probes=probes)
     errors, constants = _errors(problem, every, family), problem.equation.CONSTANTS
+    gains_of_terms = {ALL_TERMS: errors}
     for name in problem.constants(family):
         # Without a latency of its own, a slow path is as fast as the aligned one.
-        if name not in problem.neutral and constants[name].group not in ("8_byte", "odd"):
-            continue
-        grown = _errors(_without(problem, name), _without(every, name), family) - errors
-        for kind, probe, error, gain in zip(kinds, probes, errors, grown, strict=True):
+        if name in problem.neutral or constants[name].group in ("8_byte", "odd"):
+            others = _errors(_without(problem, name), _without(every, name), family)
+            gains_of_terms[constants[name].label] = others - errors
+    for label, gains_of_term in gains_of_terms.items():
+        for kind, probe, error, gain in zip(kinds, probes, errors, gains_of_term, strict=True):
             yield {
                 "op": problem.equation.OP.name,
                 "provider": problem.provider,
-                "without": constants[name].label,
+                "without": label,
                 "kind": kind,
                 "shape": str(probe.shape),
                 "error": error,

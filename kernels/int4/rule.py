@@ -684,24 +684,22 @@ class Blocks:
 
     direct             1 for those of kernels.int4.direct, else 0
     rows, tokens       of a block
-    split, halvings    parts of K, and log2 of them
+    split              parts of K
     warps              of a block
     resident           blocks of the staged kernel that a multiprocessor holds at once; of the
                        direct one, which uses hardly any shared memory, and others 1
     count              blocks of the product
-    unit_us            microseconds for 128 columns of K by the costs of the staged and the
-                       specialised kernel; 0 of the direct one, which has no cost
+    unroll             units of 128 columns in a slot of the staged kernel's ring; of others 1
     """
 
     direct: Array
     rows: Array
     tokens: Array
     split: Array
-    halvings: Array
     warps: Array
     resident: Array
     count: Array
-    unit_us: Array
+    unroll: Array
 
 
 def chosen_blocks(rule: str, sizes: Sizes, units: int) -> Blocks:
@@ -720,7 +718,7 @@ def chosen_blocks(rule: str, sizes: Sizes, units: int) -> Blocks:
         }
         return Blocks(**columns)
     places, resident = _choices(rule, sizes, units)
-    names = ("direct", "rows", "tokens", "split", "halvings", "warps", "unit_us")
+    names = ("direct", "rows", "tokens", "split", "warps", "unroll")
     chosen = {
         name: np.take_along_axis(np.ascontiguousarray(_TABLES[rule][name]), places, axis=0)
         for name in names

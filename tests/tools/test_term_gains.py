@@ -17,7 +17,7 @@ from tests.paths import ROOT
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import device_with, read_probes, write_run
 from tests.roofcal.made_up_records import point_of
-from tools.term_gains import _errors, _rows, _without, table_of, written_into
+from tools.term_gains import ALL_TERMS, _errors, _rows, _without, table_of, written_into
 
 MISALIGNED = load_part(PROBLEM.equation.OP, "model").CONSTANTS["misaligned"].label  # type: ignore[union-attr]
 
@@ -50,6 +50,8 @@ def test_a_term_gains_where_its_shapes_are_and_a_shape_counts_once(tmp_path: Pat
     assert own["shape"].tolist()[-2:] == [str(new.shape), str(newer.shape)]
     assert own["error"].max() < 1e-3
     assert own["gain"].tolist()[-2:] == pytest.approx([0.3] * 2, abs=0.1)  # it is 1.5
+    whole = rows[rows["without"] == ALL_TERMS]
+    assert whole["gain"].tolist() == whole["error"].tolist() == own["error"].tolist()
 
 
 def test_probes_are_judged_by_fits_without_them_and_others_by_all_probes(tmp_path: Path) -> None:
@@ -103,4 +105,4 @@ def test_the_page_has_terms_of_present_equations() -> None:
     table = text.partition("<!-- term gains -->")[2].partition("<!-- / -->")[0]
     shown = {line.split(" | ")[1] for line in table.strip().splitlines()[2:]}
     assert len(shown) > 20
-    assert shown <= labels, "run: python -m tools.term_gains"
+    assert shown <= {*labels, ALL_TERMS}, "run: python -m tools.term_gains"

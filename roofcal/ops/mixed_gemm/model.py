@@ -34,21 +34,22 @@ so slots and math add.
 
 Our kernels on Hopper choose block and split by a rule (kernels/int4/rule.py), and
 
-    t = starts + (dram^4 + (waits + slots + math)^4)^(1/4)
+    t = starts + apart + (dram^4 + (waits + slots + math)^4)^(1/4)
 
 `resident` blocks of the staged kernel share a multiprocessor and run in turns. A block converts
 rows * K / split weights for its tokens; weights_per_s and flops_per_s are rates of all
 multiprocessors, which blocks beside each other share. However many blocks there are, it waits for
-each 128 columns, by what the rule says that they cost (`unit_us`):
+each 128 columns of weights, and for each slot of its ring, which holds `unroll` times as many:
 
     slots + math = sum over turns of blocks beside each other * work of a block / rates
-    waits        = turns * waiting * unit_us * columns / 128
+    waits        = turns * (waiting_s + slot_s / unroll) * columns / 128
+    apart        = min(dram, waits + slots + math) / (turns * slots of a block's part of K)
     starts       = turns * turn_s + [split > 1] * joining
-    joining      = halving_s * (1 + (split - 1) * tokens of a block / 128)
+    joining      = joining_s * (1 + (split - 1) * tokens of a block / 128) * max(1, tiles / units)
 
-Of the blocks that share a tile, the last one adds what the others wrote, one part after the other:
-errors of probes left out are 7.0 and 7.8 % (plain and chained, H100), and 7.4 and 8.5 % with
-log2(split) halvings in place of split - 1 parts.
+A block works on a slot while the next ones are read; nothing is beside its first one (`apart`). Of
+the blocks that share a tile, the last one adds what the others wrote, one part after the other, and
+a multiprocessor does so for one tile after the other.
 
 The last turn rarely has a block for every place. Its blocks share memory and power with fewer
 others, and convert and multiply (1 + share of places that have a block) / 2 as long. Tokens
@@ -59,10 +60,11 @@ have a multiprocessor to themselves, and warps that fetch for the others: no wai
 A warp of the direct kernel sums `columns` of K, which is k / split / warps of a block. It waits for
 its weights and tokens, unit_s per 128 columns and 8 tokens; `tile` are the tokens of a block:
 
-    t     = direct_s + (unit_s * columns / 128 + halving_s / 2 * log2(split)) * tile / 8
-            + (dram^4 + chain^4)^(1/4)
+    t     = direct_s + unit_s * columns / 128 * tile / 8 + [split > 1] * joining
+            + (dram^4 + (chain + slots + math)^4)^(1/4)
     dram  = least bytes / bytes_per_s * (ceil q + q) / (2 q)                  q = blocks / units
     chain = filling_s * min(1, q)                                             chained launches
+    slots = max(1, q) * units * weights of a block / weights_per_s * tile / 8
 
 Memory takes the mean of the busiest multiprocessor's share and the average one. In a chain, blocks
 wait for the kernel before until they may read their activations; less where blocks are fewer than
@@ -108,7 +110,7 @@ _PASS_BYTES: Final = 3  # a weight that becomes bf16 is read as fp8 and written
 _ROOFS: Final = ("fixed_s", "bytes_per_s", "weights_per_s", "flops_per_s")
 _OF_OURS: Final = (
     *("bytes_per_s", "weights_per_s", "flops_per_s"),
-    *("waiting", "ragged", "turn_s", "halving_s", "unit_s", "direct_s"),
+    *("waiting_s", "slot_s", "ragged", "turn_s", "joining_s", "unit_s", "direct_s"),
 )
 
 
@@ -151,7 +153,7 @@ FAMILIES: Final[dict[str, BlockFamily]] = {
         constants=(*_OF_OURS, "filling_s"), own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES
     ),
     "ours_specialised": BlockFamily(
-        constants=("bytes_per_s", "weights_per_s", "flops_per_s", "turn_s", "halving_s"),
+        constants=("bytes_per_s", "weights_per_s", "flops_per_s", "turn_s", "joining_s"),
         own=("weights_per_s",),
         rule=int4.SPECIALISED,
     ),
@@ -173,12 +175,14 @@ CONSTANTS: Final = by_name(
              Search(1, 0.025, 100, "flops")),
     Constant("block_columns", "1", "Columns that a block's start and end cost",
              Search(512.0, 5.0, 15000.0)),
-    Constant("waiting", "1", "A block's wait for weights, in costs of the rule",
-             Search(0.4, 0.01, 4.0), 0.0),
+    Constant("waiting_s", "s", "A block's wait for 128 columns of weights",
+             Search(0.03, 0.0005, 0.5, "time"), 0.0),
+    Constant("slot_s", "s", "A block's wait for a slot of its ring",
+             Search(0.01, 0.0001, 0.5, "time"), 0.0),
     Constant("ragged", "1", "What tokens off a multiple of 8 cost more",
              Search(0.3, 0.01, 3.0), 0.0),
     Constant("turn_s", "s", "Start of a turn of blocks", Search(1, 0.01, 4, "time"), 0.0),
-    Constant("halving_s", "s", "Joining parts of K", Search(0.3, 0.002, 2, "time"), 0.0),
+    Constant("joining_s", "s", "Joining parts of K", Search(0.3, 0.002, 2, "time"), 0.0),
     Constant("unit_s", "s", "A warp's wait for 128 columns of weights and 8 tokens",
              Search(0.1, 0.001, 1, "time"), 0.0),
     Constant("direct_s", "s", "Start of warps that stream weights",
@@ -187,7 +191,7 @@ CONSTANTS: Final = by_name(
              "Wait for the kernel before, of blocks that fill all multiprocessors",
              Search(0.9, 0.001, 4, "time"), 0.0),
 )  # fmt: skip
-EQUATION: Final = 12  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 13  # see roofcal.ops.constants; 1 is of calibrations that state none
 NEUTRAL: Final = neutral_values(CONSTANTS)
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -333,6 +337,7 @@ def _ours(
     cut: int4.Blocks,
 ) -> NarrowParts:
     m, _, k = sizes
+    is_direct, staged = cut.direct > 0, 1 - cut.direct
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
     columns = int4.UNIT_COLUMNS * np.ceil(np.ceil(k / int4.UNIT_COLUMNS) / cut.split)
     at_once = compute_units * cut.resident
@@ -342,28 +347,29 @@ def _ours(
     # Of the last turn: halfway between the busiest multiprocessor and the average one.
     last_blocks = (np.ceil(rest / compute_units) + rest / compute_units) / 2
     # Blocks that one multiprocessor works on, one after another or beside each other.
-    of_unit = full_turns * cut.resident + last_blocks
-    staged = 1 - cut.direct
-    work = staged * of_unit * compute_units * cut.rows * columns
-    waiting_s = constants["waiting"] * cut.unit_us * 1e-6
+    share = cut.count / compute_units
+    of_unit = np.where(is_direct, np.maximum(1.0, share), full_turns * cut.resident + last_blocks)
+    work = of_unit * compute_units * cut.rows * columns
+    of_tile = np.where(is_direct, cut.tokens / _EVEN_TOKENS, 1.0)
+    waiting_s = constants["waiting_s"] + constants["slot_s"] / cut.unroll
     waits = staged * turns * waiting_s * columns / int4.UNIT_COLUMNS
     is_ragged = (m > _EVEN_TOKENS) & (m % _EVEN_TOKENS != 0)
     missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
     tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
-    started = constants["turn_s"] * turns
     per_warp = constants["unit_s"] * columns / int4.UNIT_COLUMNS / cut.warps
     waited = constants["direct_s"] + per_warp * cut.tokens / _EVEN_TOKENS
-    by_turns = (cut.split > 1) + (cut.split - 1) * cut.tokens / (2 * _LARGEST_BLOCK)
-    by_halves = cut.halvings * cut.tokens / 16
-    joined = constants["halving_s"] * np.where(cut.direct > 0, by_halves, by_turns)
-    fixed = np.asanyarray(staged * started + cut.direct * waited + joined)
+    parts = (cut.split > 1) + (cut.split - 1) * cut.tokens / (2 * _LARGEST_BLOCK)
+    joined = constants["joining_s"] * parts * np.maximum(1.0, share / cut.split)
+    starts = staged * constants["turn_s"] * turns + cut.direct * waited + joined
     # Of the direct kernel, halfway between the busiest multiprocessor and the average one.
-    share = cut.count / compute_units
-    busiest = np.where(cut.direct > 0, (np.ceil(share) + share) / (2 * share), 1.0)
+    busiest = np.where(is_direct, (np.ceil(share) + share) / (2 * share), 1.0)
     dram = np.asanyarray(moved * busiest / constants["bytes_per_s"])
     chain = np.asanyarray(cut.direct * constants["filling_s"] * np.minimum(1.0, share))
-    slots = np.asanyarray(waits + work / constants["weights_per_s"])
+    slots = np.asanyarray(waits + of_tile * work / constants["weights_per_s"])
     math = np.asanyarray(tokens / constants["flops_per_s"])
+    of_ring = turns * np.maximum(1.0, columns / int4.UNIT_COLUMNS / cut.unroll)
+    apart = staged * np.minimum(dram, slots + math) / of_ring
+    fixed = np.asanyarray(starts + apart)
     total = np.asanyarray(fixed + fourth_norm(dram, chain + slots + math))
     return NarrowParts(fixed + chain, dram, slots, math, total)
 

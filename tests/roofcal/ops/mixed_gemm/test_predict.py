@@ -60,7 +60,7 @@ def test_a_provider_is_predicted_by_its_own_roofs() -> None:
 
 
 def test_a_kernel_for_many_tokens_answers_for_no_fewer() -> None:
-    constants = FAST | {"turn_s": 1e-07, "halving_s": 1e-7}
+    constants = FAST | {"turn_s": 1e-07, "joining_s": 1e-7}
     constants |= {"narrow_family": float(list(FAMILIES).index("ours_specialised"))}
     both = calibration(triton=SLOW, triton_specialised=constants)
     sources = Sources(calibration=both, spec=None)
