@@ -5,7 +5,7 @@
     tiles = step + (waves - 1) * (step + wave) + waves * store
     step  = (math^4 + load^4 + latency^4)^(1/4)
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
-      load    = (tile_m + tile_n) * k bytes / min(load, l2 / busy units)     its operands from cache
+      load    = (tile_m + tile_n) * k bytes / (l2 / busy units)     its operands from the cache
       latency = k bytes * k_latency                   the loop over K of a tile, however small
     store = 2 bytes * tile_m * tile_n / store      the end of a tile, where tiles differ in size
     sums  = [split > 1] * (split_k + sums' bytes / piece_bytes)
@@ -87,8 +87,6 @@ TABLE: Final = by_name(
     Constant("tile_flops_per_s", "flop/s per compute unit", "Rate of one compute unit in a tile",
              Search(1.5, 0.7, 2.1, "unit_rate"), NO_LIMIT, "aligned",
              on_cpu=Search(1.5, 0.7, 6, "unit_rate")),
-    Constant("load_bytes_per_s", "B/s per compute unit", "Loads of one compute unit",
-             Search(1.2e11, 1.5e10, 1e12), NO_LIMIT, "aligned"),
     Constant("l2_bytes_per_s", "B/s", "Loads of all units from cache",
              Search(2, 0.5, 12, "stream"), NO_LIMIT, "aligned"),
     Constant("k_latency_s_per_byte", "s/B", "Latency along K",
@@ -140,7 +138,7 @@ SLOW_LATENCIES: Final = {
     "8_byte": "k_latency_8_byte_s_per_byte",
     "odd": "k_latency_odd_s_per_byte",
 }
-EQUATION: Final = 8  # see roofcal.ops.constants; 1 is of calibrations that state none
+EQUATION: Final = 9  # see roofcal.ops.constants; 1 is of calibrations that state none
 NEUTRAL: Final = neutral_values(CONSTANTS)
 # Sides that fill tiles, as those of layers do. Of 128, 256 and 512, the one with the best interval
 # scores of an H200's probes left out: 0.43, 0.46 and 0.52 (0.50 if they are not told apart).
@@ -293,7 +291,7 @@ def choice_seconds(
     math = choices.flops / constants["tile_flops_per_s"]
     shared = constants["l2_bytes_per_s"] / choices.busy_units
     slower = np.where(choices.is_misaligned, constants["misaligned"], 1.0)
-    load = choices.load_bytes / np.minimum(constants["load_bytes_per_s"], shared) * slower
+    load = choices.load_bytes / shared * slower
     latency = choices.k_bytes * np.where(choices.has_few_rows, 0.0, k_latency)
     # The norm by squares and roots, as fourth_norm has it, of three terms.
     math, load, latency = math * math, load * load, latency * latency

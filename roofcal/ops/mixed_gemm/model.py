@@ -61,14 +61,11 @@ A warp of the direct kernel sums `columns` of K, which is k / split / warps of a
 its weights and tokens, unit_s per 128 columns and 8 tokens; `tile` are the tokens of a block:
 
     t     = direct_s + unit_s * columns / 128 * tile / 8 + [split > 1] * joining
-            + (dram^4 + (chain + slots + math)^4)^(1/4)
+            + (dram^4 + (slots + math)^4)^(1/4)
     dram  = least bytes / bytes_per_s * (ceil q + q) / (2 q)                  q = blocks / units
-    chain = filling_s * min(1, q)                                             chained launches
     slots = max(1, q) * units * weights of a block / weights_per_s * tile / 8
 
-Memory takes the mean of the busiest multiprocessor's share and the average one. In a chain, blocks
-wait for the kernel before until they may read their activations; less where blocks are fewer than
-multiprocessors. That wait counts as launch, though memory hides some of it.
+Memory takes the mean of the busiest multiprocessor's share and the average one.
 
 Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
 gemm and predicted as those are.
@@ -150,7 +147,7 @@ FAMILIES: Final[dict[str, BlockFamily]] = {
     # Our kernels multiply alike in all recipes, and differ in how they convert weights.
     "ours": BlockFamily(constants=_OF_OURS, own=("weights_per_s",), rule=int4.PLAIN_LAUNCHES),
     "ours_chained": BlockFamily(
-        constants=(*_OF_OURS, "filling_s"), own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES
+        constants=_OF_OURS, own=("weights_per_s",), rule=int4.CHAINED_LAUNCHES
     ),
     "ours_specialised": BlockFamily(
         constants=("bytes_per_s", "weights_per_s", "flops_per_s", "turn_s", "joining_s"),
@@ -187,9 +184,6 @@ CONSTANTS: Final = by_name(
              Search(0.1, 0.001, 1, "time"), 0.0),
     Constant("direct_s", "s", "Start of warps that stream weights",
              Search(0.4, 0.01, 1, "time"), 0.0),
-    Constant("filling_s", "s",
-             "Wait for the kernel before, of blocks that fill all multiprocessors",
-             Search(0.9, 0.001, 4, "time"), 0.0),
 )  # fmt: skip
 EQUATION: Final = 13  # see roofcal.ops.constants; 1 is of calibrations that state none
 NEUTRAL: Final = neutral_values(CONSTANTS)
@@ -364,14 +358,13 @@ def _ours(
     # Of the direct kernel, halfway between the busiest multiprocessor and the average one.
     busiest = np.where(is_direct, (np.ceil(share) + share) / (2 * share), 1.0)
     dram = np.asanyarray(moved * busiest / constants["bytes_per_s"])
-    chain = np.asanyarray(cut.direct * constants["filling_s"] * np.minimum(1.0, share))
     slots = np.asanyarray(waits + of_tile * work / constants["weights_per_s"])
     math = np.asanyarray(tokens / constants["flops_per_s"])
     of_ring = turns * np.maximum(1.0, columns / int4.UNIT_COLUMNS / cut.unroll)
     apart = staged * np.minimum(dram, slots + math) / of_ring
     fixed = np.asanyarray(starts + apart)
-    total = np.asanyarray(fixed + fourth_norm(dram, chain + slots + math))
-    return NarrowParts(fixed + chain, dram, slots, math, total)
+    total = np.asanyarray(fixed + fourth_norm(dram, slots + math))
+    return NarrowParts(fixed, dram, slots, math, total)
 
 
 def predict_calibrated(

@@ -30,7 +30,6 @@ UNITS = 132
 TRUTH: dict[str, float] = {
     "launch_s": 3e-6,
     "tile_flops_per_s": 1.2e13,
-    "load_bytes_per_s": 1.5e11,
     "l2_bytes_per_s": 1.5e13,
     "k_latency_s_per_byte": 6e-10,
     "wave_s": 1e-6,

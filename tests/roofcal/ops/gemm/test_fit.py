@@ -87,7 +87,7 @@ def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path:
 @pytest.mark.usefixtures("few_resamples")
 def test_a_constant_that_the_probes_do_not_identify_is_left_out_and_named(tmp_path: Path) -> None:
     """Operands load so fast here that no probe tells how fast."""
-    truth = TRUTH | {"load_bytes_per_s": 1e18, "l2_bytes_per_s": 1e21}
+    truth = TRUTH | {"l2_bytes_per_s": 1e21}
     probe_runs.write_products(tmp_path, probe_runs.products("tile_128x128", truth=truth))
     constants = fitted(read_probes(tmp_path, "probe_math"), GPU)
     assert "l2_bytes_per_s" not in constants

@@ -26,7 +26,7 @@ SLOTS = {"fixed_s": 2e-6, "bytes_per_s": 3.6e12, "weights_per_s": 2e12, "flops_p
 BLOCKS = SLOTS | {"weights_per_s": 7e12, "block_columns": 1500.0}
 OURS = {"bytes_per_s": 3.9e12, "weights_per_s": 1.2e13, "flops_per_s": 6e14}
 OURS |= {"waiting_s": 8e-8, "slot_s": 6e-8, "ragged": 0.4, "turn_s": 2e-6}
-OURS |= {"joining_s": 1e-6, "unit_s": 5e-7, "direct_s": 2e-6, "filling_s": 1e-6}
+OURS |= {"joining_s": 1e-6, "unit_s": 5e-7, "direct_s": 2e-6}
 
 
 pytestmark = pytest.mark.usefixtures("few_resamples")

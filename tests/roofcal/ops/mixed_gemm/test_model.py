@@ -36,7 +36,6 @@ RATES = {
     "joining_s": 1e-6,
     "unit_s": 5e-7,
     "direct_s": 2e-6,
-    "filling_s": 1e-6,
 }
 OURS = ("ours", "ours_chained")
 SPECIALISED = "ours_specialised"
