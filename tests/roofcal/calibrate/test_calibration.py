@@ -122,7 +122,7 @@ def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> 
 
 @pytest.mark.usefixtures("few_resamples")
 def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
-    slower = TRUTH | {"launch_s": 4 * TRUTH["launch_s"], "dram_bytes_per_s": 2.05e12}
+    slower = TRUTH | {"launch_s": 4 * TRUTH["launch_s"], "wave_s": 4e-6}
     own, other = (
         products("any_tile", count=32, provider="made"),
         products("tile_128x128", count=32, provider="slow", truth=slower),

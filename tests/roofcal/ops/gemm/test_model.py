@@ -31,7 +31,7 @@ def test_work_is_that_of_the_vocabulary(recipe: str) -> None:
 def test_a_tile_by_hand() -> None:
     # One 128 x 128 tile, K = 4096 in bf16: 8192 bytes of K.
     math = 2 * 128 * 128 * 4096 / 1.2e13
-    load = 8192 * 256 / 1.5e11
+    load = 8192 * 256 / 1.5e13  # one unit has all of the cache
     latency = 8192 * 6e-10
     step = (math**4 + load**4 + latency**4) ** 0.25
     dram = (128 * 4096 * 2 * 2 + 128 * 128 * 2) / 4.1e12
