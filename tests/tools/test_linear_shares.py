@@ -17,7 +17,7 @@ def test_the_page_has_what_is_printed(capsys: pytest.CaptureFixture[str]) -> Non
     lines = (less, chosen, more, alone)
     found = [match.groups() for line in lines if (match := _LINE.search(line))]
     of_less, (count, off, bias, inside), of_more, (_, off_alone, bias_alone, _) = found
-    assert f"chosen on the {count} published linears" in page
+    assert f"on the {count} published linears" in page
     assert f"they are {off} % off, bias {bias} %, and {inside} % of them lie inside" in page
     assert f"parts as they are alone make {off_alone} % with a bias of {bias_alone} %" in page
     (_, off_less, bias_less, _), (_, off_more, bias_more, _) = of_less, of_more

@@ -112,8 +112,8 @@ TRANSPOSED_SHARE: Final = 0.5
 # limit, energy. Beside ten linears on an H100 (docs/layers/corpus_parts, `spot_checks.py parts`),
 # the sum of the parts is 3.6 % longer in bf16 and 5.0 % in axiswise fp8. Published linears of
 # studies, at the power limit, take nearly the sum of their parts, those of judges less. On all of
-# them 0.98 is off by least (`python -m tools.linear_shares`: 3.1 %, bias 0.0 %; 0.97 and 0.99: 3.2
-# and 3.3 %). A share of products, one of casts and a start of each cast predict them no better.
+# them 0.98 is off by least (`python -m tools.linear_shares`: 3.2 %, bias -0.2 %; 0.97 and 0.99: 3.3
+# %). A share of products, one of casts and a start of each cast predict them no better.
 PARTS_SHARE: Final = 0.98
 # Half of the 95 % interval of such a sum where all parts are known, as a fraction of it. Of
 # torchao's it is twice the root mean square over 18 linears between a norm and a sigmoid on an H200
