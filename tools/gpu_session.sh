@@ -8,12 +8,17 @@
 #   energy    the energy of the board by its counter against the power that was integrated
 #   repeat    96 products in two sessions, and alone until settled (tools/spot_checks.py)
 #   unlisted  layers that no study lists, drawn by SEED: how wrong are predictions? (tools/spot_checks.py)
-#   standard  the standard study in this checkout, to be published; another call goes on with it
+#   standard  the standard study in this checkout, to be published: every op once, then all that are
+#             no probes once more, so that a session which is cut short has seen all of them; another
+#             call goes on with it
 #
 # Without a part all run, in this order. Each is stopped after PART_S seconds. Logs go to OUT, which ends
 # with summary.txt, the table that is printed last, and with the records of all studies, packed.
 #   OUT=gpu-session             where logs and records go
 #   PART_S=570                  most seconds of a part (5400 where standard runs in one call)
+#   AWAY_S=...                  the parts run on in a session of their own when this call returns, after
+#                               so many seconds; the next call waits for them likewise. For machines
+#                               that lend minutes a call, and keep what a call has started
 #   WORK=/tmp/roofcal-session   checkouts and caches of the studies that are measured to be looked at
 #   SEED=...                    of unlisted; without it the shell draws one
 #   VENV=none PYTHON=python3    as for make; PYTHONPATH is handed on
@@ -35,6 +40,32 @@ if ! [[ $ROOFCAL_GIT_COMMIT =~ ^([0-9a-f]{40})?$ ]]; then
     exit 2
 fi
 mkdir -p "$WORK"
+
+pack_records() { # Parts of 15 MB: what a machine is given back with may be limited by file.
+    rm -f "$OUT"/records.tar.xz.*
+    find results "$WORK" -type f 2> /dev/null |
+        grep -E '/(plan|measurements|journal|log)/|environment\.jsonl$' | tar -cJf - -T - 2> /dev/null |
+        split -b 15M - "$OUT/records.tar.xz."
+}
+
+if [ -n "${AWAY_S:-}" ]; then
+    away=$WORK/away
+    if [ ! -d "$away" ]; then
+        mkdir -p "$away"
+        AWAY_S='' OUT=$away setsid bash -c '"$0" "$@"; echo $? > "$OUT/code"' "$BASH" "$0" "$@" > "$away/said" 2>&1 &
+    fi
+    while [ ! -e "$away/code" ] && [ $SECONDS -lt "$AWAY_S" ]; do sleep 1; done
+    cp "$away"/* "$OUT"/
+    if [ -e "$away/code" ]; then
+        rm -rf "$away"
+        cat "$OUT/said"
+        exit "$(cat "$OUT/code")"
+    fi
+    pack_records
+    tail -n 3 "$OUT/said"
+    echo "the parts still run: call again"
+    exit 0
+fi
 
 fresh_checkout() { # <name>: a copy of this checkout below WORK, without anything that was measured
     rm -rf "${WORK:?}/$1" && mkdir -p "$WORK/$1" || return
@@ -73,7 +104,11 @@ part_repeat() { "$python" tools/spot_checks.py repeat "$WORK/repeat"; }
 
 part_unlisted() { "$python" tools/spot_checks.py unlisted "$WORK/unlisted" --seed "$SEED"; }
 
-part_standard() { study_in "$PWD" STUDY=standard; }
+part_standard() {
+    local once="'timing_of_study={\"standard\": {\"visits\": 1, \"most_visits\": 1, \"more_visits\": 0}}'"
+    study_in "$PWD" STUDY=standard STUDY_CONFIG="$once" SNAKEMAKE_ARGS='--until measure' || return
+    study_in "$PWD" STUDY=standard SNAKEMAKE_ARGS="$(ls results/*/*/measurements/*.jsonl | grep -v /probe_ | tr '\n' ' ')"
+}
 
 # What a part found, in a few lines, from its log and its records.
 finding() {
@@ -112,10 +147,6 @@ for part in ${*:-$known}; do
     printf '%-9s %5d s  %s\n' "$part" $((SECONDS - start)) "$ended" >> "$OUT/summary.txt"
     finding "$part" | sed 's/^/          /' >> "$OUT/summary.txt"
 done
-# Parts of 15 MB: what a machine is given back with may be limited by file.
-rm -f "$OUT"/records.tar.xz.*
-find results "$WORK" -type f 2> /dev/null |
-    grep -E '/(plan|measurements|journal|log)/|environment\.jsonl$' | tar -cJf - -T - 2> /dev/null |
-    split -b 15M - "$OUT/records.tar.xz."
+pack_records
 cat "$OUT/summary.txt"
 exit $code

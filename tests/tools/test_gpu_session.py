@@ -21,7 +21,12 @@ case "$*" in
     *what_waited.py*) printf 'device/environment\\n  gemm  60\\n  all  70 s busy\\n' ;;
     *spot_checks.py*) printf 'first\\n%s\\n%s\\n' "second session: 80 of 96" "alone, settled: 24" ;;
     *"roofcal health"*) echo "this card is as fast as its kind"; exit 1 ;;
-    study*) mkdir -p results/d/e/journal; echo '{}' > results/d/e/journal/gemm.jsonl ;;
+    study*)
+        mkdir -p results/d/e/{journal,measurements}
+        for op in gemm probe_math; do
+            echo '{}' | tee results/d/e/{journal,measurements}/$op.jsonl
+        done
+        ;;
 esac
 """
 
@@ -40,7 +45,9 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def session(checkout: Path, *parts: str, slow: str = "", part_s: int = 60) -> tuple[int, str]:
+def session(
+    checkout: Path, *parts: str, slow: str = "", part_s: int = 60, away_s: str = ""
+) -> tuple[int, str]:
     """The exit code of the script and what it printed."""
     around = checkout.parent
     environment = os.environ | {
@@ -50,6 +57,7 @@ def session(checkout: Path, *parts: str, slow: str = "", part_s: int = 60) -> tu
         "TRACE": str(around / "trace"),
         "SLOW": slow,
         "PART_S": str(part_s),
+        "AWAY_S": away_s,
         "SEED": "7",
         "VENV": "none",
         "PYTHON": "python3",
@@ -96,11 +104,14 @@ def test_small_studies_have_a_checkout_and_empty_caches_and_records_are_packed(
         names = archive.getnames()
     assert [name for name in names if name.startswith("results/")]
     assert [name for name in names if f"work/{size}/results/" in name]
-    small, standard = [call for call in calls(checkout) if call.startswith("make")]
+    small, once, again = [call for call in calls(checkout) if call.startswith("make")]
     assert f"STUDY={size}" in small
     assert small.endswith(f"in={checkout.parent}/work/{size}")
     assert f"caches={checkout.parent}/work/{size}-caches/triton" in small
-    assert standard == f"make study STUDY=standard caches= in={checkout}"
+    assert once.startswith("make study STUDY=standard STUDY_CONFIG='timing_of_study=")
+    assert once.endswith(f"SNAKEMAKE_ARGS=--until measure caches= in={checkout}")
+    targets = "SNAKEMAKE_ARGS=results/d/e/measurements/gemm.jsonl"
+    assert again == f"make study STUDY=standard {targets}  caches= in={checkout}"
 
 
 def test_a_part_that_takes_too_long_is_stopped_and_the_next_one_runs(checkout: Path) -> None:
@@ -108,6 +119,17 @@ def test_a_part_that_takes_too_long_is_stopped_and_the_next_one_runs(checkout: P
     assert code == 1
     assert "stopped after 1 s" in said
     assert "12 passed" in said
+
+
+def test_parts_run_on_when_a_call_returns_and_the_next_call_has_their_table(checkout: Path) -> None:
+    code, said = session(checkout, "repeat", "kernels", slow="repeat", part_s=3, away_s="1")
+    assert (code, said.splitlines()[-1]) == (0, "the parts still run: call again")
+    code, said = session(checkout, "repeat", "kernels", slow="repeat", part_s=3, away_s="30")
+    assert code == 1
+    assert "stopped after 3 s" in said
+    assert said.splitlines()[-1].strip() == "12 passed, 3 skipped in 4 s"
+    assert len([call for call in calls(checkout) if "spot_checks.py repeat" in call]) == 1
+    assert (checkout.parent / "out" / "kernels.log").exists()
 
 
 def test_an_unknown_part_is_refused_before_anything_runs(checkout: Path) -> None:
