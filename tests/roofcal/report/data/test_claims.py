@@ -9,17 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from roofcal.claims import load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
 from roofcal.points.run import Run, load_run
-from roofcal.report.data.claims import WORDS, JudgedClaims, Row, counts, counts_text, judge
-from tests.paths import ROOT
+from roofcal.report.data.claims import JudgedClaims, Row, counts_text, judge
 from tests.roofcal.claim_ledgers import SPEEDUP, entries
-from tests.roofcal.report.gathers import NINE, gathered, gathered_run, true_time
 from tests.roofcal.report.synthetic import MadeUpRun, product
 
-CLAIMS: Final = ROOT / "config/claims"
 AS_SOURCE: Final = {"label": "on zeros", "points": {"distribution": "zeros"}}
 SIZES: Final = {"m": 2048, "n": 2048, "k": 2048}
 RATE: Final[dict[str, Any]] = {"op": "gemm", "points": {"recipe": "bf16"}}
@@ -210,29 +206,6 @@ def test_a_median_over_a_few_of_its_points_is_no_evidence(
     (row,) = judge(entries(tmp_path, {"test": test}), run, None)
     assert row["verdict"] == ("holds" if is_judged else "cannot be tested")
     assert row["reason"] == (None if is_judged else "only 1 of the 3 points have a time")
-
-
-def test_every_claim_of_the_ledger_gets_a_verdict(run: Run, h200: DeviceSpec) -> None:
-    claims = load_claims(CLAIMS)
-    verdicts = judge(claims, run, h200)
-    assert [v["entry"] for v in verdicts] == claims
-    assert sum(counts(verdicts).values()) == len(claims)
-    by_id = {v["claim"]: v for v in verdicts}
-    assert by_id["torchao-pr940-gemm-tensorwise-fast-accum-2048"]["verdict"] == "does not hold"
-    assert all(bool(v["reason"]) == (v["verdict"] == WORDS[3]) for v in verdicts)
-
-
-def test_published_gathers_are_judged_on_eight_devices(tmp_path: Path, h200: DeviceSpec) -> None:
-    claims = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
-    verdicts = judge(claims, load_run(gathered_run().write(tmp_path)), h200)
-    assert len(verdicts) == len(NINE)
-    for verdict in verdicts:
-        m, n, k = (int(verdict["entry"].points[axis]) for axis in "mnk")
-        fused, sequence = (
-            true_time(gathered(name, (m, n, k), 8)) for name in ("symm_mem_fused", "nccl_then_gemm")
-        )
-        assert verdict["ours"] == pytest.approx(sequence / fused)
-    assert {verdict["verdict"] for verdict in verdicts} == {"holds", "does not hold"}
 
 
 @pytest.mark.parametrize(

@@ -60,15 +60,6 @@ def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Ru
     assert row_of(analysis.errors, "torchao")["mape"] == pytest.approx(0.3)
 
 
-def test_margins_hold_for_regimes_recipes_and_both(analysis: Analysis) -> None:
-    table = analysis.errors[analysis.errors["op"] == "gemm"]
-    rows = table[table["model"] == "calibrated"]
-    counts = rows.groupby(
-        [rows["regime"] == prediction_errors.ALL, rows["recipe"] == prediction_errors.ALL]
-    )["count"].sum()
-    assert counts.tolist() == [len(SHAPES) * len(RECIPES)] * 4
-
-
 def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     errors = [-0.5, *[0.01 * step for step in range(1, 20)]]

@@ -35,11 +35,6 @@ def two_cards(analysis: Analysis, factor: float) -> tuple[pd.DataFrame, list[Ses
     return frame, [replace(SESSION, session_id=name, device_uuid=card) for name, card in pairs]
 
 
-def test_launches_are_no_work_of_the_memory() -> None:
-    launches = pd.DataFrame({"op": ["probe_launch"], "throttle_reasons": [None], "grid": [1]})
-    assert list(panel_factors.kinds_of_work(launches)) == ["launches"]
-
-
 def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analysis) -> None:
     frame, sessions = two_cards(analysis, 1.1)
     factors = panel_factors.panel_factors(

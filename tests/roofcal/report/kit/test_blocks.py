@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pandas as pd
 
-from roofcal.report.kit import columns
 from roofcal.report.kit.blocks import MOST_ROWS, PAGED_FROM, Column, Table
 from roofcal.report.kit.columns import count, fraction, seconds
 from tests.roofcal.report.pages import unpack
@@ -74,15 +73,3 @@ def test_a_column_whose_texts_are_rounded_keeps_its_values_in_the_shown_unit() -
     held = json.loads(unpack(Table("x", "c", frame, columns).packed))
     assert [own[0] for own in held["texts"]] == ["1.235", "4,096", "1.2\u00a0%"]
     assert {place: own[0] for place, own in held["values"].items()} == {"0": 1.23456, "2": 1.234}
-
-
-def test_formats() -> None:
-    assert columns.seconds("x", "x").show(1.23456e-5) == "12.35"
-    assert columns.fraction("x", "x", signed=True).show(0.0512) == "+5.1\N{NO-BREAK SPACE}%"
-    assert columns.count("x", "x").show(16384.0) == "16,384"
-    assert columns.ratio("x", "x").show(1.5) == "1.50\N{MULTIPLICATION SIGN}"
-    assert columns.named("achieved_flops_per_s")[0].show(1.2345e15) == "1,234"
-    assert columns.ratio("x", "x", digits=3).show(1.5) == "1.500"
-    decibels = columns.decibels("output_sqnr_db")
-    assert (decibels.key, decibels.label, decibels.unit) == ("output_sqnr_db", "output", "dB")
-    assert (decibels.show(28.54), decibels.show(float("inf"))) == ("28.5", "exact")
