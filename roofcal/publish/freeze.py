@@ -17,12 +17,7 @@ from roofcal.core import paths
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import check_folder
 from roofcal.core.jsonl import read_plan, read_records, read_single_record, write_records
-from roofcal.core.machine.checkout import (
-    MEASURING_CODE,
-    GitError,
-    changed_files,
-    checkout_commit,
-)
+from roofcal.core.machine.checkout import MEASURING_CODE, GitError, changed_files, checkout_commit
 from roofcal.core.manifest import manifest_problems, write_manifest
 from roofcal.core.names import is_name
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session

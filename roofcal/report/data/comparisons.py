@@ -131,9 +131,7 @@ def best_by_regime(
     """The narrower recipe that is fastest in each regime of an op, by its median; may be empty.
 
     among    other recipes than narrower_recipes
-    speedup  its median
-    shapes   shapes of the regime
-    first    at how many of these no other pair of recipe and provider is faster
+    first    at how many of `shapes` no other pair of recipe and provider is faster
     slower   at how many the baseline is faster than every recipe, intervals apart
     """
     columns = ["regime", "recipe", "provider", "speedup", "shapes", "first", "slower"]

@@ -160,15 +160,7 @@ class Layer:
     """
 
     mark: Literal[
-        "dots",
-        "line",
-        "level",
-        "upright",
-        "interval",
-        "area",
-        "tolerance",
-        "cells",
-        "hatched",
+        "dots", "line", "level", "upright", "interval", "area", "tolerance", "cells", "hatched"
     ]
     table: str = "points"
     detail: str = ""

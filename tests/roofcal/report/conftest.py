@@ -15,11 +15,7 @@ from tests.roofcal.report.chapters import ANCHOR
 from tests.roofcal.report.gathers import gathered_run
 from tests.roofcal.report.linears import linear_run
 from tests.roofcal.report.narrow import narrow_run
-from tests.roofcal.report.synthetic import (
-    CPU,
-    bare_run,
-    whole_run,
-)
+from tests.roofcal.report.synthetic import CPU, bare_run, whole_run
 
 DEVICES = ROOT / "config" / "devices"
 

@@ -9,12 +9,7 @@ import pytest
 from tests.browser import CHROMIUM, Browser
 from tests.roofcal.publish.site.conftest import HOSTILE, write_made_up
 from tests.roofcal.publish.site.test_write import NEW, OLD, held
-from tests.roofcal.report.test_in_browser import (
-    ALL_BUT_COLOURS,
-    COLOURS,
-    copy_products,
-    violations,
-)
+from tests.roofcal.report.test_in_browser import ALL_BUT_COLOURS, COLOURS, copy_products, violations
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,9 +6,7 @@ import pandas as pd
 
 from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.tidy import (
-    with_protocol,
-)
+from roofcal.report.data.tidy import with_protocol
 from roofcal.report.kit.charts import model_colours
 
 

@@ -11,11 +11,7 @@ from roofcal.points.run import load_run
 from roofcal.report.data import panel_factors, quality
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import models_in
-from tests.roofcal.report.synthetic import (
-    DRIFT,
-    MadeUpRun,
-    product,
-)
+from tests.roofcal.report.synthetic import DRIFT, MadeUpRun, product
 
 SESSION = MadeUpRun().session("gemm")
 
