@@ -20,14 +20,6 @@ from tests.roofcal.export.subjects import h200, rounded, with_constants
 from tests.roofcal.made_up_records import exactly
 
 
-def test_the_device_stands_before_the_recipes_and_all_are_there() -> None:
-    names = [row["name"] for row in tables.constant_rows(h200())]
-    assert sorted(names) == sorted(h200().calibration.constants)
-    first = next(i for i, name in enumerate(names) if "." in name)
-    assert not any("." in name for name in names[:first])
-    assert names[first:] == sorted(names[first:])
-
-
 def test_a_code_says_what_it_stands_for() -> None:
     constants = {"gemm.cublaslt.bf16.tile_family": exactly(3.0, "code")}
     calibration = Calibration(device="d", environment_id="e", constants=constants)

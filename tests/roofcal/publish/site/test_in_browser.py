@@ -238,16 +238,6 @@ def test_a_link_for_a_side_that_is_not_there_says_so(chromium: Browser, site: Pa
     chromium.wait_for(f"!{said}.includes('The link asks')")
 
 
-def test_language_models_are_grouped_by_what_stands_behind_them(
-    chromium: Browser, site: Path
-) -> None:
-    open_page(chromium, site, "models", "model=llama3-8b&recipe=bf16&batch=1")
-    assert {row[0] for row in table(chromium, "speeds-datasheet")} > {"NVIDIA B200", "NVIDIA H200"}
-    assert "NVIDIA B200" in {row[0] for row in table(chromium, "speeds-wave")}
-    headings = chromium.run("[...document.querySelectorAll('main h2')].map((h) => h.textContent)")
-    assert "Bound by the datasheet" in headings
-
-
 def test_a_card_that_cannot_run_a_model_is_named_with_the_reason(
     chromium: Browser, site: Path
 ) -> None:

@@ -18,8 +18,6 @@ from roofcal.report.write import write_report
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import (
     MODEL_ERROR,
-    RECIPES,
-    SHAPES,
     MadeUpRun,
     product,
     true_seconds,
@@ -32,17 +30,6 @@ def row_of(errors: pd.DataFrame, model: str = "calibrated", **keys: str) -> "pd.
     row = prediction_errors.error_of(errors, model, op="gemm", **keys)
     assert row is not None
     return row
-
-
-def test_judged_points_are_measured_as_the_study_measures(run: Run, h200: DeviceSpec) -> None:
-    rows = prediction_errors.judged(run.points("gemm", h200).table)
-
-    assert len(rows) == len(SHAPES) * len(RECIPES)
-    assert set(rows["method"]) == {"graph"}
-    assert set(rows["repeat"]) == {0}
-    probes = run.points("probe_copy", h200).table
-    assert prediction_errors.judged(probes).empty
-    assert prediction_errors.error_by_regime(probes).empty
 
 
 def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Run) -> None:
@@ -58,22 +45,6 @@ def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Ru
     assert row["count"] == len(expected)
     assert row["mape"] == pytest.approx(sum(expected) / len(expected))
     assert row_of(analysis.errors, "torchao")["mape"] == pytest.approx(0.3)
-
-
-def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    errors = [-0.5, *[0.01 * step for step in range(1, 20)]]
-    for step, error in enumerate(errors):
-        point = product(64 * (step + 1), 4096, 4096)
-        made_up.measure(point)
-        made_up.predict(point, "calibrated", true_seconds(point) * (1 + error))
-
-    row = row_of(prediction_errors.error_by_regime(made_up.table(tmp_path)))
-
-    assert row["worst_error"] == pytest.approx(-0.5)
-    assert row["p95_abs_error"] == pytest.approx(0.19 + 0.05 * (0.5 - 0.19))
-    assert row["median_abs_error"] == pytest.approx(0.105)
-    assert row["median_error"] == pytest.approx(0.095)
 
 
 def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_path: Path) -> None:

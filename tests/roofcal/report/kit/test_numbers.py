@@ -13,18 +13,12 @@ SPACE = "\N{NO-BREAK SPACE}"
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [
-        (1.23456, 3, "1.23"),
-        (12345.6, 3, "12,346"),
         (0.00123456, 2, "0.0012"),
         (-5.5, 2, "\N{MINUS SIGN}5.5"),
-        (0, 3, "0"),
         (math.nan, 3, "\N{EN DASH}"),
         (math.inf, 3, "\N{EN DASH}"),
         (999.6, 3, "1,000"),
         (9.9996, 4, "10.00"),
-        (0.99996, 4, "1.000"),
-        (999.96, 4, "1,000"),
-        (9.99, 3, "9.99"),
     ],
 )
 def test_significant_digits(value: float, digits: int, text: str) -> None:
