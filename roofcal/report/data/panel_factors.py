@@ -42,7 +42,6 @@ _FEWEST: Final = 2  # sessions or cards that can differ
 class PanelFit:
     """Sessions of one kind that share sentinels: their factors, logarithms, around the mean card.
 
-    sessions    session -> its factor
     cards       card -> its sessions
     timed       [sentinels, sessions], 1 where a sentinel was timed
     variance    of the mean of a sentinel in a session, with its degrees of freedom

@@ -182,13 +182,8 @@ def derived_table(
 def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
     """The rows of a CSV file; empty without the file.
 
-    Args:
-        path: the file.
-        labels: columns that it must have, filled in every row.
-        numbers: further ones, which must hold numbers alone.
-
-    Raises:
-        ReportError: the file lacks a column or a label, or holds text among numbers.
+    labels: columns that it must have, filled in every row; numbers: further ones, of numbers alone.
+    Raises ReportError for a file that is otherwise.
     """
     if not path.is_file():
         return pd.DataFrame(columns=[*labels, *numbers])
