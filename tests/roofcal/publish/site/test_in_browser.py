@@ -292,15 +292,6 @@ def test_throughput_stands_against_speed_above_its_pareto_front_and_each_card_ha
     assert chromium.run("document.querySelector('#prices').open")
 
 
-def test_the_history_of_a_device_is_a_chart_with_a_point_per_environment_and_recipe(
-    chromium: Browser, site: Path
-) -> None:
-    open_page(chromium, site, "devices/nvidia-h200")
-    labels = chromium.run("document.querySelector('#history-chart').textContent")
-    assert labels.index("driver 580, torch 2.11") < labels.index("driver 590, torch 2.12")
-    assert chromium.run("document.querySelectorAll('.chart .mark-symbol path').length") == 2 * 3
-
-
 def test_a_button_saves_the_export(chromium: Browser, site: Path) -> None:
     open_page(chromium, site, "devices/nvidia-h200")
     saved = chromium.run(

@@ -67,14 +67,6 @@ def test_a_fused_row_has_speedup_ideal_and_what_is_hidden(table: pd.DataFrame) -
     assert row["over_product"] == pytest.approx(fused / product_s(point) - 1)
 
 
-def test_eager_calls_compare_with_eager_calls_and_have_no_prediction(table: pd.DataFrame) -> None:
-    row = row_of(table, "torch_fused", "eager")
-    sequence = true_time(gathered("nccl_then_gemm", FEW, eager=True))
-    assert row["speedup"] == pytest.approx(sequence / 700e-6)
-    assert row["hidden"] < 0
-    assert pd.isna(row["predicted_s"])
-
-
 def test_without_bounds_there_is_a_speedup_and_no_ideal(gathers: Analysis) -> None:
     frame = gathers.frames[section.OP]
     frame = frame[~frame["provider"].isin(BOUNDS)].assign(rank_spread=np.nan)
