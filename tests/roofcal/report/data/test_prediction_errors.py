@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
 from roofcal.points.run import Run
 from roofcal.report.data import prediction_errors
@@ -22,7 +21,7 @@ from tests.roofcal.report.synthetic import (
     product,
     true_seconds,
 )
-from tests.roofcal.report.transferred import ERRORS, OTHER_DRIVER, OTHER_TORCH, transferred_run
+from tests.roofcal.report.transferred import ERRORS, OTHER_DRIVER, OTHER_TORCH
 
 
 def row_of(errors: pd.DataFrame, model: str = "calibrated", **keys: str) -> "pd.Series[Any]":
@@ -72,33 +71,30 @@ TORCH, DRIVER = (transferred_model(one.environment_id) for one in (OTHER_TORCH, 
 LABELS = {TORCH: "calibrated of torch2.0.1", DRIVER: "calibrated of driver123.45"}
 
 
-@pytest.fixture(scope="module")
-def moved(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
-    return transferred_run().analysed(tmp_path_factory.mktemp("transferred"), h200)
-
-
-def test_people_read_what_differs(moved: Analysis, analysis: Analysis) -> None:
-    assert moved.labels == LABELS
-    row = row_of(moved.errors, TORCH)
+def test_people_read_what_differs(transferred: Analysis, analysis: Analysis) -> None:
+    assert transferred.labels == LABELS
+    row = row_of(transferred.errors, TORCH)
     assert (row["mape"], row["coverage"]) == pytest.approx((0.02, 1.0))
-    (table,) = [t for t in regime_tables(moved) if t.id == "error-gemm"]
+    (table,) = [t for t in regime_tables(transferred) if t.id == "error-gemm"]
     assert all(label in table.body for label in LABELS.values())
     assert "calibrated@" not in table.body
     assert analysis.labels == {}, "a device with one environment names no other"
     assert not any("--also" in line for line in commands(analysis))
 
 
-def test_they_count_in_no_audit_and_stand_for_no_model(moved: Analysis, analysis: Analysis) -> None:
-    frame = moved.frames["gemm"]
+def test_they_count_in_no_audit_and_stand_for_no_model(
+    transferred: Analysis, analysis: Analysis
+) -> None:
+    frame = transferred.frames["gemm"]
     faster = frame.assign(**{f"{TORCH}_s": 1.0, f"{TORCH}_low_s": 1.0})
     pd.testing.assert_frame_equal(violations(faster), violations(analysis.frames["gemm"]))
-    assert device_line(moved) == device_line(analysis)
+    assert device_line(transferred) == device_line(analysis)
     same = [name for name in analysis.frames["gemm"].columns if "calibrated@" not in name]
     pd.testing.assert_frame_equal(frame[same], analysis.frames["gemm"])
 
 
-def test_the_commands_give_the_calibrations(moved: Analysis, tmp_path: Path) -> None:
-    (line,) = [s for s in commands(moved) if "roofcal predict" in s and "--op cast" in s]
+def test_the_commands_give_the_calibrations(transferred: Analysis, tmp_path: Path) -> None:
+    (line,) = [s for s in commands(transferred) if "roofcal predict" in s and "--op cast" in s]
     published = "reports/published/nvidia-h200"
     names = sorted(ERRORS)
     assert f" --also {published}/{names[0]}/calibration.jsonl {published}/{names[1]}/" in line

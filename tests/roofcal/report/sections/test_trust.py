@@ -5,14 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
 from roofcal.core.records import PlanPoint, Protocol
-from roofcal.judge.errors import error_sentences, errors_of_seed
-from roofcal.models.registry import MODELS
 from roofcal.points.run import Run, load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.prediction_errors import residuals
@@ -20,7 +17,6 @@ from roofcal.report.kit.blocks import Table
 from roofcal.report.sections import prediction_errors
 from roofcal.report.sections.constants import COLUMNS, constants_table
 from tests.roofcal.claim_ledgers import SPEEDUP, entries
-from tests.roofcal.judge.records import JUDGED, SEED, h100, published_run
 from tests.roofcal.report.chapters import Shown, blocks_of, plain, shown_of
 from tests.roofcal.report.synthetic import (
     COPY,
@@ -31,7 +27,7 @@ from tests.roofcal.report.synthetic import (
     samples_around,
     stream,
 )
-from tests.roofcal.report.transferred import OTHER_TORCH, transferred_run
+from tests.roofcal.report.transferred import OTHER_TORCH
 
 
 @pytest.fixture
@@ -76,20 +72,16 @@ def test_an_empty_calibration_is_an_empty_table() -> None:
     assert list(constants_table(MadeUpRun().calibration(), None)) == list(COLUMNS)
 
 
-@pytest.fixture(scope="module")
-def moved(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
-    return transferred_run().analysed(tmp_path_factory.mktemp("moved"))
-
-
 def test_other_calibrations_are_drawn_under_their_labels_and_never_the_best(
-    moved: Analysis,
+    transferred: Analysis,
 ) -> None:
-    figures = shown_of(moved, "prediction-errors", gemm=moved.frames["gemm"]).figures
+    frame = transferred.frames["gemm"]
+    figures = shown_of(transferred, "prediction-errors", gemm=frame).figures
     tabs = {plain(panel.choice) for panel in figures["measured_against_predicted"].panels}
     assert {"calibrated of torch2.0.1: 2.0 %", "calibrated of driver123.45: 40.0 %"} <= tabs
     assert not any("calibrated@" in figure.facts for figure in figures.values())
 
-    errors = residuals(moved.frames["gemm"])
+    errors = residuals(frame)
     name = transferred_model(OTHER_TORCH.environment_id)
     assert prediction_errors.models_by_error(errors)[-1] == name
     assert prediction_errors.best_model(errors) == "calibrated"
@@ -101,30 +93,8 @@ def test_other_calibrations_are_drawn_under_their_labels_and_never_the_best(
     assert "highest in regime decode, 10.0" in facts
 
 
-def shown_with(errors: pd.DataFrame) -> Shown:
-    """What is shown of a run with these errors: the rivals of a judge take seconds to fit."""
-    analysis = Analysis(run=published_run(), spec=h100(), frames={}, sessions={})
-    analysis.__dict__["judged"] = errors
-    return shown_of(analysis, "judged-layers")
-
-
-def test_the_file_has_all_seeds_and_the_page_the_last_with_a_sentence_of_each_op() -> None:
-    models = [MODELS["calibrated"]]
-    newest = errors_of_seed(SEED, JUDGED, published_run(), h100(), models)
-    earlier = newest.assign(seed=9, measured_utc="2026-11-01T00:00:00+00:00")
-    shown = shown_with(pd.concat([earlier, newest], ignore_index=True))
-    first, *sentences = shown.prose
-    assert first.startswith("Seed 1 drew layers of public models that no study lists.")
-    assert "on 2026-11-27. No fit reads these records." in first
-    assert len(sentences) == len(error_sentences(newest)) == newest["op"].nunique()
-    file, table = shown.files["judged_errors.csv"], shown.tables["judged"].frame
-    assert set(file["seed"]) == {9, SEED}
-    assert set(table["seed"]) == {SEED}
-    assert len(table) == len(newest)
-
-
-def test_without_records_of_a_judge_there_is_no_section() -> None:
-    assert shown_with(pd.DataFrame()) == Shown()
+def test_without_records_of_a_judge_there_is_no_section(analysis: Analysis) -> None:
+    assert shown_of(analysis, "judged-layers") == Shown()
 
 
 BIG = (8192, 8192, 8192)
