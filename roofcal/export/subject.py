@@ -90,11 +90,9 @@ class Subject:
     def fastest_product(self, dtype: str) -> Rate | None:
         """The rate of the fastest product that probes of a math dtype reached; or None.
 
-        This rate was seen, on random shapes that no study sweep holds, so a well-shaped product can
-        be faster (on an H200 by 7 to 23 %, recipe by recipe). It belongs to the library, or, for a
-        recipe that the library was not calibrated for, to the fastest provider. The fitted rates
-        (`sustained_flops_per_s`, `tile_flops_per_s`) are parts of a model and extrapolate: they may
-        exceed what the card can do.
+        It was seen on random shapes, so a well-shaped product can be faster (on an H200 by 7 to
+        23 %). It belongs to the library, or to the fastest provider of a recipe that the library
+        was not calibrated for. Fitted rates may exceed what the card can do: they extrapolate.
         """
         constants = self.calibration.constants
         names = [

@@ -17,12 +17,7 @@ from roofcal.core import paths
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import check_folder
 from roofcal.core.jsonl import read_plan, read_records, read_single_record, write_records
-from roofcal.core.machine.checkout import (
-    MEASURING_CODE,
-    GitError,
-    changed_files,
-    checkout_commit,
-)
+from roofcal.core.machine.checkout import MEASURING_CODE, GitError, changed_files, checkout_commit
 from roofcal.core.manifest import manifest_problems, write_manifest
 from roofcal.core.names import is_name
 from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
@@ -156,22 +151,17 @@ def run_folders_anew(
     judged: Sequence[Path] = (),
     cards: Sequence[Path] = (),
 ) -> list[Path]:
-    """Run folders below `place` with the records of publications and fresh derived files.
+    """Run folders below an empty `place` with the records of publications and fresh derived files.
 
-    All calibrations are derived first, because environments of one device predict each other.
+    All calibrations are derived first, because environments of one device predict each other. No
+    publication is changed.
 
-    Args:
-        publications: their folders.
-        place: an empty folder.
-        judged: folders seed<seed>/<device>/<environment_id> of the judge, whose records are added
-            to those of the publication of the environment.
-        cards: folders <device>/<environment_id> measured on one further card, added likewise.
+    judged: folders seed<seed>/<device>/<environment_id> of the judge, and cards: folders
+    <device>/<environment_id> measured on one further card; their records are added to those of the
+    publication of the environment.
 
-    Raises:
-        PublishError: records are not those of the manifest or cannot be read; those of a judge are
-            of no seed, unfinished or published; those of a card are of several cards or published.
-            No publication is changed.
-        ValueError: a file cannot be made.
+    Raises PublishError for records that are not those of the manifest, or may not be published, and
+    ValueError for a file that cannot be made.
     """
     runs = [paths.RunFolder.at(folder) for folder in publications]
     added = [(folder, _place_beside(folder, runs, is_judged=True)) for folder in judged]

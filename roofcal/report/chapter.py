@@ -32,11 +32,7 @@ class ChapterSection(NamedTuple):
 
 
 class ChapterQuestion(NamedTuple):
-    """A question, its answer in a sentence, and the sections that show why.
-
-    is_open: see roofcal.report.section.Answer
-    figures: those of the first page by section, one of each op
-    """
+    """A question with its Answer and sections; figures: of the first page, by section."""
 
     id: str
     title: str

@@ -41,13 +41,9 @@ def write_report(
 ) -> list[str]:
     """Write the page to `out`, and details.html and tables/*.csv beside it.
 
-    Equal records give equal bytes.
-
-    Runs that were measured here come first, then GPUs, and of each device the newest environment.
-    Returns the decision and the headlines of the first run; a line before them says what disturbed
-    it.
-    The first lines name what was left out because the constants of a run belong to another equation
-    than this roofcal has, and the commands that make it again.
+    Equal records give equal bytes. Returns lines for a terminal: what was left out because the
+    constants of a run belong to another equation than this roofcal has, with the commands that make
+    it again; what disturbed the first run; its decision and its headlines.
 
     Args:
         runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
@@ -147,12 +143,11 @@ def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
     parts: dict[str, list[pd.DataFrame]] = {}
     for name, frame in tables:
         parts.setdefault(name, []).append(frame)
-    names = sorted(parts)
-    filled = ([frame for frame in parts[name] if len(frame)] for name in names)
-    frames = [
-        pd.concat(own) if own else parts[name][0] for name, own in zip(names, filled, strict=True)
-    ]
-    return dict(zip(names, parallel_map(as_csv, frames), strict=True))
+    joined = {
+        name: pd.concat([frame for frame in parts[name] if len(frame)] or parts[name][:1])
+        for name in sorted(parts)
+    }
+    return dict(zip(joined, parallel_map(as_csv, list(joined.values())), strict=True))
 
 
 def in_page_order(runs: Iterable[Run]) -> list[Run]:
@@ -161,18 +156,9 @@ def in_page_order(runs: Iterable[Run]) -> list[Run]:
     Then GPUs before CPUs, then by device, then the newest versions. Of equal versions, the run
     measured last comes first.
     """
-    newest_first = sorted(
-        runs,
-        key=lambda r: (r.age_key, r.environment.environment_id),
-        reverse=True,
-    )
     return sorted(
-        newest_first,
-        key=lambda r: (
-            r.origin != "measured",
-            r.environment.vendor == "cpu",
-            r.environment.device,
-        ),
+        sorted(runs, key=lambda r: (r.age_key, r.environment.environment_id), reverse=True),
+        key=lambda r: (r.origin != "measured", r.environment.vendor == "cpu", r.environment.device),
     )
 
 
@@ -184,8 +170,7 @@ def _first_page(chapters: Sequence[Chapter], here: Sequence[Chapter]) -> str:
     """
     current = [chapter for chapter in chapters if not chapter.is_earlier]
     first = [chapter for chapter in current if chapter in here]
-    boxes = (chapter.shape_box.data(chapter.id) for chapter in current)
-    shape_boxes = list(filter(None, boxes))
+    shape_boxes = list(filter(None, (one.shape_box.data(one.id) for one in current)))
     figures = [
         figure
         for chapter in first

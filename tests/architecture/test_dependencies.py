@@ -40,7 +40,7 @@ TOOLS = {
     "snakefmt": "Makefile",
     "import-linter": "pyproject.toml",
     "pytest-xdist": "Makefile",
-    "tabulate": "roofcal/export/tables.py",
+    "tabulate": "roofcal/export/formats.py",
     "hatchling": "pyproject.toml",
     "ipykernel": "tools/run_notebooks.py",
 }

@@ -59,8 +59,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.cli.main": {"shtab"},
     "roofcal.cli.records": {"pandas"},  # for types
     "roofcal.export.frames": {"pandas"},
-    "roofcal.export.tables": {"pandas", "yaml"},
-    "roofcal.export.formats": {"yaml"},
+    "roofcal.export.formats": {"pandas", "yaml"},
     "roofcal.claims": {"pydantic"},
     "roofcal.publish.site.devices": {"pandas"},
     "roofcal.publish.site.points": {"pandas"},

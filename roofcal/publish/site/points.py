@@ -133,12 +133,7 @@ def _shapes(op: str, axes: Sequence[str], publications: Iterable[Analysis]) -> l
         shape = {axis: int(row[axis]) for axis in axes}
         if BY_NAME[op].takes(provider, recipe, shape):
             point = PlanPoint(
-                op=op,
-                provider=provider,
-                recipe=recipe,
-                shape=shape,
-                device="",
-                protocol=Protocol(),
+                op=op, provider=provider, recipe=recipe, shape=shape, device="", protocol=Protocol()
             )
             taken.setdefault((*shape.values(), recipe), point)
     return [taken[key] for key in sorted(taken)]

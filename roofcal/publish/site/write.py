@@ -324,11 +324,7 @@ def site_charts() -> tuple[str, str]:
     serving = Chart(
         x=Axis("per_request", "tokens/s of one request", "plain"),
         y=Axis("per_gpu", "tokens/s per GPU", "log"),
-        layers=[
-            Layer("line", table="front", size=9),
-            Layer("line", detail="line"),
-            Layer("dots"),
-        ],
+        layers=[Layer("line", table="front", size=9), Layer("line", detail="line"), Layer("dots")],
         tables={
             "points": pd.DataFrame(columns=["per_request", "per_gpu", "recipe", "card"]),
             "front": pd.DataFrame(columns=["per_request", "per_gpu"]),

@@ -27,9 +27,7 @@ from roofcal.report.data.tidy import ok_rows, with_shape
 class Analysis:
     """One run and the tables made of it.
 
-    frames        tidy frame by op, its times also on the scale of the panel of sentinels; ops
-                  without a plan are not in it
-    sessions      by op
+    frames        tidy frame by op that was planned, its times also on the scale of the panel
     peers         all runs of the report, publications among them
     calibrations  environment -> calibration file of the same device, as commands name it
     panel         what sessions and cards add to the times of the sentinels that they share
@@ -206,15 +204,8 @@ def analyse(
 ) -> Analysis:
     """Read the ops of a run, on all cores, and judge the claims on it.
 
-    Args:
-        run: the run.
-        spec: datasheet of its device.
-        peers: runs to compare it with, publications of its device among them.
-        calibrations: environment -> calibration file of the device, as commands name it.
-        claims: entries of the ledger.
-
-    Raises:
-        RecordsError, ReportError: a file of the run is bad.
+    claims: entries of the ledger; the other arguments as in Analysis. Raises RecordsError and
+    ReportError for a bad file of the run.
     """
     points = parallel_map(lambda op: run.points(op, spec), run.ops)
     tables = {op: of_op.table for op, of_op in zip(run.ops, points, strict=True)}
@@ -236,7 +227,5 @@ def analyse(
 
 def _concatenated(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """One frame of several; the columns of the first if all are empty."""
-    filled = [part for part in parts if not part.empty]
-    if filled:
-        return pd.concat(filled, ignore_index=True)
-    return parts[0] if parts else pd.DataFrame()
+    filled = [part for part in parts if not part.empty] or parts[:1]
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame()

@@ -62,23 +62,11 @@ def ratios_of_cards(
     """The times of every further card over those published: one row per card and kind of work.
 
     Further cards are those beside the publication and, in the report of a run, its own. Points that
-    a card measured for the publication as well are left out.
+    a card measured for the publication as well are left out. cards.csv.md of the section describes
+    the columns.
 
-    card    start of its uuid
-    kind    kind of work
-    code    SAME; or OTHER, of points of our kernels that other code measured
-    points  points that both cards measured
-    ratio   median over them of the time on the card over the published one
-    p5      5th percentile; p95: 95th
-
-    Args:
-        run: a publication, or a run of this machine.
-        frames: op -> its tidy frame.
-        sessions: op -> its sessions.
-        peers: runs of the report; the publication of the run's own environment is asked for.
-
-    Raises:
-        RecordsError: a file is bad.
+    run: a publication, or a run of this machine with its publication among the `peers`. Raises
+    RecordsError for a bad file.
     """
     own = {op: Points(frames[op], list(sessions[op])) for op in frames}
     publication, cards = run, []

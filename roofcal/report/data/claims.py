@@ -84,16 +84,9 @@ class _Evidence(NamedTuple):
 
 
 def _own_number(test: Expression, evidence: _Evidence, points: Where, base: Where) -> OwnNumber:
-    """Our number for the quantity of a test.
+    """Our number for the quantity of a test; raises Untestable, naming what is lacking.
 
-    Args:
-        test: what the claim states.
-        evidence: the records.
-        points: column -> value of the rows that the quantity is about.
-        base: the same for the rows that a speed-up is over.
-
-    Raises:
-        Untestable: records, datasheet or calibration lack something; the message names it.
+    points, base: column -> value of the rows that it is about, and that a speed-up is over.
     """
     if test.constant:
         return _constant(test, evidence)
@@ -231,12 +224,8 @@ def judge(
     source timed it (as_source), if the claim says how and it was measured. reason: why the claim
     cannot be tested, None for one that can. <number>_shown: with unit and interval.
 
-    Args:
-        entries: claims of the ledger.
-        run: whose records they are tested on.
-        spec: datasheet of its device.
-        tables: op -> its tidy table, where they are at hand; else those that the claims need are
-            read, which raises RecordsError for a bad file.
+    tables: op -> its tidy table, where they are at hand; else those that the claims need are read,
+    which raises RecordsError for a bad file.
     """
     claims = list(entries)
     if tables is None:

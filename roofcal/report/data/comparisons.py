@@ -95,22 +95,19 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     return both[[*head, *ratios]].reset_index(drop=True)
 
 
-def narrower_recipes(op: str) -> list[str]:
+def narrower_recipes(op: str, *, of_linears: bool = True) -> list[str]:
     """Recipes of an op whose weights have fewer bits than those of its baseline.
 
-    Only those that serve linears, as `advise` ranks them. [] for op linear, whose recipes name
-    three products and casts in formats of their own.
+    of_linears: those that serve linears, as `advise` ranks them, else those that serve none. [] for
+    op linear, whose recipes name three products and casts in formats of their own.
     """
-    return [recipe for recipe in _narrower(op) if serves_linears(recipe)]
-
-
-def _narrower(op: str) -> list[str]:
     spec = BY_NAME[op]
     baseline = spec.baseline_recipe
     if baseline not in RECIPES or spec.written_recipe is not None:
         return []
     bits = BITS[RECIPES[baseline].b.dtype]
-    return [recipe for recipe in spec.recipes if BITS[RECIPES[recipe].b.dtype] < bits]
+    narrower = [recipe for recipe in spec.recipes if BITS[RECIPES[recipe].b.dtype] < bits]
+    return [recipe for recipe in narrower if serves_linears(recipe) == of_linears]
 
 
 def fastest_pair(speedups: pd.DataFrame) -> tuple[str, str, float]:
@@ -131,9 +128,7 @@ def best_by_regime(
     """The narrower recipe that is fastest in each regime of an op, by its median; may be empty.
 
     among    other recipes than narrower_recipes
-    speedup  its median
-    shapes   shapes of the regime
-    first    at how many of these no other pair of recipe and provider is faster
+    first    at how many of `shapes` no other pair of recipe and provider is faster
     slower   at how many the baseline is faster than every recipe, intervals apart
     """
     columns = ["regime", "recipe", "provider", "speedup", "shapes", "first", "slower"]
@@ -176,8 +171,7 @@ def best_text(best: pd.DataFrame, baseline: str) -> str:
 
 def products_alone_text(speedups: pd.DataFrame | None, op: str) -> str:
     """A sentence on narrow recipes that serve no linear; "" without any."""
-    recipes = [recipe for recipe in _narrower(op) if not serves_linears(recipe)]
-    best = best_by_regime(speedups, op, recipes)
+    best = best_by_regime(speedups, op, narrower_recipes(op, of_linears=False))
     if best.empty:
         return ""
     return (
@@ -203,10 +197,9 @@ def best_gain(speedups: pd.DataFrame | None, op: str) -> tuple[float, str] | Non
 
 
 class FastestProduct(NamedTuple):
-    """The product of a recipe with the highest settled rate, and with the highest first turn.
+    """The product of a recipe with the highest settled rate, FLOP/s with its 95 % interval.
 
-    rate         of the settled one, FLOP/s, with the 95 % interval of its time
-    burst        rate of the fastest first turn, FLOP/s, of a shape of its own; None without any
+    burst: rate of the fastest first turn, FLOP/s, of a shape of its own; None without any
     """
 
     recipe: str

@@ -42,7 +42,6 @@ _FEWEST: Final = 2  # sessions or cards that can differ
 class PanelFit:
     """Sessions of one kind that share sentinels: their factors, logarithms, around the mean card.
 
-    sessions    session -> its factor
     cards       card -> its sessions
     timed       [sentinels, sessions], 1 where a sentinel was timed
     variance    of the mean of a sentinel in a session, with its degrees of freedom
@@ -122,13 +121,8 @@ def panel_factors(fits: Sequence[PanelFit]) -> pd.DataFrame:
     """How much longer work of a kind takes in a session, or on a card, than on the mean card.
 
     Rows of sessions, then those of cards, kind by kind; none where nothing can be compared.
-
-    session_id      '' for the factor of a card, over its sessions
-    factor          1.02: 2 % longer; low, high: ends of its 95 % interval, not a number where
-                    nothing was repeated. Two sessions linked by a single sentinel have that of
-                    repetitions alone: nothing shows how another sentinel would differ
-    interval_holds  how far that can be trusted, see roofcal.core.visits.intervals.HOLDS
-    sentinels       how many it comes from: those that another session has too
+    panel.csv.md of the section describes the columns. Two sessions linked by a single sentinel have
+    the interval of repetitions alone: nothing shows how another sentinel would differ.
     """
     rows = [row for of_fit in (_session_rows, _card_rows) for fit in fits for row in of_fit(fit)]
     return pd.DataFrame(rows, columns=list(FACTORS))

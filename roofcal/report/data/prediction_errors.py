@@ -46,14 +46,8 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
     """Errors per model, regime, recipe and provider; `all` sums up any of the last three.
 
-    An op with one provider has rows of `all` providers alone.
-
-    Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
-    median of the signed error (a bias), the signed error that is furthest from zero, and coverage:
-    the share of points inside the 95 % interval of their prediction, between the ends of its own 95
-    % interval (Clopper and Pearson); 0.95 is wanted. `interval_score` is a mean, see `residuals`;
-    less is better. `violations` counts the points
-    that were faster than the model allows.
+    An op with one provider has rows of `all` providers alone. error_by_regime.csv.md of the section
+    describes the columns.
     """
     errors = residuals(frame)
     several = errors.groupby(["op", "model"])["provider"].nunique() > 1
@@ -157,7 +151,6 @@ def _by_regime(
     id: str,
     caption: str,
 ) -> Table:
-    """The first of `columns`, the provider if there are several, the regimes, the other columns."""
     fixed = {"provider", *(column.key for column in columns)}
     regimes = sorted((name for name in matrix.columns if name not in fixed), key=regime_rank)
     several = matrix["provider"].nunique() > 1

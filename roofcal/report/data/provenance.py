@@ -102,11 +102,8 @@ def commands(analysis: Analysis) -> list[str]:
 def commands_anew(run: Run, place: str, derived: str, also: Sequence[str]) -> list[str]:
     """What a person types to make all that follows from the constants of a run again, in order.
 
-    Args:
-        run: the run.
-        place: its folder, as the commands name it.
-        derived: the folder of its calibration and predictions.
-        also: calibrations of other environments that predict it, too.
+    place, derived: its folder and that of its calibration and predictions, as the commands name
+    them; also: calibrations of other environments that predict it, too.
     """
     if run.origin == "published" and derived == place:
         return [f"roofcal publish --again {place}"]
@@ -185,13 +182,8 @@ def derived_table(
 def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
     """The rows of a CSV file; empty without the file.
 
-    Args:
-        path: the file.
-        labels: columns that it must have, filled in every row.
-        numbers: further ones, which must hold numbers alone.
-
-    Raises:
-        ReportError: the file lacks a column or a label, or holds text among numbers.
+    labels: columns that it must have, filled in every row; numbers: further ones, of numbers alone.
+    Raises ReportError for a file that is otherwise.
     """
     if not path.is_file():
         return pd.DataFrame(columns=[*labels, *numbers])

@@ -1,8 +1,5 @@
 """How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling.
 
-Three kinds of points are listed, too. Visits of a point may be in several states, which its one
-time hides; a point may be faster than a roof allows; a point may have no time.
-
 A point below the time of its roof has one of three causes: the roof is wrong (datasheet of another
 card, a ceiling fitted on too few probes), the data never came from memory (warm cache), or the
 clock was read wrongly (broken timer). Points with hot caches are not held against roofs: their data
@@ -89,15 +86,9 @@ def wall_seconds(sessions: Sequence[Session]) -> float:
 
 
 def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, Any]:
-    """One line on how an op was measured. Fractions are of the points with a time.
-
-    half_width_fraction  median over points of half the 95 % interval over the median; of an op
-                         with points by the device's clock, over these: other work on the host
-                         changes a launch by the host's clock from 17 to 25 us
-    narrow_fraction      share of these points whose half interval is at most 1 % of the median
-    throttled_fraction   points during which the card named a reason to run slower
-    """
+    """One line on how an op was measured, see quality.csv.md of the section."""
     rows = ok_rows(frame)
+    # other work on the host changes a launch by the host's clock from 17 to 25 us
     by_host = rows["method"] == "wall"
     half = half_width(rows if by_host.all() else rows[~by_host]).to_numpy(dtype=float)
     throttled = rows["throttle_reasons"].notna()
@@ -121,14 +112,8 @@ def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, A
 def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
     """What the device waited for, by op in the order of measuring; empty where no session says.
 
-    Fractions are of the wall time of the sessions that ended and say so.
-
-    busy_fraction       the device was timed
-    starting_fraction   workers created a CUDA context and warmed the card
-    compiling_fraction  kernels were compiled that had not been compiled ahead
-    preparing_fraction  the rest: making inputs, checking outputs, capturing graphs
-    between_s           idle between the end of the session before on the same card and this one,
-                        as where its kernels were still compiled
+    waiting.csv.md of the section describes the columns. Fractions are of the wall time of the
+    sessions that ended and say so.
     """
     told = {
         op: own
@@ -184,16 +169,9 @@ def points_with_states(frame: pd.DataFrame) -> pd.DataFrame:
     states = [read_states(text) for text in rows[STATES]]
     fastest = np.array([of_point[0].seconds for of_point in states], dtype=float)
     slowest = np.array([of_point[-1].seconds for of_point in states], dtype=float)
-    columns = [
-        *_planned(frame),
-        "median_s",
-        "ci95_low_s",
-        "ci95_high_s",
-        INTERVAL_HOLDS,
-        "point_id",
-    ]
+    columns = [*_planned(frame), "median_s", "ci95_low_s", "ci95_high_s", INTERVAL_HOLDS]
     is_held = (rows["ci95_low_s"] <= fastest) & (slowest <= rows["ci95_high_s"])
-    return rows[columns].assign(
+    return rows[[*columns, "point_id"]].assign(
         states=readable_states(rows), spread=slowest / fastest - 1, is_held=is_held
     )
 
@@ -239,15 +217,9 @@ def _seconds(utc: str) -> float:
 
 
 def violations(frame: pd.DataFrame, cache_bytes: float | None = None) -> pd.DataFrame:
-    """Points whose whole interval is faster than a roof allows, worst first.
+    """Points whose whole interval is faster than a roof allows, worst first, by the likely cause.
 
-    bound   datasheet or calibrated (the upper ends of the intervals of its ceilings)
-    factor  bound_s / median_s, above 1
-    cause   the most likely one
-
-    Args:
-        frame: tidy frame of an op.
-        cache_bytes: size of the last-level cache, which is needed to recognise a warm cache.
+    cache_bytes: size of the last-level cache, which is needed to recognise a warm cache.
     """
     rows = ok_rows(frame)
     rows = rows[rows["cache"] == "cold"]

@@ -29,16 +29,10 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 def table_text(
     frame: pd.DataFrame, form: str, conditions: Sequence[str] = (), columns: Sequence[str] = ()
 ) -> str:
-    """Rows of a frame as CSV (full precision), JSON (a list of rows), Markdown or LaTeX.
+    """Rows of a frame as csv (full precision), json (a list of rows), markdown or latex.
 
-    Args:
-        frame: rows to choose from.
-        form: csv, json, markdown or latex.
-        conditions: what holds of the rows, as `m = 4096` or `status != ok`.
-        columns: which to write, in their order; none: all.
-
-    Raises:
-        ReportError: a column or a format is unknown, a condition is none, or no row fits.
+    conditions: what holds of the rows, as `m = 4096`; columns: which to write, none for all. Raises
+    ReportError for an unknown column or format, what is no condition, and where no row fits.
     """
     chosen = frame
     for condition in conditions:
@@ -83,12 +77,9 @@ def _columns_there_are(frame: pd.DataFrame) -> str:
 
 
 def tidy_table(run_dir: Path, derived_dir: Path | None, op: str) -> pd.DataFrame:
-    """The tidy frame of one op of a run.
+    """The tidy frame of one op of a run; raises ReportError where it has no plan of the op.
 
-    Raises:
-        ReportError: the run has no plan of the op.
-        RecordsError: a file of the run is bad.
-        ConfigError: the datasheet of its device is bad.
+    Raises RecordsError and ConfigError for bad files.
     """
     run = load_run(run_dir, derived_dir)
     if op not in run.ops:

@@ -160,15 +160,7 @@ class Layer:
     """
 
     mark: Literal[
-        "dots",
-        "line",
-        "level",
-        "upright",
-        "interval",
-        "area",
-        "tolerance",
-        "cells",
-        "hatched",
+        "dots", "line", "level", "upright", "interval", "area", "tolerance", "cells", "hatched"
     ]
     table: str = "points"
     detail: str = ""
@@ -183,9 +175,7 @@ class Chart:
 
     layers    from below to above; the last one can be moved
     tables    name -> rows, which entries of the legend hide by those of their fields that they
-              have. `points` are what the pointer finds.
-    tips      what is said of a row of `points`
-    panels    at least one
+              have. `points` are what the pointer finds, and what tips say something of.
     columns   panels abreast, where the page is wide enough
     is_shared whether `points` are the points of the op: then the page has these rows once
     further   columns that only a script of the page reads
@@ -246,7 +236,7 @@ class Picture(Chart):
     facts    numbers of this very figure, one or two sentences
     source   the CSV file that it was drawn from; "" for the tidy table of the op
     command  what prints that file; "" for the command of the tidy table
-    title, caption   of its caption; paragraphs as HTML
+    caption  its paragraphs as HTML
     points   name under which the page carries the points of its op
     records  id of the table of the records of these points
     """

@@ -60,6 +60,6 @@ def shape_text(sizes: Iterable[Any]) -> str:
     return f" {TIMES} ".join(f"{int(size):,}" for size in sizes)
 
 
-def axis_text(row: Any, axes: Iterable[str] = ("m", "n", "k")) -> str:
+def axis_text(row: Any) -> str:
     """Sizes with their names: 'm = 16, n = 3,584, k = 8,192'."""
-    return ", ".join(f"{axis} = {row[axis]:,}" for axis in axes)
+    return ", ".join(f"{axis} = {row[axis]:,}" for axis in "mnk")

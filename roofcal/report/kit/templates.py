@@ -1,8 +1,7 @@
 """The jinja2 templates in reports/templates; text is escaped, unknown names are errors.
 
-What a page carries for a browser to unpack, when somebody looks at it, is gzip in base64.
-
-The filter `packed` turns text to what `unpacked` of unpack.js reads, `prose` sentences to HTML.
+What a page carries for a browser to unpack, when somebody looks at it, is gzip in base64: what the
+filter `packed` makes, and `unpacked` of unpack.js reads.
 """
 
 import gzip
@@ -75,14 +74,9 @@ def _caption_template(source: str) -> jinja2.Template:
 
 
 def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
-    """(title, text below it) of a figure, as plain Markdown.
+    """(title, text below it) of a figure, as plain Markdown; words: for the names in braces.
 
-    Args:
-        path: the Markdown file.
-        words: what the names in braces stand for.
-
-    Raises:
-        CaptionError: the file is missing or does not begin with a heading.
+    Raises CaptionError for a file that is missing or does not begin with a heading.
     """
     if not path.is_file():
         raise CaptionError(f"{path} is missing: every figure has a caption")

@@ -105,7 +105,6 @@ def marker_path(marker: str) -> str:
 
 
 def _with_paths(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with their markers as SVG paths, if they have markers."""
     return rows.assign(marker=rows["marker"].map(marker_path)) if "marker" in rows else rows
 
 
@@ -137,12 +136,10 @@ def vega_lite(chart: Chart) -> dict[str, Any]:
 
 
 def _hiding_fields(chart: Chart) -> list[str]:
-    """The columns by which entries of the legend hide rows."""
     return list(dict.fromkeys(entry.field for entry in chart.legend if entry.field))
 
 
 def _layers(chart: Chart) -> list[dict[str, Any]]:
-    """The layers of Vega-Lite of a chart, from below to above."""
     has_grid = all(layer.mark != "cells" for layer in chart.layers)
     axes: dict[str, dict[str, Any]] = {}
     for name, axis in (("x", chart.x), ("y", chart.y)):
@@ -164,7 +161,6 @@ def _channel(field: str, kind: str, **more: Any) -> dict[str, Any]:
 
 
 def _axis_channel(axis: Axis, has_grid: bool) -> dict[str, Any]:
-    """Channel x or y of an axis."""
     if axis.scale == "rows":
         return _channel(axis.key, "ordinal", axis={"labelAngle": 0, "title": None}, sort=None)
     if axis.scale == "names":
@@ -204,13 +200,7 @@ def _axis_channel(axis: Axis, has_grid: bool) -> dict[str, Any]:
 def _parts(
     layer: Layer, axes: Mapping[str, dict[str, Any]], hiding: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """The layers of Vega-Lite that a layer is made of.
-
-    Args:
-        layer: the layer.
-        axes: channels of the axes, by their names.
-        hiding: fields of the legend that hide its rows.
-    """
+    """What a layer is made of; axes: their channels by name; hiding: see _hiding_fields."""
     x, y = ({name: axes[name] for name in axes if name[0] == first} for first in "xy")
     detail = {"detail": _channel(layer.detail, "nominal")} if layer.detail else {}
     dash = {"condition": {"test": "datum.dashed == 1", "value": [*DASH]}, "value": [1, 0]}
@@ -433,7 +423,6 @@ def chart_svgs(charts: Sequence[tuple[Chart, str]]) -> list[str]:
 
 
 def _drawn(specs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The SVG texts that a new process draws of specifications; raises as `chart_svgs`."""
     command = [sys.executable, "-c", _DRAW]
     done = subprocess.run(
         command, input=json.dumps(specs), capture_output=True, text=True, check=False
@@ -456,7 +445,6 @@ def _described(svg: str, description: str) -> str:
 
 
 def _print_specification(chart: Chart) -> dict[str, Any]:
-    """Its panels in a grid below the legend, each with its rows as data of its own."""
     widest = max(panel.width for panel in chart.panels)
     across = min(chart.columns, len(chart.panels), max(1, _WIDTH // widest) if widest else 9)
     names = [str(name) for name in chart.tables["points"].get(chart.y.key, ())]

@@ -6,7 +6,7 @@ import pytest
 
 from roofcal.export.formats import FORMATS, check_format, export
 from roofcal.export.subject import ExportError, Rate
-from tests.roofcal.export.subjects import h200, measured, without, without_link, without_sheet
+from tests.roofcal.export.subjects import h200, without, without_link, without_sheet
 
 TABLES = ["csv", "json", "yaml", "markdown", "latex"]
 TOOLS = ["torchao", "calculon", "aiconfigurator", "llm-analysis", "genz"]
@@ -81,14 +81,6 @@ def test_a_rate_is_peak_times_fraction_and_above_the_datasheet_its_own_peak() ->
     for printed, expected in ((4.0, (4.0, 0.75)), (2.0, (3.0, 1.0)), (None, (3.0, 1.0))):
         rate = Rate(name="r", value=3.0, printed=printed)
         assert (rate.peak, rate.fraction) == expected
-
-
-def test_the_fastest_product_is_that_over_the_recipes_of_a_dtype() -> None:
-    rate = h200().fastest_product("fp8")
-    assert rate is not None
-    assert rate.name == "gemm.cublaslt.fp8_tensorwise.ceiling_flops_per_s"
-    assert (rate.value, rate.printed) == (measured(rate.name), 1979e12)
-    assert h200().fastest_product("fp4") is None
 
 
 def test_name_and_memory_are_those_of_the_card_or_else_of_the_datasheet() -> None:

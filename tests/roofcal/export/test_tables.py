@@ -14,30 +14,22 @@ import pytest
 import yaml
 
 from roofcal.core.records import Calibration
-from roofcal.export import tables
+from roofcal.export import formats
 from roofcal.export.subject import ExportError
 from tests.roofcal.export.subjects import h200, rounded, with_constants
 from tests.roofcal.made_up_records import exactly
 
 
-def test_the_device_stands_before_the_recipes_and_all_are_there() -> None:
-    names = [row["name"] for row in tables.constant_rows(h200())]
-    assert sorted(names) == sorted(h200().calibration.constants)
-    first = next(i for i, name in enumerate(names) if "." in name)
-    assert not any("." in name for name in names[:first])
-    assert names[first:] == sorted(names[first:])
-
-
 def test_a_code_says_what_it_stands_for() -> None:
     constants = {"gemm.cublaslt.bf16.tile_family": exactly(3.0, "code")}
     calibration = Calibration(device="d", environment_id="e", constants=constants)
-    (coded,) = tables.constant_rows(replace(h200(), calibration=calibration))
+    (coded,) = formats.constant_rows(replace(h200(), calibration=calibration))
     assert coded["choice"] == "tile_128x128"
 
 
 def test_every_family_of_a_published_device_is_named_by_the_table_of_its_own_op() -> None:
     """cast_family of fp8_rowwise_dim0 once said any_tile_split_k, a family of op gemm."""
-    codes = [row for row in tables.constant_rows(h200()) if row["unit"] == "code"]
+    codes = [row for row in formats.constant_rows(h200()) if row["unit"] == "code"]
     assert {code["name"].split(".")[0] for code in codes} == {"gemm", "cast", "mixed_gemm"}
     for code in codes:
         chosen = str(code["evidence"]).partition("; not identified, left out: ")[0]
@@ -45,7 +37,7 @@ def test_every_family_of_a_published_device_is_named_by_the_table_of_its_own_op(
 
 
 def test_nothing_is_dropped_and_every_number_reads_back_to_the_last_bit() -> None:
-    data, calibration = json.loads(tables.write_json(h200())), h200().calibration
+    data, calibration = json.loads(formats.write_json(h200())), h200().calibration
     constants = {
         row["name"]: {k: v for k, v in row.items() if k not in ("name", "choice")}
         for row in data["constants"]
@@ -56,10 +48,10 @@ def test_nothing_is_dropped_and_every_number_reads_back_to_the_last_bit() -> Non
     assert data["probe_points"] == calibration.probe_points
     assert data["environment"]["nccl"] == "2.28.9"
     assert data["made_by"] == h200().command("json")
-    again = yaml.safe_load(tables.write_yaml(h200()))
+    again = yaml.safe_load(formats.write_yaml(h200()))
     assert again == data | {"made_by": h200().command("yaml")}
 
-    frame = pd.read_csv(io.StringIO(tables.write_csv(h200())))
+    frame = pd.read_csv(io.StringIO(formats.write_csv(h200())))
     columns = ["name", "value", "ci95_low", "ci95_high", "unit", "choice", "evidence"]
     assert list(frame.columns) == ["device", "environment_id", *columns]
     assert set(frame["environment_id"]) == {calibration.environment_id}
@@ -70,7 +62,7 @@ def test_nothing_is_dropped_and_every_number_reads_back_to_the_last_bit() -> Non
 def test_an_infinite_number_is_refused_with_the_way_out() -> None:
     endless = replace(h200().calibration.constants["launch_graph_s"], ci95_high=math.inf)
     with pytest.raises(ExportError, match=r"infinite numbers.*export yaml or csv"):
-        tables.write_json(with_constants(launch_graph_s=endless))
+        formats.write_json(with_constants(launch_graph_s=endless))
 
 
 def cells(line: str) -> list[str]:
@@ -80,7 +72,7 @@ def cells(line: str) -> list[str]:
 
 
 def test_every_constant_is_a_row_of_five_cells() -> None:
-    head, empty, *table = tables.write_markdown(rounded()).splitlines()
+    head, empty, *table = formats.write_markdown(rounded()).splitlines()
     assert h200().command("markdown") in head
     assert empty == ""
     names, rule, *body = [cells(line) for line in table]
@@ -93,7 +85,7 @@ def test_every_constant_is_a_row_of_five_cells() -> None:
     assert by_name["gemm.cublaslt.bf16.tile_family"][0] == "any_tile_split_k"
     launch = replace(h200().calibration.constants["launch_graph_s"], evidence="a|b {'m': 1}")
     calibration = Calibration(device="d", environment_id="e", constants={"launch_graph_s": launch})
-    last = tables.write_markdown(replace(h200(), calibration=calibration)).splitlines()[-1]
+    last = formats.write_markdown(replace(h200(), calibration=calibration)).splitlines()[-1]
     assert cells(last)[-1] == r"a\|b m: 1", "a bar in a text makes no cell"
 
 
@@ -109,7 +101,7 @@ PAPER = r"""\documentclass{article}
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
 def test_the_latex_compiles_in_a_paper(tmp_path: Path) -> None:
-    (tmp_path / "constants.tex").write_text(tables.write_latex(h200()), encoding="utf-8")
+    (tmp_path / "constants.tex").write_text(formats.write_latex(h200()), encoding="utf-8")
     (tmp_path / "paper.tex").write_text(PAPER, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -118,7 +110,7 @@ def test_the_latex_compiles_in_a_paper(tmp_path: Path) -> None:
 
 
 def test_every_constant_is_a_row_of_four_cells() -> None:
-    text = tables.write_latex(rounded())
+    text = formats.write_latex(rounded())
     body = [line for line in text.splitlines() if re.match(r"[a-z][\w.\\]+ & ", line)]
     rows = [line for line in body if not line.startswith("constant")]
     assert len(rows) == len(h200().calibration.constants)
@@ -134,7 +126,7 @@ def test_every_constant_is_a_row_of_four_cells() -> None:
 def test_names_are_printed_as_they_stand() -> None:
     constants = {"a_b%": h200().calibration.constants["launch_graph_s"]}
     calibration = Calibration(device="d_1", environment_id="50%", constants=constants)
-    text = tables.write_latex(replace(h200(), calibration=calibration))
+    text = formats.write_latex(replace(h200(), calibration=calibration))
     nanoseconds = 1e9 * constants["a_b%"].value
     assert rf"a\_b\% & {nanoseconds:.1f}" in text
     assert r"\caption{Calibrated constants of d\_1 in 50\%.}" in text

@@ -72,9 +72,7 @@ def test_records_of_another_card_than_the_folder_says_do_not_hold(
     assert other.startswith(f"{folder}: was measured on ")
 
 
-def test_records_of_a_card_that_cannot_be_read_or_have_no_plan_do_not_hold(
-    with_card: Path,
-) -> None:
+def test_records_of_a_card_that_cannot_be_read_or_have_no_plan_do_not_hold(with_card: Path) -> None:
     folder = with_card / "cards" / CARD
     file = folder / "measurements" / "probe_copy.jsonl.gz"
     shutil.copy(file, file.with_name("cast_of_others.jsonl.gz"))

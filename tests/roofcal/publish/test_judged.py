@@ -133,15 +133,6 @@ def test_a_list_of_layers_that_grew_is_a_note(
     assert "the layers of today give seed 5 other points" in outcome.notes[0]
 
 
-def test_publishing_again_keeps_them(with_judge: Path, tmp_path: Path) -> None:
-    """From the publication, and from a run that has none."""
-    before = files_in(with_judge)
-    (run,) = run_folders_anew([with_judge], tmp_path / "again")
-    assert files_in(publish(run, tmp_path / "published")) == before
-    shutil.rmtree(run / "judged")
-    assert files_in(publish(run, tmp_path / "published")) == before
-
-
 def test_they_are_never_replaced(with_judge: Path, judged: Path, tmp_path: Path) -> None:
     with pytest.raises(PublishError, match=f"seed{SEED}: is published; draw another seed"):
         run_folders_anew([with_judge], tmp_path / "second", [judged])

@@ -54,9 +54,7 @@ def test_a_file_that_the_records_do_not_give_is_named_and_another_last_digit_is_
     assert f"{calibration}: other last digits" in outcome.notes[0]
 
 
-def test_the_manifest_alone_vouches_for_files_that_earlier_versions_published(
-    folder: Path,
-) -> None:
+def test_the_manifest_alone_vouches_for_files_that_earlier_versions_published(folder: Path) -> None:
     (folder / "learning.csv").write_text("op,recipe\n")
     (folder / "tables/learning.csv").write_text("op,recipe\n")
     write_manifest(folder, "c0ffee")

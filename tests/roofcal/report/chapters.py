@@ -1,33 +1,18 @@
 """The blocks and the CSV files that a run has in the report."""
 
-import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from roofcal.core.devices import DeviceSpec
-from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter, placed_blocks
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.page import SECTIONS
 from roofcal.report.section import Answer, CsvTable, Item
 
 ANCHOR = "x"
-
-
-def analysis_with(
-    write: Callable[[Path], None], run: Path, spec: DeviceSpec, parent: Path
-) -> Analysis:
-    """The analysis of a copy of a run, in `parent`, to which `write` has added a derived file."""
-    copy = parent / run.parent.name / run.name
-    shutil.copytree(run, copy)
-    write(copy)
-    return analyse(load_run(copy), spec)
 
 
 def shown_by(analysis: Analysis, key: str) -> list[Item]:

@@ -15,11 +15,8 @@ from tests.roofcal.report.chapters import ANCHOR
 from tests.roofcal.report.gathers import gathered_run
 from tests.roofcal.report.linears import linear_run
 from tests.roofcal.report.narrow import narrow_run
-from tests.roofcal.report.synthetic import (
-    CPU,
-    bare_run,
-    whole_run,
-)
+from tests.roofcal.report.synthetic import CPU, bare_run, whole_run
+from tests.roofcal.report.transferred import transferred_run
 
 DEVICES = ROOT / "config" / "devices"
 
@@ -85,6 +82,12 @@ def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analy
 def narrowed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
     """The made-up run with narrow weights."""
     return narrow_run().analysed(tmp_path_factory.mktemp("narrow"), h200)
+
+
+@pytest.fixture(scope="session")
+def transferred(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
+    """The made-up run that calibrations of other environments predict, too."""
+    return transferred_run().analysed(tmp_path_factory.mktemp("transferred"), h200)
 
 
 @pytest.fixture(scope="session")

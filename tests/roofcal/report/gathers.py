@@ -7,7 +7,7 @@ import numpy as np
 from roofcal.core.records import PlanPoint, Protocol
 from roofcal.ops.all_gather_matmul.model import received_bytes
 from roofcal.ops.probe_link.model import COLLECTIVES, share
-from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product
+from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun
 
 NINE = tuple(
     (m, n, k) for n, k in ((1792, 4096), (3584, 8192), (6656, 16384)) for m in (4096, 8192, 16384)
@@ -120,19 +120,11 @@ def _probe(recipe: str, provider: str, size_bytes: int, world_size: int) -> Plan
     )
 
 
-def add_own_products(run: MadeUpRun) -> None:
-    """Our kernel on the nine shapes, as op gemm has it."""
-    for sizes in NINE:
-        point = product(*sizes, recipe="bf16", provider="triton")
-        run.measure(point, OWN * product_s(point))
-
-
 def gathered_run() -> MadeUpRun:
-    """Gathers, links, and own products."""
+    """Gathers and links."""
     run = MadeUpRun(GPU)
     add_gathers(run)
     add_links(run)
-    add_own_products(run)
     return run
 
 

@@ -25,7 +25,7 @@ from roofcal.report.section import CsvTable
 from roofcal.report.sections import cards, judged_layers, llm_sweep, quality
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import shown_by
-from tests.roofcal.report.sections.health.test_comparison import measured_run
+from tests.roofcal.report.sections.test_health import measured_run
 
 RECORDS: Final[tuple[Any, ...]] = (*get_args(Record), Protocol, Telemetry, EnergyWindow, Ceiling)
 LABELS: Final = ("device", "environment_id")  # every table has them: described once

@@ -1,14 +1,19 @@
 """What holds of every section on every made-up run, and what a section says that has nothing."""
 
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
 import pytest
 
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.tidy import standard_protocol
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.kit.charts import Picture
 from roofcal.report.page import SECTIONS
 from roofcal.report.section import CsvTable, tidy_file
 from roofcal.report.sections import gathered, linear_accuracy
-from tests.roofcal.report.chapters import ANCHOR, blocks_among, blocks_of, shown_by
+from tests.roofcal.report.chapters import ANCHOR, blocks_among, blocks_of, shown_by, shown_of
 
 # of ops on several devices, and of points that know their memory
 OPTIONAL = {"world_size", "memory_ratio", "peak_bytes"}
@@ -78,6 +83,25 @@ def test_a_section_with_nothing_to_show_says_so_or_is_left_out(
     if key != "points":
         files = [item for item in shown_by(analysis, key) if isinstance(item, CsvTable)]
         assert all(file.frame.empty for file in files)
+
+
+@pytest.mark.parametrize(
+    ("key", "op", "rows_left"),
+    [
+        ("bandwidth", "probe_copy", lambda frame: frame["method"] == "none"),
+        ("latency", "gemm", lambda frame: frame["m"] == 64),
+        ("method-panel", "gemm", standard_protocol),
+        ("prediction-errors", "probe_copy", lambda frame: frame["repeat"] == 0),
+        ("quality", "gemm", lambda frame: frame["status"] != "ok"),
+        ("roofline", "cast", lambda frame: frame["repeat"] == 0),
+        ("speedup", "gemm", lambda frame: frame["recipe"] == "bf16"),
+    ],
+)
+def test_a_figure_without_points_of_its_own_is_left_out(
+    analysis: Analysis, key: str, op: str, rows_left: Callable[[pd.DataFrame], Any]
+) -> None:
+    frame = analysis.frames[op]
+    assert not shown_of(analysis, key, **{op: frame[rows_left(frame)]}).figures
 
 
 def test_what_takes_other_machines_names_the_command() -> None:

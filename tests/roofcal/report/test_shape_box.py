@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.api import advise
 from roofcal.ask.advice import decided_advice
 from roofcal.ask.advise import Adviser
 from roofcal.ask.measured import by_key
@@ -416,14 +415,6 @@ def test_the_box_ranks_with_casts_as_advise_does(
         assert [one[4] for one in answers] == sorted(one[4] for one in answers)
         sources_of_times |= {one.source for one in options}
     assert {"measured", "predicted", "cast of x measured"} <= sources_of_times
-
-
-def test_the_first_sentence_of_the_page_is_that_of_advise(products: Analysis) -> None:
-    box = ShapeBox(products)
-    assert box.decision is not None
-    m, n, k = box.first_shape.values()
-    advised = advise("nvidia-h200", m=m, n=n, k=k).decision
-    assert list(box.decision.sentences()) == list(advised.sentences())
 
 
 def test_casts_are_counted_until_they_are_switched_off(chromium: Browser, box: Opened) -> None:

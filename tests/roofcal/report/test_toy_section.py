@@ -150,7 +150,7 @@ def test_the_tests_of_the_list_and_of_the_columns_hold_with_it(checkout: Path) -
     shutil.copy(ROOT / "pyproject.toml", checkout / "pyproject.toml")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-k", "toy or folder or all_questions or tidy or index"]  # others take seconds
-    names = ("test_page.py", "test_data_dictionary.py", "kit/test_captions.py")
+    names = ("test_page.py", "test_data_dictionary.py", "kit/test_blocks.py")
     command += [f"tests/roofcal/report/{name}" for name in names]
     done = subprocess.run(command, cwd=checkout, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -5,8 +5,6 @@ from typing import Final
 
 import pandas as pd
 
-from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Calibration
 from roofcal.ops.probe_copy.spec import OP as STREAMS
 from roofcal.report.data import drawing
 from roofcal.report.data.analysis import Analysis
@@ -25,67 +23,43 @@ _TITLES: Final = {
 
 
 def show(analysis: Analysis) -> Iterator[Item]:
-    """Memory streams, then each op that computes nothing."""
-    calibration, spec = analysis.run.calibration, analysis.spec
+    """Cold and hot memory streams, then the providers of each op that computes nothing."""
     streams = analysis.frames.get(OP)
     if streams is None or streams.empty:
         yield absence("The memory probe was not measured.")
     else:
-        yield draw_streams(streams, calibration, spec, analysis.cache_bytes)
+        rows = ok_rows(streams[streams["repeat"] == 0])
+        rows = rows[(rows["dram_bytes"] > 0) & (rows["method"] == "graph")]
+        rows = rows.assign(size=rows["size_bytes"], panel=rows["cache"].map(_TITLES))
+        rows = charts.in_order(rows, cache=list(_TITLES))
+        yield draw_bandwidth("streams", rows, "buffer size", analysis)
     for op in analysis.studies:
-        yield draw_casts(analysis.frames[op], calibration, spec)
+        rows = standard_rows(analysis.frames[op])
+        rows = rows[(rows["dram_bytes"] > 0) & (rows["flops"] == 0)]
+        rows = rows.assign(size=rows["dram_bytes"], panel=rows["provider"])
+        rows = rows.sort_values("panel", kind="stable")
+        yield draw_bandwidth("cast_bandwidth", rows, "least bytes moved", analysis)
 
 
-def draw_streams(
-    frame: pd.DataFrame,
-    calibration: Calibration | None,
-    spec: DeviceSpec | None,
-    cache_bytes: float | None,
+def draw_bandwidth(
+    key: str, rows: pd.DataFrame, x_title: str, analysis: Analysis
 ) -> Picture | None:
-    """Cold and hot streams beside each other; None without a stream that has a time."""
-    rows = ok_rows(frame[frame["repeat"] == 0])
-    rows = rows[(rows["dram_bytes"] > 0) & (rows["method"] == "graph")]
-    if rows.empty:
-        return None
-    rows = rows.assign(size=rows["size_bytes"], panel=rows["cache"].map(_TITLES))
-    rows = charts.in_order(rows, cache=list(_TITLES))
-    return _picture("streams", rows, "buffer size", calibration, spec, cache_bytes or 0.0)
+    """Rows by `size` in bytes, a panel per `panel`, below the bandwidths of datasheet and copies.
 
-
-def draw_casts(
-    frame: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
-) -> Picture | None:
-    """One panel per provider; None for an op that computes, or without a point with a time."""
-    rows = standard_rows(frame)
-    rows = rows[(rows["dram_bytes"] > 0) & (rows["flops"] == 0)]
-    if rows.empty:
-        return None
-    rows = rows.assign(size=rows["dram_bytes"], panel=rows["provider"])
-    rows = rows.sort_values("panel", kind="stable")
-    return _picture("cast_bandwidth", rows, "least bytes moved", calibration, spec)
-
-
-def _picture(
-    key: str,
-    rows: pd.DataFrame,
-    x_title: str,
-    calibration: Calibration | None,
-    spec: DeviceSpec | None,
-    cache_bytes: float | None = None,
-) -> Picture:
-    """The bandwidths of datasheet and calibration, and rows by `size` in bytes, by `panel`.
-
-    cache_bytes: size of the cache, for streams alone: their points are joined by lines. Casts have
-    none: shapes of equal bytes and another aspect are other points.
+    Streams are joined by lines, beside the size of the cache. Casts are not: shapes of equal bytes
+    and another aspect are other points. None without rows.
     """
+    if rows.empty:
+        return None
     drawn = charts.thinned(rows)
     points = drawing.styled_points(drawn)
     points = points.assign(series=points["recipe"] + " by " + points["provider"])
-    levels, level_entries = drawing.bandwidth_levels(calibration, spec)
+    levels, level_entries = drawing.bandwidth_levels(analysis.run.calibration, analysis.spec)
     legend = [*drawing.point_legend(drawn), *level_entries]
     layers = [charts.Layer("level", table="levels")]
     tables = {"points": points, "levels": levels}
-    if cache_bytes is not None:
+    if key == "streams":
+        cache_bytes = analysis.cache_bytes or 0.0
         layers.append(charts.Layer("line", detail="series", size=1.4))
         layers.append(charts.Layer("upright", table="cache"))
         tables["cache"] = charts.line_at(cache_bytes, "size", MUTED).assign(recipe="cache")

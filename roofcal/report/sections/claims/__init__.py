@@ -15,12 +15,7 @@ from roofcal.report.section import Answer, CsvTable, Item, Section
 
 FILE: Final = "claims.csv"
 COLUMNS: Final = (
-    Column(
-        key="verdict",
-        label="verdict",
-        kind="verdict",
-        signs=VERDICT_CLASSES,
-    ),
+    Column(key="verdict", label="verdict", kind="verdict", signs=VERDICT_CLASSES),
     wide("says", "claim"),
     written_number("theirs_shown", "theirs", "theirs"),
     written_number(

@@ -9,7 +9,7 @@ For each shape, world size, recipe and mode, with t of the slowest rank:
 mode: graph, captured; eager, launched by the host call by call (on a CPU: by the clock).
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import isnan
 from typing import Any, Final
 
@@ -137,7 +137,13 @@ def _items_of_gathers(rows: pd.DataFrame, constants: pd.DataFrame | None) -> Ite
         yield absence(NOT_FUSED)
     yield from paragraphs(answer_sentences(summary))
     if constants is not None:
-        yield from map(absence, unpredicted_sentences(rows, constants))
+        is_known = (constants["collective"] == "all_gather") & (constants["by"] != _SYMMETRIC)
+        lacking = sorted(set(rows["world_size"]) - set(constants.loc[is_known, "world_size"]))
+        if lacking:
+            yield absence(
+                f"Not predicted on {' and '.join(map(str, lacking))} devices: the calibration has "
+                "no link constants of that world size, which probe_link measures."
+            )
     name = f"Speed-up over NCCL and product, captured and eager{casts_note(OP)}"
     yield Table("gathered-summary", name, summary, SUMMARY, FILE)
     yield draw_speedup(table)
@@ -198,17 +204,6 @@ def overlap_table(rows: pd.DataFrame) -> pd.DataFrame:
         over_product=table["median_s"] / product - 1,
         predicted_hidden=hidden("predicted_s"),
     ).reindex(columns=col.keys_of(OVERLAP))
-
-
-def unpredicted_sentences(rows: pd.DataFrame, constants: pd.DataFrame) -> Iterator[str]:
-    """Which world sizes have no link constants of a library's all-gather, if there are any."""
-    is_known = (constants["collective"] == "all_gather") & (constants["by"] != _SYMMETRIC)
-    lacking = sorted(set(rows["world_size"]) - set(constants.loc[is_known, "world_size"]))
-    if lacking:
-        yield (
-            f"Not predicted on {' and '.join(map(str, lacking))} devices: the calibration has no "
-            "link constants of that world size, which probe_link measures."
-        )
 
 
 def answer_sentences(summary: pd.DataFrame) -> Iterator[str]:
@@ -457,10 +452,7 @@ def draw_links(
 ) -> Picture | None:
     """Bandwidth against size, measured and fitted, a panel per collective; None without rows.
 
-    Args:
-        rows: those of link_curves.
-        constants: those of link_constants.
-        spec: datasheet of the device.
+    rows, constants: of link_curves and of link_constants.
     """
     if rows.empty:
         return None
@@ -470,13 +462,27 @@ def draw_links(
         marker=[drawing.provider_marker(str(name)) for name in rows["provider"]],
     )
     fitted = constants.set_index(list(_LINK_KEYS)).to_dict("index")
-    fits = [
-        _fit_line(curve, fitted[key])
-        for (recipe, *rest), curve in rows.groupby(["recipe", "provider", "world_size"])
-        if (key := (COLLECTIVES[str(recipe)], *rest)) in fitted
-    ]
-    sizes = rows.drop_duplicates("devices").sort_values("world_size")
-    legend = charts.swatches("devices", dict(zip(sizes["devices"], sizes["colour"], strict=True)))
+    fits = []  # latency plus bytes over rate, over the sizes of a curve
+    for (recipe, provider, size), curve in rows.groupby(["recipe", "provider", "world_size"]):
+        collective = COLLECTIVES[str(recipe)]
+        fit = fitted.get((collective, provider, size))
+        if fit is None:
+            continue
+        ends = (float(curve["size_bytes"].min()), float(curve["size_bytes"].max()))
+        sizes = np.geomspace(*ends, _LINK_CORNERS)
+        first = curve.iloc[0]
+        moved = sizes * share(collective, int(first["world_size"]))
+        line = {
+            **first[["recipe", "provider", "devices", "colour"]],
+            "series": f"{provider} {first['devices']}",
+            "dashed": int(provider == _SYMMETRIC),
+            "size_bytes": sizes,
+            "rate": moved / (fit["latency"] + moved / fit["rate"]),
+        }
+        fits.append(pd.DataFrame(line))
+    entries = rows.drop_duplicates("devices").sort_values("world_size")
+    colours = dict(zip(entries["devices"], entries["colour"], strict=True))
+    legend = charts.swatches("devices", colours)
     legend += drawing.provider_legend(rows["provider"])
     levels = pd.DataFrame(columns=["devices", "rate", "dashed", "colour"])
     if spec is not None and spec.link_bytes_per_s is not None:
@@ -517,23 +523,6 @@ def draw_links(
         facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} on "
         f"{best['world_size']} devices at {binary(float(best['size_bytes']))}, "
         f"{scaled(float(best['rate']), 'B/s')}.",
-    )
-
-
-def _fit_line(curve: pd.DataFrame, fit: Mapping[Hashable, Any]) -> pd.DataFrame:
-    """Latency plus bytes over rate, over the sizes of a curve; dashed by symmetric memory."""
-    first = curve.iloc[0]
-    ends = (float(curve["size_bytes"].min()), float(curve["size_bytes"].max()))
-    sizes = np.geomspace(*ends, _LINK_CORNERS)
-    moved = sizes * share(COLLECTIVES[str(first["recipe"])], int(first["world_size"]))
-    return pd.DataFrame(
-        {
-            **first[["recipe", "provider", "devices", "colour"]],
-            "series": f"{first['provider']} {first['devices']}",
-            "dashed": int(first["provider"] == _SYMMETRIC),
-            "size_bytes": sizes,
-            "rate": moved / (fit["latency"] + moved / fit["rate"]),
-        }
     )
 
 

@@ -7,7 +7,7 @@ much healthy sessions scatter.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -99,7 +99,18 @@ def show(analysis: Analysis) -> Iterator[Item]:
     against = short_names([theirs, own])[theirs]
     kinds = summarise_kinds(points)
     answer = judge_kinds(kinds, against)
-    yield with_failing(answer, failing) if failing else answer
+    if failing:
+        points_here = count_of(
+            len(failing), "point with a published time has", "points with published times have"
+        )
+        words = ", ".join(
+            f"{count:,} {status.replace('_', ' ')}"
+            for status, count in Counter(failing).most_common()
+        )
+        rest = answer.text.removeprefix("Healthy: ")
+        rest = f"{rest[0].upper()}{rest[1:]}"
+        answer = Answer(f"Not healthy: {points_here} none here ({words}). {rest}")
+    yield answer
     software = (
         "It is of the same environment."
         if own == theirs
@@ -152,9 +163,8 @@ def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
 def summarise_kinds(points: pd.DataFrame) -> pd.DataFrame:
     """One row per kind of shared points: time and readings here over those published.
 
-    The ratio of times is the median over points with its 95 % interval, beside their 5th and 95th
-    percentile. A study has six points or more of most kinds. `roofcal.health` has one to four, and
-    takes the interval of the middle one.
+    A study has six points or more of most kinds, so the interval is that of their median.
+    `roofcal.health` has one to four, and takes the interval of the middle one.
     """
     kinds = []
     for kind, rows in points.groupby("kind", sort=False) if len(points) else ():
@@ -207,18 +217,6 @@ def judge_kinds(kinds: pd.DataFrame, against: str) -> Answer:
         f"longer than published; the furthest, {widest['kind']}, is at "
         f"{percent(widest['ratio'] - 1, signed=True)} (95 %: {_interval_text(widest)})."
     )
-
-
-def with_failing(answer: Answer, statuses: Sequence[str]) -> Answer:
-    """The answer behind what points with a published time have here instead of one."""
-    points = count_of(
-        len(statuses), "point with a published time has", "points with published times have"
-    )
-    words = ", ".join(
-        f"{count:,} {status.replace('_', ' ')}" for status, count in Counter(statuses).most_common()
-    )
-    rest = answer.text.removeprefix("Healthy: ")
-    return Answer(f"Not healthy: {points} none here ({words}). {rest[0].upper()}{rest[1:]}")
 
 
 def _interval_text(row: Mapping[Any, Any]) -> str:

@@ -329,10 +329,7 @@ def items_of_speed(table: pd.DataFrame) -> Iterator[Item]:
             charts.Tip("speedup", "speed-up", "ratio"),
             charts.Tip("sqnr", "SQNR", "si", "dB"),
         ),
-        legend=[
-            *charts.swatches("label", colours),
-            *drawing.provider_legend(table["provider"]),
-        ],
+        legend=[*charts.swatches("label", colours), *drawing.provider_legend(table["provider"])],
         alt="SQNR of output and gradients against speed-up over bf16.",
         facts=f"{count_of(len(table), 'ratio')} on normal data, with casts; the fastest is "
         f"{best['label']} by {best['provider']} at {axis_text(best)}: "

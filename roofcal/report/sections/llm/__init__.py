@@ -142,15 +142,12 @@ def _facts(rows: pd.DataFrame, table: pd.DataFrame) -> str:
         f"Most tokens per second and GPU: {_winners(rows, 'rate')}; at best {most['rate']:,.0f}, "
         f"by {_where(most)}.",
     ]
-    drawn = set(zip(rows["model"], rows["recipe"], strict=True))
-    absent: dict[str, list[str]] = {}
-    for model, recipe in dict.fromkeys(zip(table["model"], table["recipe"], strict=True)):
-        if (model, recipe) not in drawn:
-            absent.setdefault(model, []).append(recipe)
-    if absent:
-        which = "; ".join(f"{model} in {', '.join(recipes)}" for model, recipes in absent.items())
+    drawn = pd.MultiIndex.from_frame(rows[["model", "recipe"]])
+    every = table[["model", "recipe"]].drop_duplicates()
+    absent = every[~pd.MultiIndex.from_frame(every).isin(drawn)].groupby("model", sort=False)
+    if which := [f"{model} in {', '.join(recipes)}" for model, recipes in absent["recipe"]]:
         why = "too large for the GPUs drawn, or no kernel runs it on so many"
-        sentences.append(f"Not drawn ({why}): {which}.")
+        sentences.append(f"Not drawn ({why}): {'; '.join(which)}.")
     return " ".join(sentences)
 
 

@@ -67,9 +67,8 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     axes = tidy.axes_of(frame)
     timed = tidy.ok_rows(frame)
     keys = ["op", "provider", "recipe", *axes, "world_size"]
-    base = timed.loc[
-        tidy.standard_protocol(timed), [*keys, "point_id", *TIME_COLUMNS]
-    ].drop_duplicates(keys)
+    base = timed[tidy.standard_protocol(timed)].drop_duplicates(keys)
+    base = base[[*keys, "point_id", *TIME_COLUMNS]]
     names_panel = timed["sweeps"].astype(str).str.contains(r"(?:^|;)panel", regex=True)
     is_in_panel = names_panel.astype(bool) & (timed["repeat"] == 0)
     rows = timed[is_in_panel].merge(base, on=keys, how="left", suffixes=("", "_graph"))

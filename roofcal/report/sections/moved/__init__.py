@@ -18,10 +18,7 @@ FILE: Final = "moved.json"
 _KEYS: Final = ("a", "b", "threshold", "shifts", "counts", "points", "kernels", "winners")
 
 _POINT: Final = (text("point", "point"), text("protocol", "protocol"))
-_INTERVAL: Final = (
-    fraction("low", "95 % from", signed=True),
-    fraction("high", "to", signed=True),
-)
+_INTERVAL: Final = (fraction("low", "95 % from", signed=True), fraction("high", "to", signed=True))
 _SHIFTS: Final = (
     *named("group", "points"),
     fraction("shift", "time", signed=True),

@@ -147,10 +147,7 @@ def draw_measured_against_predicted(
         x=charts.Axis("median_s", "measured time", unit="s"),
         y=_RATIO,
         layers=[_WITHIN_BAND, charts.Layer("dots")],
-        tables={
-            "points": drawing.chart_points(frame).join(pd.DataFrame(own)),
-            "band": _BAND_ROWS,
-        },
+        tables={"points": drawing.chart_points(frame).join(pd.DataFrame(own)), "band": _BAND_ROWS},
         panels=panels,
         tips=drawing.point_tips(
             drawing.TIME_TIP,

@@ -13,14 +13,7 @@ from roofcal.core.records import Environment
 from roofcal.publish.site.write import LeftOut, write_site
 from tests.made_once import make_once
 from tests.roofcal.published import write_tables_alone
-from tests.roofcal.report.synthetic import (
-    CPU,
-    GPU,
-    MadeUpRun,
-    bare_run,
-    product,
-    whole_run,
-)
+from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, bare_run, product, whole_run
 
 HOSTILE: Final = "<script>alert(1)</script> & =SUM(A1) {{ 7 * 7 }}"
 NEWER: Final = replace(GPU, driver="590.2", torch="2.12.0")

@@ -9,12 +9,7 @@ import pytest
 from tests.browser import CHROMIUM, Browser
 from tests.roofcal.publish.site.conftest import HOSTILE, write_made_up
 from tests.roofcal.publish.site.test_write import NEW, OLD, held
-from tests.roofcal.report.test_in_browser import (
-    ALL_BUT_COLOURS,
-    COLOURS,
-    copy_products,
-    violations,
-)
+from tests.roofcal.report.test_in_browser import ALL_BUT_COLOURS, COLOURS, copy_products, violations
 
 pytestmark = [
     pytest.mark.slow,
@@ -243,16 +238,6 @@ def test_a_link_for_a_side_that_is_not_there_says_so(chromium: Browser, site: Pa
     chromium.wait_for(f"!{said}.includes('The link asks')")
 
 
-def test_language_models_are_grouped_by_what_stands_behind_them(
-    chromium: Browser, site: Path
-) -> None:
-    open_page(chromium, site, "models", "model=llama3-8b&recipe=bf16&batch=1")
-    assert {row[0] for row in table(chromium, "speeds-datasheet")} > {"NVIDIA B200", "NVIDIA H200"}
-    assert "NVIDIA B200" in {row[0] for row in table(chromium, "speeds-wave")}
-    headings = chromium.run("[...document.querySelectorAll('main h2')].map((h) => h.textContent)")
-    assert "Bound by the datasheet" in headings
-
-
 def test_a_card_that_cannot_run_a_model_is_named_with_the_reason(
     chromium: Browser, site: Path
 ) -> None:
@@ -305,15 +290,6 @@ def test_throughput_stands_against_speed_above_its_pareto_front_and_each_card_ha
     open_page(chromium, site, "models", fragment)
     assert "At your prices NVIDIA B200 " in chromium.run(said)
     assert chromium.run("document.querySelector('#prices').open")
-
-
-def test_the_history_of_a_device_is_a_chart_with_a_point_per_environment_and_recipe(
-    chromium: Browser, site: Path
-) -> None:
-    open_page(chromium, site, "devices/nvidia-h200")
-    labels = chromium.run("document.querySelector('#history-chart').textContent")
-    assert labels.index("driver 580, torch 2.11") < labels.index("driver 590, torch 2.12")
-    assert chromium.run("document.querySelectorAll('.chart .mark-symbol path').length") == 2 * 3
 
 
 def test_a_button_saves_the_export(chromium: Browser, site: Path) -> None:

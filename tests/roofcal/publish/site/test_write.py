@@ -1,10 +1,8 @@
 """The site shows publications that hold, names the others, and shows text of records as text."""
 
-import gzip
 import json
 import re
 import shutil
-from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +11,13 @@ import pytest
 from roofcal.core.devices import load_devices
 from roofcal.core.jsonl import write_records
 from roofcal.core.manifest import write_manifest
-from roofcal.core.paths import CLAIMS, DEVICES, RunFolder, run_folders
-from roofcal.export.formats import FORMATS
+from roofcal.core.paths import DEVICES, RunFolder, run_folders
 from roofcal.publish.site.write import PAGES, SiteError, publication_row
 from roofcal.publish.verify import verify
-from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.publish.site.conftest import HOSTILE, NEWER, write_made_up
 from tests.roofcal.report.pages import literal_markdown
-from tests.roofcal.report.synthetic import GPU, product, true_seconds
+from tests.roofcal.report.synthetic import GPU
 
 OLD, NEW = (f"measured:nvidia-h200/{e.environment_id}" for e in (GPU, NEWER))
 
@@ -118,37 +114,6 @@ def test_text_of_records_is_shown_as_text(site: Path) -> None:
     assert [row[-1] for row in rows if row[-1]] == [f"unsupported: {HOSTILE}"]
 
 
-def test_devices_with_a_datasheet_only_are_named_as_that(site: Path) -> None:
-    first = (site / "index.html").read_text(encoding="utf-8")
-    measured, unmeasured = first.split('id="datasheets"')
-    specs = load_devices(DEVICES)
-    for device in specs:
-        table = measured if device == "nvidia-h200" else unmeasured
-        assert f'href="devices/{device}.html"' in table
-    page = (site / "devices/nvidia-b200.html").read_text(encoding="utf-8")
-    assert "Nobody measured this card." in page
-    assert specs["nvidia-b200"].sources["bf16_dense_tflops"].split(" http")[0] in page
-    assert "data-format" not in page
-
-
-def test_pages_have_the_rate_of_the_fastest_product_and_what_intervals_hold(site: Path) -> None:
-    first = (site / "index.html").read_text(encoding="utf-8")
-    newest = re.search(r"<tr><td><a href=\"devices/nvidia-h200.html\">.*?</tr>", first, re.DOTALL)
-    assert newest is not None
-    cells = re.findall(r'<td class=n data-v="([^"]*)"', newest[0])
-    rate = 2 * 8192**3 / true_seconds(product(8192, 8192, 8192))
-    numbers = [989.5e12, rate, rate / 989.5e12]
-    assert [float(cell) for cell in cells[:3]] == pytest.approx(numbers, rel=1e-4)
-    page = (site / "devices/nvidia-h200.html").read_text(encoding="utf-8")
-    assert "<td>this visit</td>" in page
-    assert "No further card of this model measured the same points" in page
-    (covering, timed) = re.findall(
-        r"([\d,]+) of its ([\d,]+) times have an interval that covers the samples of one visit\.",
-        page,
-    )[0]
-    assert timed == covering
-
-
 def test_the_history_of_a_device_links_each_environment_with_the_one_before(site: Path) -> None:
     page = (site / "devices/nvidia-h200.html").read_text(encoding="utf-8")
     history = page.split('id="history"')[1].split("</table>")[0]
@@ -157,75 +122,11 @@ def test_the_history_of_a_device_links_each_environment_with_the_one_before(site
     assert address == f"../compare.html#a={OLD}&amp;b={NEW}".replace("+", "%2B")
 
 
-def test_scripts_get_the_times_of_the_records(site: Path) -> None:
-    gemm = held(site, OLD.replace("measured:", "points/"))["gemm"]
-    place = gemm["columns"].index("time_us")
-    rows = {(*row[:3], gemm["recipes"][row[4]]): row[place] for row in gemm["rows"] if row[place]}
-    for (m, n, k, recipe), time in rows.items():
-        assert time == pytest.approx(true_seconds(product(m, n, k, recipe)) * 1e6, rel=1e-4)
-    assert len(rows) > 40
-
-
-def test_scripts_get_what_models_say_of_published_shapes(site: Path) -> None:
-    gemm, spec = held(site, "modelled")["gemm"], load_devices(DEVICES)["nvidia-b200"]
-    recipe, regime = gemm["recipes"].index("bf16"), gemm["regimes"].index("large")
-    row = gemm["rows"].index([8192, 8192, 8192, recipe, regime])
-    bound = 2e6 * 8192**3 / spec.peak_flops_per_s["bf16"]
-    assert gemm["times"]["datasheet:nvidia-b200"][row] == pytest.approx(bound, rel=1e-3)
-    assert gemm["times"]["wave:nvidia-b200"][row] > bound
-    assert not [
-        row for row in gemm["rows"] if row[:3] == [333, 555, 777]
-    ]  # refused by its provider
-
-
-def test_every_card_has_a_time_of_a_model_or_a_reason_why_not(site: Path) -> None:
-    table, sides = held(site, "language_models"), held(site, "index")["sides"]
-    timed = {(row[0], row[2], row[6]) for row in table["rows"]}
-    reasons = {(side, recipe): (least, why) for side, _, recipe, least, why in table["without"]}
-    for side in sides:
-        for recipe in ("bf16", "fp8_tensorwise", "fp8_axiswise", "int4"):
-            least, why = reasons.get((side, recipe), (float("inf"), "-"))
-            assert why
-            for batch in table["batches"]:
-                assert ((side, recipe, batch) in timed) == (batch < least), (side, recipe, batch)
-    _, no_rate = reasons["datasheet:nvidia-a100-sxm-80gb", "fp8_axiswise"]
-    assert no_rate == "no rate of fp8_axiswise is known, only of bf16, int4"
-    assert reasons["datasheet:nvidia-rtx-4090", "bf16"] == (
-        16, "1 GPU, the fewest that hold the model, has memory for 15 requests at once"
-    )  # fmt: skip
-
-
-def test_sides_have_measured_rates_with_intervals_and_datasheets_have_none(site: Path) -> None:
-    sides = held(site, "index")["sides"]
-    shape = (8192, 8192, 8192)  # the fastest, as the largest
-    rate = 2 * 8192**3 / true_seconds(product(*shape, "fp8_axiswise"))
-    value, low, high = sides[OLD]["rates"]["rate.fp8_axiswise"]
-    assert value == pytest.approx(rate)
-    assert 0.998 * rate < low < value < high < 1.002 * rate
-    assert sides["datasheet:nvidia-b200"]["rates"]["rate.bf16"] == [2250e12]
-    assert sides["wave:nvidia-b200"]["rates"] == {}
-
-
-def test_claims_are_judged_on_the_newest_environment_of_each_device(site: Path) -> None:
-    page = (site / "claims.html").read_text(encoding="utf-8")
-    assert page.count("<b>NVIDIA H200</b>:") == len(list((ROOT / CLAIMS).glob("*.yaml")))
-    assert re.search(r'<td class="v (yes|no)">', page)
-
-
 def test_a_device_without_a_datasheet_is_not_compared_with_one(site: Path) -> None:
     page = (site / "devices/cpu-made-up.html").read_text(encoding="utf-8")
     assert "There is no datasheet of this device" in page
     assert "datasheet:cpu-made-up" not in page
     assert "datasheet:nvidia-h200" in (site / "devices/nvidia-h200.html").read_text("utf-8")
-
-
-def test_exports_are_those_of_the_command_line(site: Path) -> None:
-    packed = held(site, NEW.replace("measured:", "exports/"))
-    files = json.loads(gzip.decompress(b64decode(packed)))
-    assert set(files) == set(FORMATS)
-    assert files["torchao"] and files["latex"]
-    constants = json.loads(files["json"])
-    assert "660" in json.dumps(constants)
 
 
 def test_equal_publications_give_equal_bytes_and_stale_files_go(
@@ -254,16 +155,6 @@ def test_where_nothing_is_published_the_pages_say_so(bare_site: Path) -> None:
     assert "Nothing is published yet" in (bare_site / "index.html").read_text(encoding="utf-8")
     assert "Nothing is published yet" in (bare_site / "claims.html").read_text(encoding="utf-8")
     assert json.loads((bare_site / "index.json").read_text())["publications"] == []
-
-
-def test_the_page_of_a_device_has_the_rates_of_its_links(site: Path) -> None:
-    page = (site / "devices/nvidia-h200.html").read_text(encoding="utf-8")
-    row = re.search(r"<tr><td>All-gather, 2 GPUs</td>.*?</tr>", page, re.DOTALL)
-    assert row is not None
-    assert ">NCCL<" in row[0]
-    assert "<td>250.0\xa0GB/s</td>" in row[0]
-    assert 'data-v="0.555556"' in row[0]  # of the 450 GB/s of the datasheet
-    assert "All-gather, 4 GPUs" not in page
 
 
 def test_a_publication_has_a_row_with_and_without_a_manifest(tmp_path: Path) -> None:

@@ -9,9 +9,6 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.statistics import summarise
 from roofcal.report.data import comparisons
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.claims import judge
-from roofcal.report.summary import device_line, headline_numbers
-from tests.roofcal.claim_ledgers import entries
 from tests.roofcal.report.chapters import plain
 from tests.roofcal.report.synthetic import MadeUpRun, product, samples_around, true_seconds
 
@@ -72,14 +69,6 @@ def test_a_pair_on_few_shapes_is_not_the_fastest() -> None:
     assert comparisons.fastest_pair(table) == ("half", "made", 2.0)
 
 
-def test_the_recipes_that_save_bits() -> None:
-    assert "fp8_axiswise" in comparisons.narrower_recipes("gemm")
-    assert not {"bf16", "fp32"} & set(comparisons.narrower_recipes("gemm"))
-    assert comparisons.narrower_recipes("cast") == []
-    assert comparisons.narrower_recipes("linear") == []
-    assert "int8" not in comparisons.narrower_recipes("gemm")
-
-
 def test_where_the_baseline_is_faster_it_is_called_the_fastest() -> None:
     best = pd.DataFrame(
         [("fp8_axiswise", "made", "decode", 0.9), ("fp8_axiswise", "made", "large", 1.5)],
@@ -126,16 +115,3 @@ def test_it_is_the_fastest_of_study_and_probes_with_its_interval(analysed: Analy
     assert plain(fastest["bf16"].shape) == "5,120 x 24,064 x 3,584"
     assert fastest["bf16"].burst == pytest.approx(750e12), "the first turn of another shape"
     assert plain(fastest["bf16"].burst_shape) == "4,096 x 4,096 x 4,096"
-
-
-def test_report_and_claims_say_the_same_number(analysed: Analysis, tmp_path: Path) -> None:
-    rate = comparisons.fastest_products(analysed.frames)["bf16"].rate
-    test = {"op": "gemm", "points": {"recipe": "bf16"}, "pick": "fastest", "quantity": "tflops"}
-    claims = entries(tmp_path, {"test": {"value": 1} | test})
-
-    (claimed,) = judge(claims, analysed.run, analysed.spec)
-
-    assert device_line(analysed)["bf16"] == rate.value
-    assert headline_numbers(analysed)[0][1].startswith("700")
-    ends = [end / 1e12 for end in (rate.value, rate.ci95_low, rate.ci95_high)]
-    assert [claimed[name] for name in ("ours", "ours_low", "ours_high")] == pytest.approx(ends)

@@ -53,19 +53,6 @@ def test_a_card_that_is_4_percent_slower_at_every_sentinel_has_that_factor() -> 
     assert spread.spread == pytest.approx(math.log(1.04) / 2**0.5)
 
 
-def test_kinds_of_work_have_factors_of_their_own() -> None:
-    readings = [
-        reading(session, factor, kind=kind, sentinel=kind)
-        for kind, slower in (("memory", 1.0), ("products", 1.05))
-        for session, factor in (("a", 1.0), ("b", slower))
-    ]
-    ratios = {
-        factor.kind: factor.factor for factor in panel_factors(readings) if factor.session_id == "b"
-    }
-    assert ratios == pytest.approx({"memory": 1.0, "products": 1.05**0.5})
-    assert math.isnan(panel_factors(readings)[0].low), "one reading each says nothing of its error"
-
-
 def test_sessions_without_a_sentinel_in_common_have_no_factor() -> None:
     assert panel_factors([reading("a", 1.0), reading("b", 1.0, sentinel="two")]) == []
     assert panel_factors([reading("a", 1.0), reading("a", 1.1)]) == []
@@ -164,17 +151,6 @@ def chain(sessions: int, sentinels: int) -> dict[str, list[str]]:
         f"session {i}": [f"{link}, {number}" for link in (i, i + 1) for number in range(sentinels)]
         for i in range(sessions)
     }
-
-
-def test_the_ends_of_a_chain_of_40_sessions_have_their_factors() -> None:
-    readings = [
-        reading(session, math.exp(0.01 * i), sentinel=sentinel)
-        for i, (session, sentinels) in enumerate(chain(40, 1).items())
-        for sentinel in sentinels
-    ]
-    factors = by_session(readings)
-    found = [math.log(factors[f"session {i}"].factor) for i in range(40)]
-    assert found == pytest.approx([0.01 * (i - 19.5) for i in range(40)])
 
 
 def test_intervals_of_a_chain_hold_and_are_wider_at_its_ends() -> None:

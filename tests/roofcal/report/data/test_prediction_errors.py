@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
 from roofcal.points.run import Run
 from roofcal.report.data import prediction_errors
@@ -18,13 +17,11 @@ from roofcal.report.write import write_report
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import (
     MODEL_ERROR,
-    RECIPES,
-    SHAPES,
     MadeUpRun,
     product,
     true_seconds,
 )
-from tests.roofcal.report.transferred import ERRORS, OTHER_DRIVER, OTHER_TORCH, transferred_run
+from tests.roofcal.report.transferred import ERRORS, OTHER_DRIVER, OTHER_TORCH
 
 
 def row_of(errors: pd.DataFrame, model: str = "calibrated", **keys: str) -> "pd.Series[Any]":
@@ -32,17 +29,6 @@ def row_of(errors: pd.DataFrame, model: str = "calibrated", **keys: str) -> "pd.
     row = prediction_errors.error_of(errors, model, op="gemm", **keys)
     assert row is not None
     return row
-
-
-def test_judged_points_are_measured_as_the_study_measures(run: Run, h200: DeviceSpec) -> None:
-    rows = prediction_errors.judged(run.points("gemm", h200).table)
-
-    assert len(rows) == len(SHAPES) * len(RECIPES)
-    assert set(rows["method"]) == {"graph"}
-    assert set(rows["repeat"]) == {0}
-    probes = run.points("probe_copy", h200).table
-    assert prediction_errors.judged(probes).empty
-    assert prediction_errors.error_by_regime(probes).empty
 
 
 def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Run) -> None:
@@ -58,31 +44,6 @@ def test_errors_are_those_of_the_made_up_predictions(analysis: Analysis, run: Ru
     assert row["count"] == len(expected)
     assert row["mape"] == pytest.approx(sum(expected) / len(expected))
     assert row_of(analysis.errors, "torchao")["mape"] == pytest.approx(0.3)
-
-
-def test_margins_hold_for_regimes_recipes_and_both(analysis: Analysis) -> None:
-    table = analysis.errors[analysis.errors["op"] == "gemm"]
-    rows = table[table["model"] == "calibrated"]
-    counts = rows.groupby(
-        [rows["regime"] == prediction_errors.ALL, rows["recipe"] == prediction_errors.ALL]
-    )["count"].sum()
-    assert counts.tolist() == [len(SHAPES) * len(RECIPES)] * 4
-
-
-def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> None:
-    made_up = MadeUpRun()
-    errors = [-0.5, *[0.01 * step for step in range(1, 20)]]
-    for step, error in enumerate(errors):
-        point = product(64 * (step + 1), 4096, 4096)
-        made_up.measure(point)
-        made_up.predict(point, "calibrated", true_seconds(point) * (1 + error))
-
-    row = row_of(prediction_errors.error_by_regime(made_up.table(tmp_path)))
-
-    assert row["worst_error"] == pytest.approx(-0.5)
-    assert row["p95_abs_error"] == pytest.approx(0.19 + 0.05 * (0.5 - 0.19))
-    assert row["median_abs_error"] == pytest.approx(0.105)
-    assert row["median_error"] == pytest.approx(0.095)
 
 
 def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_path: Path) -> None:
@@ -110,33 +71,30 @@ TORCH, DRIVER = (transferred_model(one.environment_id) for one in (OTHER_TORCH, 
 LABELS = {TORCH: "calibrated of torch2.0.1", DRIVER: "calibrated of driver123.45"}
 
 
-@pytest.fixture(scope="module")
-def moved(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
-    return transferred_run().analysed(tmp_path_factory.mktemp("transferred"), h200)
-
-
-def test_people_read_what_differs(moved: Analysis, analysis: Analysis) -> None:
-    assert moved.labels == LABELS
-    row = row_of(moved.errors, TORCH)
+def test_people_read_what_differs(transferred: Analysis, analysis: Analysis) -> None:
+    assert transferred.labels == LABELS
+    row = row_of(transferred.errors, TORCH)
     assert (row["mape"], row["coverage"]) == pytest.approx((0.02, 1.0))
-    (table,) = [t for t in regime_tables(moved) if t.id == "error-gemm"]
+    (table,) = [t for t in regime_tables(transferred) if t.id == "error-gemm"]
     assert all(label in table.body for label in LABELS.values())
     assert "calibrated@" not in table.body
     assert analysis.labels == {}, "a device with one environment names no other"
     assert not any("--also" in line for line in commands(analysis))
 
 
-def test_they_count_in_no_audit_and_stand_for_no_model(moved: Analysis, analysis: Analysis) -> None:
-    frame = moved.frames["gemm"]
+def test_they_count_in_no_audit_and_stand_for_no_model(
+    transferred: Analysis, analysis: Analysis
+) -> None:
+    frame = transferred.frames["gemm"]
     faster = frame.assign(**{f"{TORCH}_s": 1.0, f"{TORCH}_low_s": 1.0})
     pd.testing.assert_frame_equal(violations(faster), violations(analysis.frames["gemm"]))
-    assert device_line(moved) == device_line(analysis)
+    assert device_line(transferred) == device_line(analysis)
     same = [name for name in analysis.frames["gemm"].columns if "calibrated@" not in name]
     pd.testing.assert_frame_equal(frame[same], analysis.frames["gemm"])
 
 
-def test_the_commands_give_the_calibrations(moved: Analysis, tmp_path: Path) -> None:
-    (line,) = [s for s in commands(moved) if "roofcal predict" in s and "--op cast" in s]
+def test_the_commands_give_the_calibrations(transferred: Analysis, tmp_path: Path) -> None:
+    (line,) = [s for s in commands(transferred) if "roofcal predict" in s and "--op cast" in s]
     published = "reports/published/nvidia-h200"
     names = sorted(ERRORS)
     assert f" --also {published}/{names[0]}/calibration.jsonl {published}/{names[1]}/" in line

@@ -1,15 +1,73 @@
-"""Tables of the page: units for people, SI values for sorting, everything escaped."""
+"""Numbers, tables and captions of the page: for people to read, SI values to sort by."""
 
 import json
+import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from roofcal.report.kit import columns
+from roofcal.core.units import significant
+from roofcal.report.data.op_pages import caption_files, caption_words
+from roofcal.report.kit import numbers
 from roofcal.report.kit.blocks import MOST_ROWS, PAGED_FROM, Column, Table
 from roofcal.report.kit.columns import count, fraction, seconds
+from roofcal.report.kit.templates import CaptionError, read_caption
 from tests.roofcal.report.pages import unpack
+
+SPACE = "\N{NO-BREAK SPACE}"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.00123456, 2, "0.0012"),
+        (-5.5, 2, "\N{MINUS SIGN}5.5"),
+        (math.nan, 3, "\N{EN DASH}"),
+        (math.inf, 3, "\N{EN DASH}"),
+        (999.6, 3, "1,000"),
+        (9.9996, 4, "10.00"),
+    ],
+)
+def test_significant_digits(value: float, digits: int, text: str) -> None:
+    assert significant(value, digits) == text
+
+
+SCALED = {  # unit -> value -> text
+    "B/s": {4.19e12: "4.19 TB/s", 1.98e9: "1.98 GB/s"},
+    "flop/s": {1.4e15: "1,400 TFLOP/s"},
+    "flop/s per compute unit": {1.2e13: "12.0 TFLOP/s per compute unit"},
+    "s": {
+        3.2e-6: "3.20 \N{MICRO SIGN}s",
+        9e-7: "900 ns",
+        3e-13: "300 fs",
+        2.9e-23: "29.0 ys",
+        0.0: "0 s",
+    },
+    "s/B": {6.3e-10: "630 ps/B"},
+    "Hz": {1.41e9: "1,410 MHz"},
+    "W": {690.0: "690 W", 0.5: "0.500 W"},
+    "1": {2.5: "2.50"},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(value, unit, text) for unit, texts in SCALED.items() for value, text in texts.items()],
+)
+def test_units_get_the_prefix_that_people_use(value: float, unit: str, text: str) -> None:
+    assert numbers.scaled(value, unit).replace(SPACE, " ") == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.26, "1.3 s"), (42.4, "42 s"), (95, "1 min 35 s"), (7325, "2 h 2 min"), (59.7, "1 min 0 s")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert numbers.duration(seconds).replace(SPACE, " ") == text
+
 
 SECONDS = Column(key="t", label="time", kind="number", show=lambda v: f"{v * 1e6:.1f}", unit="us")
 NAME = Column(key="name", label="name")
@@ -76,13 +134,52 @@ def test_a_column_whose_texts_are_rounded_keeps_its_values_in_the_shown_unit() -
     assert {place: own[0] for place, own in held["values"].items()} == {"0": 1.23456, "2": 1.234}
 
 
-def test_formats() -> None:
-    assert columns.seconds("x", "x").show(1.23456e-5) == "12.35"
-    assert columns.fraction("x", "x", signed=True).show(0.0512) == "+5.1\N{NO-BREAK SPACE}%"
-    assert columns.count("x", "x").show(16384.0) == "16,384"
-    assert columns.ratio("x", "x").show(1.5) == "1.50\N{MULTIPLICATION SIGN}"
-    assert columns.named("achieved_flops_per_s")[0].show(1.2345e15) == "1,234"
-    assert columns.ratio("x", "x", digits=3).show(1.5) == "1.500"
-    decibels = columns.decibels("output_sqnr_db")
-    assert (decibels.key, decibels.label, decibels.unit) == ("output_sqnr_db", "output", "dB")
-    assert (decibels.show(28.54), decibels.show(float("inf"))) == ("28.5", "exact")
+CAPTIONS = caption_files()
+WORDS = caption_words("gemm")
+
+
+@pytest.mark.parametrize("key", CAPTIONS)
+def test_a_caption_says_what_is_shown_beside_the_code_that_draws_it(key: str) -> None:
+    code = "".join(path.read_text() for path in CAPTIONS[key].parent.glob("*.py"))
+    assert f'"{key}"' in code
+    title, paragraphs = read_caption(CAPTIONS[key], WORDS)
+    assert 5 < len(title) < 80
+    assert len(paragraphs) >= 2
+    assert sum(map(len, paragraphs)) > 150
+
+
+def test_code_is_marked_and_the_rest_escaped(tmp_path: Path) -> None:
+    (tmp_path / "x.md").write_text("# A title\n\nfirst\nline `a<b` & more\n\nsecond\n")
+    assert read_caption(tmp_path / "x.md", {}) == (
+        "A title",
+        ("first line <code>a&lt;b</code> &amp; more", "second"),
+    )
+
+
+def test_a_missing_or_headless_caption_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CaptionError, match=r"nothing\.md is missing"):
+        read_caption(tmp_path / "nothing.md", {})
+    (tmp_path / "x.md").write_text("no title\n\ntext\n")
+    with pytest.raises(CaptionError, match=r"x\.md: write '# title'"):
+        read_caption(tmp_path / "x.md", {})
+
+
+def test_a_caption_says_of_an_op_what_its_page_says(tmp_path: Path) -> None:
+    (tmp_path / "x.md").write_text("# {{ title }} <here>\n\nTimes. {{ time_includes }}\n")
+    title, (paragraph,) = read_caption(tmp_path / "x.md", caption_words("linear"))
+    assert title == "Linears <here>"
+    assert "include the casts" in paragraph
+    _, (plain,) = read_caption(tmp_path / "x.md", caption_words("an op without a page"))
+    assert plain == "Times."
+
+
+@pytest.mark.parametrize("key", ["speedup_cubes", "speedup_by_shape", "speedup_by_tokens"])
+@pytest.mark.parametrize("op", ["linear", "norm_linear_sigmoid"])
+def test_captions_of_linears_do_not_exclude_the_cast(key: str, op: str) -> None:
+    """The captions said "Times exclude the cast" for every op, also for those that include it."""
+    _, paragraphs = read_caption(CAPTIONS[key], caption_words(op))
+    text = " ".join(paragraphs)
+    assert "exclude" not in text
+    assert re.search(r"include .*\bcasts of x, w and the gradient", text)
+    _, others = read_caption(CAPTIONS[key], WORDS)
+    assert "Times exclude the casts" in " ".join(others)

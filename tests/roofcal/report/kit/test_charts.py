@@ -22,9 +22,6 @@ from roofcal.report.kit.charts import (
     Panel,
     Tip,
     cell_colours,
-    thinned,
-    thinning_note,
-    ticks_around,
 )
 from roofcal.report.kit.vega import chart_svgs, page_charts, vega_lite
 from tests.roofcal.report.pages import unpack
@@ -91,21 +88,6 @@ def test_specifications_are_valid_vega_lite(mark: Any, scale: Any) -> None:
     wrong = vega_lite(drawn)
     next(iter(wrong["layer"][0]["encoding"].values()))["type"] = "temporary"
     assert why_invalid(wrong) is not None
-
-
-@pytest.mark.parametrize(("scale", "along"), [("names", "x"), ("log", "y")])
-def test_an_interval_runs_along_a_row_of_names_and_else_upwards(scale: Any, along: str) -> None:
-    drawn = replace(
-        chart(),
-        y=Axis("recipe", "recipe", scale=scale),
-        layers=[Layer("interval", low="least", high="most")],
-    )
-    (rule,) = vega_lite(drawn)["layer"]
-    encoding = rule["encoding"]
-    assert (encoding[along]["field"], encoding[f"{along}2"]["field"]) == ("least", "most")
-    across = {"x": "y", "y": "x"}[along]
-    assert encoding[across]["field"] == {"x": "x", "y": "recipe"}[across]
-    assert f"{across}2" not in encoding
 
 
 def test_a_chart_that_vega_cannot_draw_is_no_empty_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,16 +236,3 @@ def test_a_map_has_its_rows_and_columns_in_order_and_a_label_in_each_cell(
     assert {"1", "1,024", *"wxyz"} <= set(texts)
     assert list(CELLS["colour"]) == ["#a63d00", "#f3efe9", "#aecadc", "#0a5592"]
     assert list(CELLS["ink"]) == ["#ffffff", "#111111", "#111111", "#ffffff"]
-
-
-def test_ticks_reach_around_the_values_that_they_are_for() -> None:
-    assert ticks_around([0.9, 2.5], (0.5, 1, 2, 3, 5)) == [0.5, 1, 2, 3]
-    assert ticks_around([0.1, 99], (0.5, 1, 2)) == [0.5, 1, 2]
-
-
-def test_many_points_are_thinned_evenly_and_a_sentence_says_so() -> None:
-    rows = pd.DataFrame({"a": range(1000)})
-    assert thinned(rows, 1000) is rows
-    assert thinning_note(1000, 1000) == ""
-    assert list(thinned(rows, 4)["a"]) == [0, 250, 500, 750]
-    assert thinning_note(1000, 4) == " 4 of 1,000 points are drawn, evenly chosen."

@@ -9,20 +9,16 @@ import pandas as pd
 import pytest
 
 from roofcal.ops.all_gather_matmul.spec import BOUNDS
-from roofcal.ops.probe_link.model import COLLECTIVES, share
-from roofcal.ops.probe_link.spec import RECIPES
+from roofcal.ops.probe_link.model import share
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.charts import Picture
 from roofcal.report.sections import gathered as section
-from roofcal.report.summary import fastest_recipes
-from tests.roofcal.report.chapters import Shown, plain, shown_of
+from tests.roofcal.report.chapters import Shown, shown_of
 from tests.roofcal.report.gathers import (
     APART,
-    DIRECT,
     NCCL,
     NINE,
     SIZES,
-    WORLD_SIZES,
     gather_s,
     gathered,
     gloo_run,
@@ -71,14 +67,6 @@ def test_a_fused_row_has_speedup_ideal_and_what_is_hidden(table: pd.DataFrame) -
     assert row["over_product"] == pytest.approx(fused / product_s(point) - 1)
 
 
-def test_eager_calls_compare_with_eager_calls_and_have_no_prediction(table: pd.DataFrame) -> None:
-    row = row_of(table, "torch_fused", "eager")
-    sequence = true_time(gathered("nccl_then_gemm", FEW, eager=True))
-    assert row["speedup"] == pytest.approx(sequence / 700e-6)
-    assert row["hidden"] < 0
-    assert pd.isna(row["predicted_s"])
-
-
 def test_without_bounds_there_is_a_speedup_and_no_ideal(gathers: Analysis) -> None:
     frame = gathers.frames[section.OP]
     frame = frame[~frame["provider"].isin(BOUNDS)].assign(rank_spread=np.nan)
@@ -103,19 +91,6 @@ def test_where_nothing_is_fused_the_row_is_that_in_sequence(gathers: Analysis) -
     assert not alone.files, "nothing to compare with"
 
 
-def test_each_world_size_has_a_sentence_with_its_geometric_mean(shown: Shown) -> None:
-    row = row_of(shown.tables["gathered-summary"].frame, "symm_mem_fused")
-    ratios = [
-        true_time(gathered("nccl_then_gemm", s)) / true_time(gathered("symm_mem_fused", s))
-        for s in NINE
-    ]
-    assert row["speedup"] == pytest.approx(float(np.prod(ratios)) ** (1 / len(NINE)))
-    assert (row["least"], row["most"]) == pytest.approx((min(ratios), max(ratios)))
-    assert len(shown.prose) == len(WORLD_SIZES)
-    assert shown.prose[-1].startswith("On 8 GPUs symm_mem_fused is ")
-    assert "perfect overlap would be" in shown.prose[-1]
-
-
 def test_world_sizes_without_link_constants_are_named(gathers: Analysis, shown: Shown) -> None:
     assert shown.quiet == []
     calibration = gathers.run.calibration
@@ -132,31 +107,6 @@ def test_world_sizes_without_link_constants_are_named(gathers: Analysis, shown: 
     assert shown.figures["links"].tables["fits"].empty
 
 
-def test_a_gpu_has_every_figure_and_table(shown: Shown, table: pd.DataFrame) -> None:
-    names = ["gathered_speedup", "gathered_hidden", "gathered_ranks", "links"]
-    assert list(shown.figures) == names
-    assert list(shown.tables) == ["gathered-summary", "gathered-points", "gathered-ranks", "links"]
-    assert len(table) == len(WORLD_SIZES) * 3 * len(NINE) * len(FUSED)
-    bf16 = table[table["recipe"] == "bf16"]
-    assert list(dict.fromkeys(bf16["mode"])) == ["graph", "eager"]
-    ranks = shown.tables["gathered-ranks"].frame
-    assert len(ranks) == len(WORLD_SIZES) * 5, "kept apart by world size and provider"
-    assert ranks["worst"].tolist() == pytest.approx([APART] * len(ranks))
-    facts = {key: plain(figure.facts) for key, figure in shown.figures.items()}
-    assert "the highest is 2.0" in facts["gathered_speedup"]
-    assert "hidden in the median: symm_mem_fused" in facts["gathered_hidden"]
-    assert "at most 2.0 % (" in facts["gathered_ranks"]
-
-
-def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
-    points, speedups = shown_of(gathers, "points").tables, shown_of(gathers, "speedup")
-    for table in (points["points-all_gather_matmul"], speedups.tables[f"speedups-{section.OP}"]):
-        assert "world_size" in [column.key for column in table.columns]
-    assert "world_size" not in [column.key for column in points["points-gemm"].columns]
-    assert not speedups.figures
-    assert section.OP not in set(fastest_recipes(gathers)["op"]), "devices share a product"
-
-
 def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> None:
     shown = shown_of(gloo_run().analysed(tmp_path), "gathered")
     assert shown.quiet[0] == section.NOT_FUSED
@@ -167,40 +117,13 @@ def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> Non
     assert list(shown.tables["links"].frame["by"]) == ["gloo"]
 
 
-def test_a_panel_has_every_ratio_and_the_ideal(shown: Shown, table: pd.DataFrame) -> None:
-    chart = shown.figures["gathered_speedup"]
-    recipes = ("bf16", "fp8_axiswise")
-    assert [p.title for p in chart.panels] == [
-        f"{n} GPUs, {r}" for n in WORLD_SIZES for r in recipes
-    ]
-    chosen = table[(table["world_size"] == 2) & (table["recipe"] == "bf16")]
-    ideal = chosen[chosen["mode"] == "graph"].drop_duplicates(["m", "n", "k"])["ideal"]
-    for name, expected in (("points", chosen["speedup"]), ("ideal", ideal)):
-        drawn = chart.rows_of(name, chart.panels[0])["speedup"]
-        assert sorted(drawn) == pytest.approx(sorted(expected))
-
-
 # --- the links ---
-
-CURVES = len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1)
 
 
 def figure_of(analysis: Analysis, frame: pd.DataFrame) -> Picture:
     """The figure where these rows of the probe alone were measured, without a datasheet."""
     without = replace(analysis, spec=None)
     return shown_of(without, "gathered", probe_link=frame).figures["links"]
-
-
-def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(gathers: Analysis) -> None:
-    table = shown_of(gathers, "gathered").tables["links"].frame
-    assert len(table) == CURVES
-    on_four = table[(table["collective"] == "all_gather") & (table["world_size"] == 4)]
-    assert on_four["by"].tolist() == ["nccl", "symm_mem"]
-    assert on_four["latency"].tolist() == [NCCL[0], DIRECT[0]]
-    assert on_four["rate"].tolist() == [NCCL[1], DIRECT[1]]
-    assert (table["rate_low"] < table["rate"]).all()
-    assert (table["latency_high"] > table["latency"]).all()
-    assert set(table.loc[table["collective"] == "send", "by"]) == {"symm_mem"}
 
 
 def test_one_method_makes_the_curves_graph_before_the_clock(gathers: Analysis) -> None:
@@ -213,28 +136,3 @@ def test_one_method_makes_the_curves_graph_before_the_clock(gathers: Analysis) -
     moved = share("all_reduce", 8) * SIZES[-1]
     assert row["rate"] == pytest.approx(moved / (NCCL[0] + moved / NCCL[1])), "bytes over a link"
     assert len(figure_of(gathers, by_clock).tables["points"]) == len(frame)
-
-
-def test_a_panel_per_collective_has_dots_on_the_fitted_lines(gathers: Analysis) -> None:
-    chart = shown_of(gathers, "gathered").figures["links"]
-    titles = [panel.title for panel in chart.panels]
-    assert titles == [recipe.replace("_", " ") for recipe in RECIPES]
-    first = chart.panels[0]
-    assert len(chart.rows_of("points", first)) == len(WORLD_SIZES) * len(SIZES)
-    fits = dict(list(chart.rows_of("fits", first).groupby("series")))
-    assert len(fits) == len(WORLD_SIZES), "by symmetric memory alone, as it was measured"
-    both = chart.rows_of("fits", chart.panels[-1]).groupby(["provider", "devices"])
-    assert len(both) == 2 * len(WORLD_SIZES)
-    assert next(iter(fits.values()))["rate"].iloc[-1] == pytest.approx(
-        SIZES[-1] / (DIRECT[0] + SIZES[-1] / DIRECT[1])
-    )
-    assert "Highest: all_reduce by symm_mem on 8 devices" in chart.facts
-    assert plain(chart.legend[-1].label) == "datasheet, one way 450 GB/s"
-    assert list(chart.tables["levels"]["rate"]) == [450e9]
-
-
-def test_a_collective_that_was_not_measured_has_no_panel(gathers: Analysis) -> None:
-    frame = gathers.frames["probe_link"]
-    chart = figure_of(gathers, frame[frame["recipe"] != "copy_engine_peer"])
-    assert len(chart.panels) == len(RECIPES) - 1
-    assert chart.tables["levels"].empty, "without a datasheet"
