@@ -176,7 +176,6 @@ def test_eager_calls_cost_the_host_more_than_small_products_take() -> None:
     assert (large.is_faster, large.is_faster_eagerly) == (True, True)
 
 
-
 def test_the_tool_of_the_record_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["time_eager_gathers"])
     with pytest.raises(SystemExit, match=r"OUT\.csv: wanted one path and .* 2 GPUs, got 0 and \d"):
