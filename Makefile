@@ -5,7 +5,7 @@
 #   STUDY_CONFIG='seed=7'         more settings for this run, passed to `snakemake --config`
 #   SNAKEMAKE_ARGS='-n'           more arguments for snakemake: dry run, --workflow-profile profiles/slurm, ...
 #   PYTEST_ARGS='-k plan'         more arguments for pytest
-#   TEST_PROCESSES=2              processes of pytest (default: 3 on two cores, else 4)
+#   TEST_PROCESSES=2              processes of pytest (default: 4)
 #   TORCH=cuda                    build of torch: auto (default), cpu, cuda, cuda12, rocm
 #   PYTHON=/path/to/python3.12    interpreter to build .venv from
 #   VENV=none                     use PYTHON itself (an environment that has everything), install nothing
@@ -13,8 +13,8 @@ STUDY ?=
 STUDY_CONFIG ?=
 SNAKEMAKE_ARGS ?=
 PYTEST_ARGS ?=
-# One more than cores, because tests that start processes wait for them; each takes a GB of memory.
-TEST_PROCESSES ?= $(if $(filter 1 2,$(shell nproc 2>/dev/null || echo 2)),3,4)
+# Twice as many as CI has cores, because tests that start processes wait for them; each takes a GB of memory.
+TEST_PROCESSES ?= 4
 TORCH ?= auto
 PYTHON ?=
 VENV ?= .venv

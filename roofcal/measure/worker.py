@@ -53,6 +53,7 @@ from roofcal.measure.workers import dies_with, hold_kernel_cache
 from roofcal.ops.bench import ExactOutputs, load_bench
 
 _CPU_CACHE_BYTES = 64 << 20
+_CPU_WARM_S = 0.3
 _PAGE_BYTES = 2 << 20  # of a GPU, and the least that its driver allocates
 
 
@@ -124,14 +125,18 @@ class Worker:
         """Matrix products until the card is at working temperature: cool cards boost for longer.
 
         That is for `warm_card_s`, or until a GPU gets no warmer: one that measured another op a
-        moment ago is warm after three seconds.
+        moment ago is warm after three seconds. On a Xeon that had rested for two seconds, products
+        of the first tenth of a second took as long as those of the next two seconds.
         """
         # A CPU takes 0.2 s for one of bf16: 50 of them kept a study waiting for 11 s per op.
         side, products = (4096, 50) if self._device.type == "cuda" else (512, 1)
+        most_s = self._timing.warm_card_s
+        if self._device.type == "cpu":
+            most_s = min(most_s, _CPU_WARM_S)
         a = torch.randn(side, side, device=self._device, dtype=torch.bfloat16)
         temperatures: list[float] = []
         second = start = time.perf_counter()
-        while (now := time.perf_counter()) - start < self._timing.warm_card_s:
+        while (now := time.perf_counter()) - start < most_s:
             for _ in range(products):
                 torch.mm(a, a)
             if self._device.type == "cuda":

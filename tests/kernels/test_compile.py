@@ -33,6 +33,7 @@ FASTEST_INSTRUCTION: dict[Architecture, str] = {
 }
 # Architectures of which `make test` compiles a kernel for one, in turn.
 IN_TURN: tuple[Architecture, ...] = (80, 89, "gfx942", 100, 120, "gfx950")
+MOST_CASES = 6  # of a kernel and an architecture that `make test` compiles
 Reports = dict[str, dict[str, Any]]  # of each case; those behind one that crashes are missing
 Point = tuple[Architecture, str]
 
@@ -67,10 +68,11 @@ def turn_of(kernel: Kernel) -> int:
 
 
 def points() -> Iterator[Any]:
-    """Every case on its architectures; `make test` compiles one in 32 of each kernel.
+    """Every case on its architectures; `make test` compiles one in 32 of each kernel, at most six.
 
-    On each architecture another one: a kernel may have a hundred cases, of half a second each. On
-    Hopper it compiles every kernel. Of the other architectures it takes one per kernel in turn.
+    On each architecture another one: a kernel may have hundreds of cases, of half a second to one
+    and a half each. On Hopper it compiles every kernel. Of the other architectures it takes one per
+    kernel in turn.
     """
     for number, architecture in enumerate(ARCHITECTURES):
         cases_of_kernels: dict[Kernel, list[Point]] = defaultdict(list)
@@ -84,7 +86,8 @@ def points() -> Iterator[Any]:
             order = cases[first:] + cases[:first]
             able = [taker for taker in takers if kernel in kernels_of(taker)]
             is_own_turn = able[turn_of(kernel) % len(able)] == architecture
-            yield from thinned(order, every=32, first=0 if is_own_turn else len(cases))
+            every = max(32, -(-len(cases) // MOST_CASES))
+            yield from thinned(order, every=every, first=0 if is_own_turn else len(cases))
 
 
 @pytest.fixture(scope="session")

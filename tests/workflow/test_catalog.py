@@ -1,8 +1,10 @@
-"""What the catalog of Snakemake workflows asks for is there, and others can import ours."""
+"""What the catalog of Snakemake workflows asks for, and the limits of DESIGN.md for rules."""
 
+import re
 import shutil
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.paths import ROOT
@@ -37,3 +39,18 @@ def test_the_catalog_finds_its_three_files() -> None:
     readme = (ROOT / "README.md").read_text().lower()
     assert "snakemake" in readme
     assert "workflow" in readme
+
+
+RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
+
+
+@pytest.mark.parametrize("rule", [file.stem for file in RULES if file.stem != "common"])
+def test_a_rule_has_one_file_a_log_and_no_python_of_its_own(rule: str) -> None:
+    text = (ROOT / "workflow" / "rules" / f"{rule}.smk").read_text()
+
+    names = r"^(?:rule|use rule \w+ as) (\w+)(?: with)?:"
+    assert re.findall(names, text, re.MULTILINE) == [rule]
+    assert "    log:" in text
+    assert "    message:" in text
+    assert not re.search(r"^\s+(run|script|notebook|wrapper):", text, re.MULTILINE)
+    assert not re.search(r"^(import|from|def) ", text, re.MULTILINE)

@@ -51,12 +51,12 @@ _TORCH: Final[dict[str, Call]] = {
 def relative_error(recipe: str, inputs: Inputs, output: Any) -> float:
     """read: error of the sum relative to the norm of the data; write, copy: of every element."""
     if recipe == "read":
-        total = inputs["src"].double().sum()
-        scale = inputs["src"].double().norm().clamp(min=1.0)
+        total = inputs["src"].sum(dtype=torch.float64)
+        scale = torch.linalg.vector_norm(inputs["src"], dtype=torch.float64).clamp(min=1.0)
         return float((output.double().sum() - total).abs() / scale)
-    if recipe == "write":
-        return norm_error(inputs["dst"], torch.full_like(inputs["dst"], _FILL))
-    return norm_error(inputs["dst"], inputs["src"])
+    wanted = inputs["src"] if recipe == "copy" else torch.full_like(inputs["dst"], _FILL)
+    # In float64, vectors of 256 MB took a third of the time of a CPU's study of this op.
+    return 0.0 if torch.equal(inputs["dst"], wanted) else norm_error(inputs["dst"], wanted)
 
 
 def tolerance(recipe: str) -> float:

@@ -2,14 +2,13 @@
 
 import itertools
 import math
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from kernels.int4 import rule
-from kernels.int4.packing import Int4Weights
 from kernels.int4.rule import (
     CHAINED_LAUNCHES,
     PLAIN_LAUNCHES,
@@ -25,10 +24,8 @@ from kernels.int4.rule import (
     direct_or_staged,
     for_many_tokens,
     plain,
-    sizes_of,
 )
 from tests.kernels.int4.int4_cases import (
-    staged_config,
     weights_without_memory,
 )
 from tests.paths import ROOT
@@ -132,18 +129,6 @@ def test_few_tokens_run_nearly_as_fast_as_the_fastest_blocks_that_were_timed() -
     assert behind.max() < 0.30, f"far from the fastest: {us.iloc[int(behind.argmax())].to_dict()}"
 
 
-def test_chained_kernels_let_the_next_one_start_where_it_was_fastest() -> None:
-    times = pd.read_csv(ROOT / "docs/kernels/int4_chained_order.csv")
-    us = times.pivot_table(index=["tokens", "rows", "k"], columns="lets_next_start", values="us")
-    assert len(us) == 90
-    longer = us.div(us["behind its wait"], axis=0)
-    mean = np.exp(np.log(longer).mean())  # what the docstring of kernels.int4.gemm says
-    assert mean["before its wait"] == pytest.approx(1.07, abs=0.005)
-    assert mean["behind its sums"] == pytest.approx(1.17, abs=0.005)
-    assert mean["plain"] > 1.15
-    assert 1.45 < longer["before its wait"].max() < 1.55
-
-
 def test_more_units_want_a_finer_cut() -> None:
     splits = []
     for units in (64, 256):
@@ -157,31 +142,6 @@ def test_where_no_ring_of_more_units_divides_k_one_of_single_units_runs() -> Non
     config = choose(weights_without_memory(1792, 128 * 27), 64)
     assert isinstance(config, Int4StagedConfig)
     assert (config.unroll, config.split) == (1, 3)
-
-
-def estimate(config: Int4Config, w: Int4Weights, tokens: int, units: int = 132) -> float:
-    """Microseconds by which the rule ranks a configuration."""
-    kernel, table, sizes = type(config), rule._table((config,)), sizes_of(w, tokens)
-    held = rule._resident(kernel, table, sizes)
-    return float(rule._costs(kernel, table, sizes, units, held).item())
-
-
-def test_the_estimate_counts_turns_columns_and_halvings_of_k() -> None:
-    config = staged_config(64, 1, (2, 4), 64, "overlapped")
-    assert config in STAGED
-    start, unit, _ = config.cost
-    w = weights_without_memory(64 * 132, 8192)  # a block for each of 132 units
-    once = start + 64 * unit
-    assert estimate(config, w, 64) == pytest.approx(once)
-    assert estimate(config, w, 64, units=131) == pytest.approx(2 * once)  # no room for two
-    assert estimate(config, w, 65) == pytest.approx(2 * once)
-    halves = 2 * (start + 32 * unit) + rule._HALVING_US
-    assert estimate(replace(config, split=2), w, 64) == pytest.approx(halves)
-    # blocks of half as many stages and units run two at a time
-    small = staged_config(64, 1, (2, 2), 64, "overlapped")
-    assert small in STAGED
-    wanted = small.cost.start_us + 64 * small.cost.unit_us
-    assert estimate(small, w, 65) == pytest.approx(wanted)
 
 
 def test_many_products_take_the_blocks_that_each_takes_alone(

@@ -380,7 +380,8 @@ def test_warming_ends_when_the_card_gets_no_warmer(
         "read",
         lambda: (1e9, 1e9, 1.0, value, ()) if (value := next(readings, None)) else None,
     )
-    one._timing = one._timing.model_copy(update={"warm_card_s": 20.0})
+    one._timing = one._timing.model_copy(update={"warm_card_s": 30.0})
+    monkeypatch.setattr(worker, "_CPU_WARM_S", 20.0)
 
     one._warm_card()
 
