@@ -50,7 +50,7 @@ def session(
 ) -> tuple[int, str]:
     """The exit code of the script and what it printed."""
     around = checkout.parent
-    environment = os.environ | {
+    environment = {name: value for name, value in os.environ.items() if "CACHE_DIR" not in name} | {
         "PATH": f"{around / 'bin'}:{os.environ['PATH']}",
         "OUT": str(around / "out"),
         "WORK": str(around / "work"),
