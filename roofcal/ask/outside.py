@@ -21,16 +21,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from roofcal.ask.answers import (
-    Answer,
-    Column,
-    ManyAnswers,
-    Part,
-    Record,
-    Table,
-    Verdict,
-    filled,
-)
+from roofcal.ask.answers import Answer, Column, ManyAnswers, Part, Record, Table, Verdict, filled
 from roofcal.ask.measured import measured_points
 from roofcal.ask.points import recipe_named
 from roofcal.ask.shape_limits import refusal
@@ -112,11 +103,7 @@ class OutsideEvidence(Answer):
 
 
 def hold_against(
-    path: Path,
-    model: Model,
-    sources: Sources,
-    run: RunFolder | None,
-    clock: Clock = "settled",
+    path: Path, model: Model, sources: Sources, run: RunFolder | None, clock: Clock = "settled"
 ) -> OutsideEvidence:
     """The products of a file beside their predictions for the library.
 

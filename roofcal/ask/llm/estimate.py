@@ -14,19 +14,17 @@ from typing import Any, Final
 
 from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
 from roofcal.ask.energy import Prices, TokenCost, token_cost
-from roofcal.ask.llm.architecture import (
-    active_parameters,
-    check_parallel,
-    parameters,
-)
 from roofcal.ask.llm.deployment import (
     ONE_HOST,
     RESERVE,
     Deployment,
     Memory,
+    active_parameters,
+    check_parallel,
     check_shards,
     checked_memory,
     datasheet_of,
+    parameters,
 )
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes

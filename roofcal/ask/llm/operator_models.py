@@ -34,7 +34,7 @@ from typing import Final, Literal
 import numpy as np
 
 from roofcal.ask.linear_options import FARTHEST
-from roofcal.ask.llm.architecture import INT4_RECIPE, RECIPES, LocalMatrix
+from roofcal.ask.llm.deployment import INT4_RECIPE, RECIPES, LocalMatrix
 from roofcal.ask.llm.operator_times import (
     AttentionWork,
     OperatorTimes,

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofcal.ask.llm.architecture import BF16_BYTES, LocalMatrix, matrix_bytes
+from roofcal.ask.llm.deployment import BF16_BYTES, LocalMatrix, matrix_bytes
 from roofcal.core.devices import DeviceSpec, WaveDevice
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.times import Array, CallTime, Duration, Rate, Times

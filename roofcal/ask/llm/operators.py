@@ -23,8 +23,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from roofcal.ask.llm.architecture import (
+from roofcal.ask.llm.deployment import (
     BF16_BYTES,
+    Deployment,
     LocalMatrix,
     architecture_of,
     distinct_experts,
@@ -35,7 +36,6 @@ from roofcal.ask.llm.architecture import (
     local_vocabulary,
     longest_stage,
 )
-from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.operator_times import AttentionWork, Collectives, OperatorTimes, whole
 from roofcal.core.times import NO_TIME, CallTime, Duration
 from roofcal.models.wave.attention import Attention

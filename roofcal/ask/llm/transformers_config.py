@@ -74,8 +74,7 @@ _FAMILIES: Final[dict[str, _Family]] = {
     "mixtral": replace(_EXPERTS, defaults={"num_key_value_heads": 8}),
     "gpt_oss": replace(_EXPERTS, defaults={"num_key_value_heads": 8, "head_dim": 64}),
     "qwen2_moe": replace(
-        _QWEN_EXPERTS,
-        defaults={"num_key_value_heads": 16, "shared_expert_intermediate_size": 5632},
+        _QWEN_EXPERTS, defaults={"num_key_value_heads": 16, "shared_expert_intermediate_size": 5632}
     ),
     "qwen3_moe": replace(_QWEN_EXPERTS, defaults={"num_key_value_heads": 4}),
     "qwen3_vl_moe_text": replace(_QWEN_EXPERTS, defaults={"num_key_value_heads": 16}),

@@ -12,8 +12,7 @@ import pytest
 from roofcal.ask.advice import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeTime
 from roofcal.ask.answers import span
-from roofcal.ask.choices import ChoiceRecord, choice_record
-from roofcal.ask.measured import measured_points
+from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
 from roofcal.core.devices import load_device
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import PlanPoint
@@ -21,14 +20,7 @@ from roofcal.core.units import format_seconds
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
-from roofcal.ops.linear.model import (
-    PARTS_SHARE,
-    PASSES,
-    Linear,
-    Passes,
-    Weights,
-    linear_times,
-)
+from roofcal.ops.linear.model import PARTS_SHARE, PASSES, Linear, Passes, Weights, linear_times
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources

@@ -205,11 +205,7 @@ def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
 
 @pytest.mark.parametrize(
     ("n", "k", "passes"),
-    [
-        (28665, 8192, "forward"),
-        (28672, 8192, "forward"),
-        (4096, 4096, "forward_backward"),
-    ],
+    [(28665, 8192, "forward"), (28672, 8192, "forward"), (4096, 4096, "forward_backward")],
 )
 def test_advise_and_break_even_predict_one_speedup(n: int, k: int, passes: Passes) -> None:
     weights = usual_weights(passes)

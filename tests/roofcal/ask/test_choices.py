@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.ask.choices import ChoiceRecord, fastest_probabilities
-from roofcal.ask.measured import measured_points
+from roofcal.ask.measured import ChoiceRecord, fastest_probabilities, measured_points
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models.registry import model_named, predict_points
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources

@@ -6,7 +6,7 @@ import pytest
 
 from roofcal.ask.advice import decide
 from roofcal.ask.advise import RecipeTime
-from roofcal.ask.choices import ChoiceRecord
+from roofcal.ask.measured import ChoiceRecord
 
 GOOD, POOR = (
     ChoiceRecord(points=25, right=right, mean_regret=0.01, worst_regret=0.1) for right in (20, 5)

@@ -176,9 +176,7 @@ def test_a_card_of_less_than_five_is_compared_with_its_publication(
     study = write_card(Path("results") / KIND, slower)
     constant = Ceiling(value=1.0, ci95_low=1.0, ci95_high=1.0, unit="s", evidence="")
     fitted = Calibration(
-        device=CPU.device,
-        environment_id=CPU.environment_id,
-        constants={"launch_graph_s": constant},
+        device=CPU.device, environment_id=CPU.environment_id, constants={"launch_graph_s": constant}
     )
     write_records(study / "calibration.jsonl", [fitted])
     for node in range(others):  # as slow, so that only the publication tells

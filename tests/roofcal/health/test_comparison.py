@@ -116,11 +116,7 @@ def test_the_cause_follows_from_the_state_of_the_card(
 
 @pytest.mark.parametrize(
     ("times", "slow"),
-    [
-        ((1, 1.001, 1.5), {"2"}),
-        ((1, 1, 1, 1, 1, 1.5), {"5"}),
-        ((1, 1.001, 1.5, 1.5), {"2", "3"}),
-    ],
+    [((1, 1.001, 1.5), {"2"}), ((1, 1, 1, 1, 1, 1.5), {"5"}), ((1, 1.001, 1.5, 1.5), {"2", "3"})],
 )
 def test_a_slow_card_does_not_widen_its_own_limit(times: tuple[float, ...], slow: set[str]) -> None:
     cards = {str(number): one_op("gemm", factor) for number, factor in enumerate(times)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofcal.ask.llm.architecture import (
+from roofcal.ask.llm.deployment import (
     Layers,
     LocalMatrix,
     active_parameters,

@@ -5,12 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roofcal.ask.devices import datasheet
-from roofcal.ask.llm.architecture import LocalMatrix
-from roofcal.ask.llm.deployment import (
-    RESERVE,
-    checked_memory,
-    memory_of,
-)
+from roofcal.ask.llm.deployment import RESERVE, LocalMatrix, checked_memory, memory_of
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
 from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.sweep import with_smallest_cut

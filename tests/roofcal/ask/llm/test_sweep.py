@@ -7,13 +7,14 @@ from io import StringIO
 
 import pytest
 
-from roofcal.ask.llm.architecture import RECIPES
-from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
+from roofcal.ask.llm.deployment import RECIPES
 from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.sweep import (
     COLUMNS,
     CUTS,
+    RecipeComparison,
     Sweep,
+    compare_recipes,
     cuts_of,
     frontier,
     run_table,
@@ -168,11 +169,7 @@ def test_models_without_an_architecture_and_cuts_that_do_not_divide_have_no_row(
 
 @pytest.mark.parametrize(
     ("fitted", "spec"),
-    [
-        (FITTED, None),
-        (calibration(), LINKED),
-        (replace(FITTED, constants={}), LINKED),
-    ],
+    [(FITTED, None), (calibration(), LINKED), (replace(FITTED, constants={}), LINKED)],
 )
 def test_a_device_that_cannot_be_timed_has_no_rows(
     fitted: Calibration, spec: DeviceSpec | None, table: Table

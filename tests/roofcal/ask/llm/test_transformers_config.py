@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from roofcal.ask.llm.architecture import (
+from roofcal.ask.llm.deployment import (
+    Deployment,
     active_parameters,
     kv_bytes_per_token_and_layer,
     local_matrices,
+    memory_of,
     parameters,
     weight_bytes,
 )
-from roofcal.ask.llm.deployment import Deployment, memory_of
 from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.core.language_models import LanguageModel
