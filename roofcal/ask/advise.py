@@ -1,11 +1,8 @@
 """Which recipe, and whose kernels, for a linear: all that a model of time knows, ranked.
 
-An option is a recipe of the linear, the provider of its products and the provider of its casts
-(ask.linear_options). Its time is the sum of its parts, as in ops.linear: products and casts, and
-one product of packed weights for weights-only recipes. A part that was measured at this very shape
-takes what was measured, with its interval; so does a linear that was measured as a whole, forward
-and backward. Ends of intervals add up. Which option is the fastest is drawn with the errors of the
-parts (ask.measured), so that two options with the same predicted product share its error.
+The time of an option (ask.linear_options) is the sum of its parts, as in ops.linear. A part that
+was measured at this very shape takes what was measured, with its interval; so does a linear that
+was measured as a whole. Which is the fastest is drawn with the errors of the parts (ask.measured).
 """
 
 import math

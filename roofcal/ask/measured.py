@@ -1,10 +1,8 @@
 """Measured points of a run as answers use them, and how good predicted choices were on them.
 
-The error of a prediction is taken as normal in log space, with the 95 % interval as 1.96 standard
-deviations on each side. Predictions that share a part (the same product, another cast) share its
-error; parts of different names err independently. The probabilities are not too high: of 125
-published choices between two providers of an H200, 70 % of those stated with 0.5 to 0.6 were right,
-76 % of those with 0.6 to 0.8 and 83 % of those above (tests/roofcal/ask/test_choices.py).
+The error of a prediction is normal in log space, with the 95 % interval as 1.96 standard deviations
+on each side; parts of different names err independently. Of 125 published choices between two
+providers 70 % of those stated with 0.5 to 0.6 were right, 76 % below 0.8 and 83 % above.
 """
 
 import math

@@ -1,15 +1,7 @@
 """A model of time held against products that somebody else measured.
 
-The file has columns recipe, m, n, k and seconds, and may have `casts_by`: the provider whose cast
-of the activations is in the time (none, torch_compile, torch_eager, triton). The weights are cast
-beforehand.
-
-Calibrated times are settled: the clock has come down to what the power limit allows. Many published
-tables are bursts, before that. `clock="burst"` multiplies each prediction by what a burst took of a
-settled time on the points of the library that the run measured with cold caches and normal inputs:
-the median by recipe and regime (by recipe where a regime has fewer than FEWEST points). A recipe
-with fewer than FEWEST points has no answer. Intervals are wider outside of the probes, see
-ops.predictions.
+docs/ask.md says what the file has, and what a burst is: times before the clock has come down to
+what the power limit allows. `clock="burst"` multiplies predictions by burst over settled time.
 """
 
 import math

@@ -1,9 +1,8 @@
 """Predictions for a person: of one point, or of a CSV of points.
 
-A point without a provider is that of the calibrated provider that is predicted to be the fastest.
-The answer names it, says with which probability it is (ask.measured), and how good such
-choices were on measured points. Providers that refuse the shape are left out. Models of time that
-know no providers answer for any of them.
+A point without a provider is that of the calibrated provider that is predicted to be the fastest,
+of those that take the shape; the answer says with which probability it is, and how good such
+choices were. Models of time that know no providers answer for any of them.
 """
 
 from collections.abc import Collection, Iterator, Mapping

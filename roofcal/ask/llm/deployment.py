@@ -2,16 +2,7 @@
 
 The weights of the layers' matrices have the format of the recipe. Embedding, output head, router
 and norms stay in bf16 under every recipe, and so do activations between products and the KV cache.
-int4 is weight-only (GPTQ, 2022-10; AWQ, 2023-06): 4 bit per weight and, for each group of 128
-along K, 32 bit of scale and zero point, 4.25 bit together.
-
-The fullest GPU holds its weights, the KV cache of every request at its end, and the activations of
-the largest pass: two copies of the stream between layers and the widest pair of tensors beside it
-(bf16), or the logits in fp32. RESERVE of the memory is left to the driver, to buffers of the
-collectives, to graphs and to fragments; vLLM leaves as much by default.
-
-Shards of weights that no kernel of a recipe takes are refused by the rule that makes `predict`
-refuse. A cut is (tensor-parallel degree, pipeline stages).
+docs/models.md says what the memory holds. A cut is (tensor-parallel degree, pipeline stages).
 """
 
 import math
@@ -30,7 +21,7 @@ from roofcal.ops.spec import Shape
 from roofcal.ops.time_models import Sources
 
 RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise", "int4")
-INT4_BITS: Final = 4.25
+INT4_BITS: Final = 4.25  # GPTQ, AWQ: 4 bit, and 32 bit of scale and zero point for 128 along K
 INT4_RECIPE: Final = "int4_groupwise_g128"  # of op mixed_gemm
 BF16_BYTES: Final = 2
 MOST_TENSOR: Final = 64  # tensor-parallel degrees that are looked at
@@ -265,11 +256,6 @@ class Deployment:
     def gpus(self) -> int:
         """GPUs that hold the model once."""
         return self.tensor * self.pipeline
-
-    @property
-    def prefill_passes(self) -> int:
-        """Number of passes that the prompts take."""
-        return -(-self.batch * self.prompt // self.chunk)
 
     @property
     def longest_context(self) -> int:

@@ -1,10 +1,8 @@
 """Times, rates and memory of a model that is deployed.
 
-A request's first token comes from prefill, the others from output - 1 steps of decode.
-
-The ends of intervals add up (roofcal.core.times). They hold the errors of the calibrated
-model, of its constants and of the stated assumptions on link and attention, but not what a serving
-engine adds.
+A request's first token comes from prefill, the others from output - 1 steps of decode. Intervals
+hold the errors of the calibrated model, of its constants and of the stated assumptions on link and
+attention, but not what a serving engine adds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

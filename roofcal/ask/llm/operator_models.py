@@ -1,28 +1,6 @@
 """Models of time of the operators of a language model: the calibrated one, and which there are.
 
-On a calibrated device:
-
-product          roofcal.models.calibrated with its interval, for the default provider, or for
-                 another one where the default provider refuses the weights' sides
-int4             weight-only: the fastest calibrated int4 kernel (INT4_RECIPE of op mixed_gemm) that
-                 takes the shape and lies at most FARTHEST doublings beyond its probes. Where none
-                 does, as in prefill, the bf16 product with weights of 4.25 bit, of no measured
-                 kernel: low is the roof (bytes at the read bandwidth or the datasheet's bf16 math,
-                 whichever takes longer), high adds the error of the bf16 model to the value
-of experts       one product per expert in one kernel: as one product whose N is experts * n, which
-                 has the same operations, weights, outputs and tiles; which provider takes it
-                 goes by the sides of one expert. The value reads its rows once
-                 per product, `high` once per expert
-cast             the fastest provider that was calibrated; without one, as elementwise
-elementwise      launch + bytes / copy bandwidth: norms, activations, embedding. Only casts by row
-                 were measured, which work alike: `high` is the time of the fastest calibrated cast
-                 that moves as many bytes
-attention        the longer of operations at ATTENTION_SHARE of the datasheet's bf16 rate and bytes
-                 of the cache at the read bandwidth; `high` reads at CACHE_SHARE of it
-
-ATTENTION_SHARE: FlashAttention-3 (2024-07) reaches up to 75 % of an H100's bf16 rate and its
-predecessor 35 % (abstract of the paper); we take the middle, and the two as ends.
-CACHE_SHARE: the notebook on MI300X inference assumes that streams attain 0.8 of the bandwidth.
+docs/models.md has the time of each operator, and where the shares that attention reaches are from.
 """
 
 from collections import defaultdict

@@ -1,12 +1,7 @@
-"""Estimates of many cuts and batches: a curve, a sweep, all recipes, the table of a run.
+"""Estimates of many cuts, batches and recipes; the smallest cut, and the table of a run.
 
 A cut is (tensor-parallel degree, pipeline stages). Tensor parallelism stays within ONE_HOST; stages
 are powers of two, at most one per layer.
-
-The table of a run has one row per model of config/models, recipe, cut of CUTS and batch: batches 1,
-4, 16, ... and the largest that fits. A cut whose weights leave no room for one request has one row
-without times. Cuts that do not divide a model or leave shards that no kernel of the recipe takes,
-and cuts over several GPUs of a device without a link, have no row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

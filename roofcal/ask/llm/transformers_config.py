@@ -1,8 +1,8 @@
 """A language model from the config.json that Hugging Face's transformers writes.
 
-The families are listed by `model_type`, because a family that is not listed may have layers whose
-operators `llm` does not know, as state-space layers. What a listed family has beyond the sizes of a
-LanguageModel is said in its `left_out`, or refused where the sizes would be wrong.
+Families are listed by `model_type`: others may have layers that `llm` does not know. What a listed
+family has beyond the sizes of a LanguageModel is said in `left_out`, or refused where the sizes
+would be wrong.
 """
 
 from collections.abc import Iterator, Mapping

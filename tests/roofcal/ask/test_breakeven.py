@@ -4,7 +4,6 @@ import csv
 import math
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,11 @@ from roofcal.ask.breakeven import (
     first_lasting_m,
     linear_speedups,
     map_csv,
-    run_map,
     sentences,
     speedup_ratio,
 )
 from roofcal.ask.linear_options import LinearTimes
 from roofcal.ask.shape_limits import FAR
-from roofcal.core.jsonl import write_records
-from roofcal.core.records import Calibration
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
@@ -116,17 +112,6 @@ def test_the_best_speedup_is_one_within_the_probes_where_there_is_any() -> None:
 def test_weights_that_no_memory_holds_are_refused() -> None:
     with pytest.raises(PredictError, match=r"does not fit made-up"):
         breakeven(calibrated, replace(published_sources(), spec=SPEC), ALONE, 1 << 24, 1 << 24)
-
-
-def test_casts_move_break_even() -> None:
-    products: dict[str, Seconds] = {
-        "bf16": lambda s: 0.02 * s[0],
-        "fp8_axiswise": lambda s: 0.01 * s[0],
-    }
-    model = StandIn(products=products, casts=("torch_compile",))  # a second for each cast
-    assert answer_of(model).m == 1
-    assert answer_of(model, Linear(recipe="fp8_axiswise", casts=FASTEST)).m == 112
-    assert answer_of(model, Linear(recipe="fp8_axiswise", casts=FASTEST, weights="cast")).m == 208
 
 
 def test_half_widths_add_as_squares() -> None:
@@ -365,12 +350,3 @@ def test_never_is_an_empty_cell_and_each_product_is_computed_once() -> None:
     assert len(calls) == sum(2 if n == k else 3 for n, k in WEIGHTS)
     own = {row["pass"] for row in table if row["recipe"] == BF16_GRAD_WEIGHT}
     assert own == {"forward_backward"}, "forward it is fp8_axiswise"
-
-
-def test_a_run_is_mapped_from_its_calibration_alone(tmp_path: Path) -> None:
-    run = tmp_path / "made-up" / "e1"
-    empty = Calibration(device="made-up", environment_id="e1", constants={})
-    write_records(run / "calibration.jsonl", [empty])
-    assert run_map(run, run / "calibration.jsonl") == ",".join(COLUMNS) + "\n"
-    with pytest.raises(PredictError, match="fitted on made-up, not on another"):
-        run_map(tmp_path / "another" / "e1", run / "calibration.jsonl")

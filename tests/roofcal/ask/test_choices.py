@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.ask.measured import ChoiceRecord, fastest_probabilities, measured_points
+from roofcal.ask.measured import fastest_probabilities, measured_points
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models.registry import model_named, predict_points
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
@@ -64,10 +64,3 @@ def test_stated_probabilities_promise_no_more_than_measured_choices_hold() -> No
         mean, right = (sum(column) / len(band) for column in zip(*band, strict=True))
         chance = 1.96 * math.sqrt(mean * (1 - mean) / len(band))
         assert mean - chance < right < mean + chance + 0.15, (low, high, mean, right)
-
-
-def test_a_poor_record_lowers_the_probability_of_its_choice_to_its_share() -> None:
-    record = ChoiceRecord(points=8, right=3, mean_regret=0.1, worst_regret=0.4)
-    assert record.is_poor
-    assert [record.chance(stated) for stated in (0.9, 0.2)] == [3 / 8, 0.2]
-    assert replace(record, right=4).chance(0.9) == 0.9

@@ -39,9 +39,6 @@ def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     decision = shell.json("advise --device h200 4096x28672x8192")["decision"]
     assert said.startswith(f"Use {decision['recipe']}: {decision['speedup_over_bf16']:.2f}x bf16, ")
     assert decision["casts_included"]
-    fp8 = shell.json("advise --device h200 16x4096x4096 --recipes fp8,rowwise --min-db 25")
-    assert all("fp8" in option["recipe"] for option in fp8["options"])
-    assert all((option["output_db"] or 0) >= 25 for option in fp8["options"])
     (tmp_path / "s.csv").write_text("m,n,k\n16,4096,4096\n")
     narrow = f"advise --device h200 --shapes {tmp_path}/s.csv --recipes bf16"
     assert [row["recipe"] for row in shell.json(narrow)] == ["bf16"]

@@ -15,7 +15,6 @@ from roofcal.ask.llm.sweep import (
     RecipeComparison,
     Sweep,
     compare_recipes,
-    cuts_of,
     frontier,
     run_table,
     sweep,
@@ -59,13 +58,6 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
         return list(read)
 
     return table
-
-
-def test_cuts_have_few_gpus_first_and_stay_within_a_host() -> None:
-    cuts = cuts_of(model(), (1, 2, 4, 8), 16)
-    assert cuts[:4] == [(1, 1), (2, 1), (1, 2), (4, 1)]
-    assert max(tensor for tensor, _ in cuts) == 8
-    assert all(tensor * pipeline <= 16 for tensor, pipeline in cuts)
 
 
 def test_the_smallest_cut_holds_the_model_and_none_of_fewer_gpus_does() -> None:
