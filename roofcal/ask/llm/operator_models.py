@@ -198,15 +198,11 @@ class CalibratedOperators(OperatorTimes):
         near = [kernel for kernel in kernels if kernel.doublings <= FARTHEST]
         if near:
             return min(near, key=lambda kernel: kernel.duration.value_s)
-        return self._int4_by_bf16(rows, wide)
-
-    def _int4_by_bf16(self, rows: float, matrix: LocalMatrix) -> CallTime:
-        """The bf16 product with the bytes of int4, of no measured kernel."""
-        constants, sizes = self.calibration.constants, vectors(rows, *matrix)
+        # the bf16 product with the bytes of int4, of no measured kernel
+        constants, (m, n, k) = self.calibration.constants, vectors(rows, *wide)
         provider = gemm.default_provider(constants, "bf16")
-        m, n, k = sizes
         parts = parts_of_pair(gemm, self.calibration, provider, "bf16", (m, n, k))
-        moved = int4_bytes(rows, matrix)
+        moved = int4_bytes(rows, wide)
         dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
         parts = gemm.joined(
             launch=parts.launch,
@@ -216,10 +212,10 @@ class CalibratedOperators(OperatorTimes):
             power=parts.power,
         )
         launch, value = float(parts.launch[0]), float(parts.total[0])
-        product = self._call("gemm", provider, "bf16", rows, *matrix)
+        product = self._call("gemm", provider, "bf16", rows, *wide)
         error = product.duration.high_s / product.duration.value_s
         reading = self._rate("read").seconds(moved).low_s
-        computing = 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
+        computing = 2 * rows * wide.n * wide.k / self.spec.peak_flops_per_s["bf16"]
         roof = launch / error + max(reading, computing)
         duration = Duration(value, min(value, roof), value * error)
         bound, whose = parts.bound_by[0], f"{provider} (bf16)"

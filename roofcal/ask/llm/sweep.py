@@ -359,6 +359,10 @@ def run_table(
 ) -> str:
     """The table of a run folder as CSV; its header alone where no recipe can be timed.
 
+    A row per model of config/models, recipe, cut of CUTS and batch: 1, 4, 16, ... and the largest
+    that fits. A cut whose weights leave no room for one request has one row without times. Cuts
+    that do not divide a model, leave shards that no kernel takes, or lack a link have none.
+
     Raises PredictError for the calibration of another device, RecordsError for a bad file.
     """
     sources = Sources(calibration=read_calibration(calibration, run.parent.name), spec=spec)

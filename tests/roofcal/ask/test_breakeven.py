@@ -227,22 +227,6 @@ ANSWER: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
-    assert list(sentences(ANSWER)) == [
-        "fp8_axiswise, casts included, is faster than bf16 from M = 1008 on (95 %: "
-        "that M lies from 720 to 1504)",
-        "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by the fastest "
-        "provider, weights cast each time",
-        "at best 1.50x (95 %: 1.25x to 1.80x), casts included, at M = 8192",
-        "products by the fastest provider at each M, as advise ranks them: cublaslt, casts by "
-        "triton (M = 1008); triton, casts by triton (M = 8192)",
-        "model calibrated, made-up, e1",
-        "the probes cover M from 16 to 16384; larger M are not considered",
-    ]
-    nobody_knows = {"probed_m": None, "extrapolated_doublings": None}
-    assert len(list(sentences(ANSWER | nobody_knows))) == 5
-
-
 NO_INTERVAL = dict.fromkeys(("m_low", "m_high", "best_speedup_low", "best_speedup_high"))
 NEVER = (
     "Keep bf16: there is no M up to 131072 from which on fp8_axiswise, casts included, stays faster"

@@ -32,10 +32,6 @@ def _published(published_alone: None) -> None:
 
 def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     said = shell.text("advise --device nvidia-h200 4096x28672x8192")
-    assert said.startswith("Use fp8_")
-    assert "x bf16, casts included (fastest with P 0." in said
-    assert "cublaslt" in said
-    assert "model calibrated, nvidia-h200, driver" in said
     decision = shell.json("advise --device h200 4096x28672x8192")["decision"]
     assert said.startswith(f"Use {decision['recipe']}: {decision['speedup_over_bf16']:.2f}x bf16, ")
     assert decision["casts_included"]
@@ -158,18 +154,8 @@ def test_the_table_of_a_run_is_csv_with_every_model(
 
 
 def test_devices_are_listed_with_what_was_measured(shell: Shell) -> None:
-    measured, described = shell.text("devices").split("described by a datasheet alone:\n")
-    assert measured.startswith("measured:\n")
-    (environment,) = api.devices()["nvidia-h200"]
-    lines = measured.splitlines()
-    (place,) = (i for i, line in enumerate(lines) if line.split()[0] == "nvidia-h200")
-    assert lines[place].split("  ")[-1] == "--by calibrated, wave, torchao, datasheet"
-    assert " 141 GB " in lines[place]
-    assert lines[place + 1].startswith(f"    {environment} (published): gemm, cast, mixed_gemm, ")
+    measured = shell.text("devices").partition("described by a datasheet alone:\n")[0]
     assert "probe_" not in measured
-    named = {line.split()[0] for line in described.splitlines()}
-    assert "nvidia-l40s" in named
-    assert "nvidia-h200" not in named
     rows = {row["device"]: row for row in shell.json("devices")}
     assert list(rows) == list(api.devices())
     assert rows["nvidia-l40s"]["environments"] == []
