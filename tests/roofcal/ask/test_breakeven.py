@@ -41,7 +41,7 @@ from roofcal.ops.linear.model import (
 )
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.published_run import published_sources
-from tests.roofcal.models.runs import SOURCES, SPEC
+from tests.roofcal.models.runs import SPEC
 from tests.roofcal.models.stand_in import Seconds, StandIn
 
 NO_TIME = Sources()
@@ -302,35 +302,3 @@ def test_every_linear_has_every_point_without_casts_and_with_the_fastest() -> No
     assert [by_m[m]["class"] for m in (64, 1024, 8192)] == ["slower", "uncertain", "faster"]
     assert float(by_m[1024]["speedup"]) == pytest.approx(2048 / 2024, rel=1e-3)
     assert float(by_m[1024]["low"]) < 1 < float(by_m[1024]["high"])
-
-
-def test_rows_end_with_the_break_even_of_their_weight() -> None:
-    linear = Linear(recipe="fp8_tensorwise", casts="none")
-    answer = breakeven(calibrated, SOURCES, linear, 4096, 4096)
-    rows_of_4096 = [
-        row
-        for row in rows(map_csv(calibrated, SOURCES))
-        if (row["pass"], row["casts"], row["n"], row["k"]) == ("forward", "none", "4096", "4096")
-    ]
-    ends = {(r["breakeven_m"], r["breakeven_m_low"], r["breakeven_m_high"]) for r in rows_of_4096}
-    assert answer.m_high is None  # as far as the interval of the made-up calibration tells
-    assert ends == {(str(answer.m), str(answer.m_low), "")}
-    at = {int(row["m"]): float(row["speedup"]) for row in rows_of_4096}
-    on_grid = dict(zip(GRID.tolist(), answer.speedups.value.tolist(), strict=True))
-    assert at == {m: pytest.approx(on_grid[m], rel=1e-3) for m in TOKENS}
-
-
-def test_never_is_an_empty_cell_and_each_product_is_computed_once() -> None:
-    calls: list[str] = []
-
-    def bf16(sizes: Array) -> Array:
-        calls.append("bf16")
-        return np.asarray(2 * sizes[0])
-
-    products: dict[str, Seconds] = {"bf16": bf16, "fp8_axiswise": lambda s: 4 * s[0]}
-    table = rows(map_csv(StandIn(products=products), NO_TIME))
-    assert table[0]["breakeven_m"] == ""
-    # forward, grad_input and grad_weight; of squares grad_input has the sizes of forward
-    assert len(calls) == sum(2 if n == k else 3 for n, k in WEIGHTS)
-    own = {row["pass"] for row in table if row["recipe"] == BF16_GRAD_WEIGHT}
-    assert own == {"forward_backward"}, "forward it is fp8_axiswise"

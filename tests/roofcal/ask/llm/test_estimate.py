@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -49,24 +48,6 @@ def test_many_prompts_take_many_passes_and_a_long_one_runs_the_head_in_every_chu
     heads = [{o.name: o for o in phase.operators}["head"] for phase in (long.prefill, long.decode)]
     assert heads[0].calls == 4
     assert heads[0].duration == heads[1].duration
-
-
-@pytest.mark.parametrize("name", ["llama3-8b", "qwen3-30b-a3b"])
-def test_more_requests_and_tokens_take_longer_and_fewer_bits_and_more_gpus_less(name: str) -> None:
-    estimates = [estimated(name, batch=batch) for batch in (1, 4, 16)]
-    for fewer, more in pairwise(estimates):
-        assert fewer.decode.total.value_s < more.decode.total.value_s
-        assert fewer.decode_tokens_per_s.value < more.decode_tokens_per_s.value
-        assert fewer.memory.needed_bytes < more.memory.needed_bytes
-    many, long = estimates[-1], estimated(name, batch=16, prompt=8192)
-    assert many.decode.total.value_s < long.decode.total.value_s
-    assert many.first_token.value_s < long.first_token.value_s
-    int4 = estimated(name, "int4").decode.total.value_s
-    assert estimates[0].decode.total.value_s > 1.3 * int4
-    eight = estimated(name, batch=16, tp=8)
-    assert eight.first_token.value_s < many.first_token.value_s
-    assert many.link is None
-    assert "not calibrated, assumed 0.7" in str(eight.link)
 
 
 def test_the_bubble_of_a_pipeline() -> None:

@@ -251,3 +251,5 @@ def test_a_folder_stands_for_its_file_and_a_renamed_file_is_read(read: Any, tmp_
     assert asked_model(MODELS, str(tmp_path / "some-model")) == described
     renamed = read(json.dumps(LLAMA), "llama.yaml")
     assert (renamed.model, renamed.matrices) == ("llama", described.matrices)
+    with pytest.raises(ConfigError, match=r"x\.yaml: cannot be read"):
+        asked_model(MODELS, "x.yaml")
