@@ -20,14 +20,14 @@ from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.devices import Devices, device_choice, device_sources
 from roofcal.ask.energy import asked_prices
-from roofcal.ask.llm.architecture import RECIPES
-from roofcal.ask.llm.comparison import RecipeComparison, compare_recipes
-from roofcal.ask.llm.deployment import Deployment
+from roofcal.ask.llm.deployment import RECIPES, Deployment
 from roofcal.ask.llm.estimate import Estimate, estimate, estimates_by_batch
 from roofcal.ask.llm.sweep import (
     SWEPT_GPUS,
     Curve,
+    RecipeComparison,
     Sweep,
+    compare_recipes,
     sweep,
     with_smallest_cut,
 )

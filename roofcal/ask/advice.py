@@ -22,9 +22,9 @@ from roofcal.ask.answers import (
     record_of,
     span,
 )
-from roofcal.ask.choices import ChoiceRecord
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.linear_options import BASELINE
+from roofcal.ask.measured import ChoiceRecord
 from roofcal.ask.shape_limits import FAR, unprobed_words
 from roofcal.core.csv_files import read_shapes
 from roofcal.core.units import format_seconds
@@ -334,8 +334,7 @@ class Recommendation(Advice, Answer):
         is_sure = not decision.toss_up_with and not decision.weak_because
         if answer["pass"] == "forward" and not is_sure:
             yield filled(
-                "to be surer, run `roofcal time {m}x{n}x{k}` in a clone on that card",
-                answer,
+                "to be surer, run `roofcal time {m}x{n}x{k}` in a clone on that card", answer
             )
         if answer["left_out"]:
             yield left_out_words(answer["min_db"], answer["left_out"])
@@ -399,13 +398,10 @@ def recommend(adviser: Adviser, shape: Shape, prices: Prices | None = None) -> R
         **({"energy": {name: asdict(cost) for name, cost in costs.items()}} if costs else {}),
     }
     return Recommendation(
+        **vars(advice),
         device=sources.device,
         model=model,
         environment=sources.environment,
-        options=advice.options,
-        refused=advice.refused,
-        unranked=advice.unranked,
-        left_out=advice.left_out,
         decision=decision,
         costs=costs,
         answer=answer,

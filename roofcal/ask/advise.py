@@ -1,11 +1,8 @@
 """Which recipe, and whose kernels, for a linear: all that a model of time knows, ranked.
 
-An option is a recipe of the linear, the provider of its products and the provider of its casts
-(ask.linear_options). Its time is the sum of its parts, as in ops.linear: products and casts, and
-one product of packed weights for weights-only recipes. A part that was measured at this very shape
-takes what was measured, with its interval; so does a linear that was measured as a whole, forward
-and backward. Ends of intervals add up. Which option is the fastest is drawn with the errors of the
-parts (ask.choices), so that two options with the same predicted product share its error.
+The time of an option (ask.linear_options) is the sum of its parts, as in ops.linear. A part that
+was measured at this very shape takes what was measured, with its interval; so does a linear that
+was measured as a whole. Which is the fastest is drawn with the errors of the parts (ask.measured).
 """
 
 import math
@@ -16,9 +13,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
 from roofcal.ask.linear_options import BASELINE, FARTHEST, NO_CASTS, LinearTimes, Option, Part
-from roofcal.ask.measured import MeasuredPoint, PointKey, distance, nearest, point_key
+from roofcal.ask.measured import (
+    ChoiceRecord,
+    MeasuredPoint,
+    PointKey,
+    choice_record,
+    distance,
+    fastest_probabilities,
+    nearest,
+    point_key,
+)
 from roofcal.ask.points import recipe_named
 from roofcal.ask.shape_limits import memory_refusal, too_small, unprobed_kind, why_all_refuse
 from roofcal.core.names import did_you_mean_or_all, names_with_part
@@ -263,9 +268,7 @@ class Adviser:
             for point in near
         ]
         return replace(
-            option,
-            output_db=self.output_db(recipe, shape),
-            nearest_measured=tuple(measured),
+            option, output_db=self.output_db(recipe, shape), nearest_measured=tuple(measured)
         )
 
     def output_db(self, recipe: str, shape: Shape) -> float | None:
@@ -331,10 +334,6 @@ class Adviser:
     def _casts_weights(self) -> bool:
         """Whether it is a step of training, as linears are measured."""
         return (self.passes, self.weights) == ("forward_backward", "cast")
-
-    @property
-    def _is_inference(self) -> bool:
-        return (self.passes, self.weights) == ("forward", "cached")
 
     def _terms(self, part: Part, shapes: Sequence[Shape]) -> list[_Addend | str]:
         """The predicted time of a part in a linear of each shape, or why it has none."""
@@ -404,12 +403,8 @@ class Adviser:
         if BASELINE not in allowed:  # it was timed for the speed-ups
             own_name = f"{BASELINE} by "
             refused = {name: why for name, why in refused.items() if not name.startswith(own_name)}
-        unranked = self._unranked(outside, limits)
-        unranked = {
-            name: why
-            for name, why in unranked.items()
-            if name not in (*left_out, *(option.recipe for option in ranked))
-        }
+        ranked_recipes = {option.recipe for option in ranked}
+        unranked = self._unranked(outside, limits, {*left_out, *ranked_recipes})
         if not ranked:
             asked_for = {name: why for name, why in unranked.items() if why != _NOT_ASKED}
             reasons = unranked_words(asked_for)
@@ -457,15 +452,15 @@ class Adviser:
         return of_recipe
 
     def _unranked(
-        self, outside: Mapping[Option, float], limits: Mapping[Option, str]
+        self, outside: Mapping[Option, float], limits: Mapping[Option, str], others: set[str]
     ) -> dict[str, str]:
-        """Recipe -> why it would not be ranked: of several options, why the nearest is not.
+        """Recipe but `others` -> why it is not ranked: of several options, why the nearest is not.
 
         outside: doublings outside of the probes, of the options that run the shape. limits: why
         another option does not.
         """
-        reasons = {}
-        for recipe in self.every_recipe:
+        reasons, is_inference = {}, (self.passes, self.weights) == ("forward", "cached")
+        for recipe in (name for name in self.every_recipe if name not in others):
             doublings = [far for option, far in outside.items() if option.recipe == recipe]
             refusals = [why for option, why in limits.items() if option.recipe == recipe]
             if recipe not in self.recipes:
@@ -474,7 +469,7 @@ class Adviser:
                 why = f"{min(doublings):.1f}{_FAR_OUT}"
             elif refusals:
                 why = min(refusals, key=len)  # of the provider that asks for least
-            elif recipe in WEIGHT_ONLY_RECIPES and not self._is_inference:
+            elif recipe in WEIGHT_ONLY_RECIPES and not is_inference:
                 why = "packed weights serve inference alone, with weights cast beforehand"
             elif recipe in self._times.recipes(self.passes):
                 why = NO_CASTS
@@ -496,9 +491,7 @@ class Adviser:
                 return None
             sizes = "x".join(str(size) for size in point.shape.values())
             name = f"measured {point.op}.{point.provider}.{point.recipe}.{sizes}"
-            if op == "linear":
-                return _Addend(name, point.median_s, point.low_s, point.high_s, measured=parts)
-            share = share_beside_others(self.model, self.passes)
+            share = 1.0 if op == "linear" else share_beside_others(self.model, self.passes)
             seconds, low_s, high_s = (
                 share * alone for alone in (point.median_s, point.low_s, point.high_s)
             )

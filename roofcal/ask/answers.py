@@ -144,7 +144,7 @@ class Table:
     def lines(self, width: int) -> list[tuple[Style, str]]:
         """Its lines with their styles, at most so wide where its words allow it."""
         columns = [_Texts(column, self.rows) for column in self.columns]
-        columns = [column for column in columns if column.has_text]
+        columns = [one for one in columns if any(text for [text] in one.texts[1:])]
         for _, group in groupby(columns, key=lambda one: one.column.group):
             first = next(group)
             first.above = first.column.group
@@ -186,10 +186,6 @@ class _Texts:
         self.column, self.above = column, ""
         cells = (filled(cell, row) if isinstance(cell, str) else cell(row) for row in rows)
         self.texts = [[column.head], *([text] for text in cells)]
-
-    @property
-    def has_text(self) -> bool:
-        return any(text for [text] in self.texts[1:])
 
     @property
     def width(self) -> int:

@@ -1,25 +1,8 @@
 """From which M on a linear in a narrow recipe, its casts included, is faster than in bf16.
 
-speed-up = t_bf16 / t_recipe. Its interval takes the errors of the two times as independent in log
-space: half-widths of the 95 % intervals, as logarithms, add as squares (docs/models.md says why),
-
-    high = speed-up * exp(sqrt(ln(t_bf16_high / t_bf16)^2 + ln(t / t_low)^2)),  low alike.
-
 Both times are predicted, each by the providers of products and casts that are the fastest at that M
-(ask.linear_options), so that `advise` predicts the same speed-up at the same shape.
-
-Break-even is the smallest M from which on the speed-up stays above 1. Time is not smooth in M
-(waves of tiles), so M runs over a grid, GRID: 1, 2, 4 and 8, every multiple of 16 to 1024, then 64
-steps per doubling, to 131072. From 1024 on two steps are at most 1.6 % apart; nothing between steps
-is evaluated. Times beyond the largest probes never move a break-even that lies within the probes,
-and are never called the best.
-
-The map of a run (breakeven.csv) has these speed-ups by M and by WEIGHTS, one row per recipe, pass,
-casts, M and weight: with the casts of the fastest provider, and without any. Weights
-are cast beforehand in `forward` and in every step in `forward_backward`. An M that no provider runs
-has no row. The row ends with the break-even M of its weight on all of GRID, empty for never, and
-with the doublings outside of the probes: 0 within, empty for a calibration that states no probes.
-Measured linears are in no row.
+(ask.linear_options), so that `advise` predicts the same speed-up at the same shape. docs/models.md
+has the interval of a speed-up, the grid of M, and what the map of a run (breakeven.csv) holds.
 """
 
 from collections.abc import Iterator, Sequence

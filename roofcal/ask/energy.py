@@ -1,10 +1,8 @@
 """Joules and dollars per token, from predicted times: of the board by NVML, at full power.
 
-A time is multiplied by the most power that products of any recipe sustain on the card, as its
-probes showed it; without a calibration, by the power limit of the datasheet. Work that
-is bound by memory or launches takes less power, and a time may lie anywhere in its interval, so
-this is no bound. Datasheet and wave state a least time, whose energy is the least at full power.
-Host, network, cooling and losses of power supplies, which a meter at the wall sees, are not in it.
+A time is multiplied by the most power that products of any recipe sustain on the card; without a
+calibration, by the power limit of the datasheet. Other work takes less power, so this is no bound;
+of datasheet and wave, which state a least time, it is the least at full power.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,8 @@
 """How a linear may be run: recipes, whose products and whose casts; and the fastest way by M.
 
 This is the one definition of the set that `advise` ranks, `breakeven` compares, and the break-even
-map of a run is made of: every provider whose products a model of time knows, with every provider
-whose casts it knows. An option that lies FARTHEST doublings farther outside of its probes than
-another is not in it: a fit of kernels for few tokens cannot predict a thousand.
+map of a run is made of: every provider of products with every provider of casts that a model of
+time knows, but for options too far outside of their probes (FARTHEST).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

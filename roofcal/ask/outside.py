@@ -1,15 +1,7 @@
 """A model of time held against products that somebody else measured.
 
-The file has columns recipe, m, n, k and seconds, and may have `casts_by`: the provider whose cast
-of the activations is in the time (none, torch_compile, torch_eager, triton). The weights are cast
-beforehand.
-
-Calibrated times are settled: the clock has come down to what the power limit allows. Many published
-tables are bursts, before that. `clock="burst"` multiplies each prediction by what a burst took of a
-settled time on the points of the library that the run measured with cold caches and normal inputs:
-the median by recipe and regime (by recipe where a regime has fewer than FEWEST points). A recipe
-with fewer than FEWEST points has no answer. Intervals are wider outside of the probes, see
-ops.predictions.
+docs/ask.md says what the file has, and what a burst is: times before the clock has come down to
+what the power limit allows. `clock="burst"` multiplies predictions by burst over settled time.
 """
 
 import math
@@ -21,16 +13,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from roofcal.ask.answers import (
-    Answer,
-    Column,
-    ManyAnswers,
-    Part,
-    Record,
-    Table,
-    Verdict,
-    filled,
-)
+from roofcal.ask.answers import Answer, Column, ManyAnswers, Part, Record, Table, Verdict, filled
 from roofcal.ask.measured import measured_points
 from roofcal.ask.points import recipe_named
 from roofcal.ask.shape_limits import refusal
@@ -112,11 +95,7 @@ class OutsideEvidence(Answer):
 
 
 def hold_against(
-    path: Path,
-    model: Model,
-    sources: Sources,
-    run: RunFolder | None,
-    clock: Clock = "settled",
+    path: Path, model: Model, sources: Sources, run: RunFolder | None, clock: Clock = "settled"
 ) -> OutsideEvidence:
     """The products of a file beside their predictions for the library.
 

@@ -1,9 +1,8 @@
 """Predictions for a person: of one point, or of a CSV of points.
 
-A point without a provider is that of the calibrated provider that is predicted to be the fastest.
-The answer names it, says with which probability it is (ask.choices), and how good such
-choices were on measured points. Providers that refuse the shape are left out. Models of time that
-know no providers answer for any of them.
+A point without a provider is that of the calibrated provider that is predicted to be the fastest,
+of those that take the shape; the answer says with which probability it is, and how good such
+choices were. Models of time that know no providers answer for any of them.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -12,8 +11,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.ask.answers import ANY_PROVIDER, Answer, ManyAnswers, filled, origin_words, record_of
-from roofcal.ask.choices import ChoiceRecord, choice_record, fastest_probabilities
-from roofcal.ask.measured import MeasuredPoint, by_key, point_key, steady_points
+from roofcal.ask.measured import (
+    ChoiceRecord,
+    MeasuredPoint,
+    by_key,
+    choice_record,
+    fastest_probabilities,
+    point_key,
+    steady_points,
+)
 from roofcal.ask.shape_limits import (
     FAR,
     beyond_probes,

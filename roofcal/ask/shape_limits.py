@@ -1,8 +1,6 @@
 """Shapes that a provider refuses, with the nearest sizes that work, and shapes beyond the probes.
 
-Intervals are wider beyond the probes already (roofcal.ops.predictions). A linear, or a gather with
-its product, lies as far beyond as the part of it that lies farthest; products are those of the
-library.
+A linear, or a gather with its product, lies as far beyond as the part of it that lies farthest.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -70,12 +70,12 @@ GROUPS: Final = {
         "fleet": ("health", "which cards of a cluster are slow, worst first"),
     },
     "publish, in a checkout": {
-        "publish": ("publications", "freeze a finished run under reports/published"),
+        "publish": ("stages", "freeze a finished run under reports/published"),
         "verify": (
-            "publications",
+            "stages",
             "make publications again from their records and compare; needs no GPU",
         ),
-        "site": ("publications", "write the pages over all publications"),
+        "site": ("stages", "write the pages over all publications"),
     },
 }
 COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
@@ -140,10 +140,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         _complain(printable(message))
         return 2
     except KeyboardInterrupt:
-        print(
-            "stopped; what was measured is kept, and a study goes on from there",
-            file=sys.stderr,
-        )
+        print("stopped; what was measured is kept, and a study goes on from there", file=sys.stderr)
         return INTERRUPTED
     return int(code or 0)
 

@@ -10,13 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from roofcal.cli.commands import (
-    Command,
-    named_device,
-    remark_on_stderr,
-    show,
-    write_or_print,
-)
+from roofcal.cli.commands import Command, named_device, remark_on_stderr, show, write_or_print
 from roofcal.core import paths
 from roofcal.core.environments import version_key
 from roofcal.core.paths import (

@@ -241,8 +241,12 @@ def changed_winners(pairs: pd.DataFrame, threshold: float) -> Rows:
     """
     groups: dict[tuple[str, str], Rows] = {}
     for point, a, b in pairs[["point_a", "interval_a", "interval_b"]].itertuples(index=False):
-        work = _same_work(point)
-        if work is not None and a is not None and b is not None:
+        spec = BY_NAME[point.op]
+        if point.provider not in spec.partial and a is not None and b is not None:
+            # Recipes contend where an op has a baseline: they are products of the same matrices in
+            # other formats. Else they do different work, such as reading and writing.
+            recipes_contend = BY_NAME[spec.folder].baseline_recipe is not None
+            work = point.group_key, "" if recipes_contend else point.recipe
             groups.setdefault(work, []).append({"point": point, "a": a, "b": b})
     rows = []
     for contenders in groups.values():
@@ -263,20 +267,6 @@ def changed_winners(pairs: pd.DataFrame, threshold: float) -> Rows:
             }
         )
     return sorted(rows, key=lambda row: not row["clear"])
-
-
-def _same_work(point: PlanPoint) -> tuple[str, str] | None:
-    """Equal for contenders; None for a provider that does a part of the op alone.
-
-    Recipes of an op with a baseline contend: they are products of the same matrices in other
-    formats. Recipes of other ops do different work, such as reading and writing, so only providers
-    contend.
-    """
-    spec = BY_NAME[point.op]
-    if point.provider in spec.partial:
-        return None
-    does_the_same = BY_NAME[spec.folder].baseline_recipe is not None
-    return point.group_key, "" if does_the_same else point.recipe
 
 
 def moved_constants(a: RunFolder, b: RunFolder, threshold: float) -> Rows | None:

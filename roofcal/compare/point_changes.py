@@ -275,10 +275,7 @@ def _tested(table: pd.DataFrame, unchanged: Mask, threshold: float) -> pd.DataFr
         return p
 
     return table.assign(
-        rest=change - shift,
-        half=half,
-        q=rates(change - shift),
-        raw_q=rates(change + state),
+        rest=change - shift, half=half, q=rates(change - shift), raw_q=rates(change + state)
     )
 
 

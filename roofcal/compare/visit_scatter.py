@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import polygamma
 
 from roofcal.core.visits.differences import Array, least_variance, shrunk_to_mean
-from roofcal.core.visits.intervals import (
-    RESOLUTION,
-    centred_logs,
-    prior_degrees,
-    prior_variance,
-)
+from roofcal.core.visits.intervals import RESOLUTION, centred_logs, prior_degrees, prior_variance
 
 _MOST_DEGREES: Final = 1e6  # as good as infinitely many
 

@@ -281,12 +281,9 @@ def compare_with_publication(
 ) -> CardVerdict:
     """The verdict on one card, by the points that one published card of its kind has too.
 
-    One published card does not show how much healthy cards differ, so the whole interval has to lie
-    beyond the threshold (`TimeRatio.is_slower`). That is the interval of the middle point: most ops
-    have fewer than the six points that the report's interval of a median needs.
-
-    An op whose interval is wider than the threshold says nothing: a card could be slower by twice
-    that. Raises HealthError if no op can be compared and no point fails.
+    The whole interval, that of the middle point, has to lie beyond the threshold. An op whose
+    interval is wider than the threshold says nothing: a card could be slower by twice that. Raises
+    HealthError if no op can be compared and no point fails.
     """
     own, other = (timed_points({name: of}) for name, of in ((card, points), ("", published)))
     other = other.drop_duplicates("point", keep="last")
@@ -319,8 +316,7 @@ def judge_card(
 ) -> tuple[list[CardVerdict], str]:
     """(the verdict on one card, what it is compared with where that is a publication).
 
-    It is compared with its fleet of five cards or more, else with the publication; three or four
-    cards are a fleet where nothing is published. Raises HealthError where nothing can be compared.
+    docs/fleet.md says with what. Raises HealthError where nothing can be compared.
 
     folder: <device>/<environment_id>/<node>/<card>, with the records of the others beside it.
     """

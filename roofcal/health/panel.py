@@ -91,10 +91,7 @@ def measure_card(
 
 
 def _measured_cards(
-    run: RunFolder,
-    ops: Sequence[str],
-    timing: Mapping[str, Any],
-    uuids: Sequence[str],
+    run: RunFolder, ops: Sequence[str], timing: Mapping[str, Any], uuids: Sequence[str]
 ) -> set[str]:
     """Measure the planned ops one after the other; the cards that they ran on, first ranks'."""
     start = time.monotonic()

@@ -160,10 +160,7 @@ def time_products(shapes: Sequence[Sequence[int]], recipes: Iterable[str] = ()) 
 
 
 def _asked_points(
-    study: Study,
-    environment: Environment,
-    shapes: Sequence[Sequence[int]],
-    recipes: Iterable[str],
+    study: Study, environment: Environment, shapes: Sequence[Sequence[int]], recipes: Iterable[str]
 ) -> list[PlanPoint]:
     """The shapes in every recipe of the study, or those that are named, by every provider.
 
@@ -202,10 +199,7 @@ def _asked_points(
 
 
 def _measure(
-    run: RunFolder,
-    points: Sequence[PlanPoint],
-    environment: Environment,
-    timing: Mapping[str, Any],
+    run: RunFolder, points: Sequence[PlanPoint], environment: Environment, timing: Mapping[str, Any]
 ) -> None:
     """Measure points, also those that were measured before, and add their records to a run.
 

@@ -60,11 +60,7 @@ def contenders(run: Run, spec: DeviceSpec | None) -> list[Model]:
 
 
 def errors_of_seed(
-    seed: int,
-    judged: RunFolder,
-    run: Run,
-    spec: DeviceSpec | None,
-    models: Sequence[Model] = (),
+    seed: int, judged: RunFolder, run: Run, spec: DeviceSpec | None, models: Sequence[Model] = ()
 ) -> pd.DataFrame:
     """The errors of all models on the points of a seed, one row per op, model and kind of point.
 

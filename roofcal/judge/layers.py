@@ -51,12 +51,7 @@ _CASTS: Final = ("fp8_tensorwise", "fp8_rowwise_dim0", "fp8_rowwise_dim1", "fp8_
 ON_GPU: Final = (
     Contenders("gemm", 48, tuple(("cublaslt", recipe) for recipe in _FAST)),
     Contenders("gemm", 8, tuple(("triton", recipe) for recipe in _FAST[1:])),
-    Contenders(
-        "mixed_gemm",
-        14,
-        tuple((name, INT4) for name in OUR_INT4),
-        (1, 256),
-    ),
+    Contenders("mixed_gemm", 14, tuple((name, INT4) for name in OUR_INT4), (1, 256)),
     Contenders("cast", 8, tuple(("triton", recipe) for recipe in _CASTS)),
     Contenders(
         "linear",

@@ -1,11 +1,7 @@
 """Plainer models of time, fitted on the same probes: what the calibrated model has to beat.
 
-torchao_fitted   torchao's formula; its two fractions, of the peak and of the bandwidth, are fitted
-                 for each op, provider and recipe
-ten_constants    products as tiles in waves, by ten constants of each provider and recipe
-
-They answer points of a judge alone: nobody asks them. What a point needs is fitted when it is asked
-for, by the soft-L1 loss of logarithms that fits of the calibrated model minimise.
+docs/models.md has them. They answer points of a judge alone: nobody asks them. What a point needs
+is fitted when it is asked for, by the soft-L1 loss that fits of the calibrated model minimise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -129,22 +125,19 @@ def fitted_torchao(probes: Probes, constants: torchao.Constants) -> Predictor | 
     constants: of the device, as torchao has them. Without products, the first fraction is unused.
     """
 
-    def seconds(fractions: Array, points: Sequence[PlanPoint]) -> Array | None:
+    def seconds(fractions: Array, points: Sequence[PlanPoint]) -> Array:
         math, dram = map(float, fractions)
         own = constants._replace(math_fraction=math, dram_fraction=dram)
         answer = torchao.times_of_points(own, points)
-        return None if answer is None else answer.times.total
+        assert answer is not None  # a recipe is modelled or not, whatever the fractions are
+        return answer.times.total
 
-    start = np.array([constants.math_fraction, constants.dram_fraction])
-    if seconds(start, probes[0]) is None:
+    points, measured_s = probes
+    if torchao.times_of_points(constants, points) is None:
         return None
-    best = fitted(lambda fractions: _modelled(seconds(fractions, probes[0])), start, probes[1])
-    return lambda points: _modelled(seconds(best, points))
-
-
-def _modelled(seconds: Array | None) -> Array:
-    assert seconds is not None  # torchao models a recipe or not, whatever the fractions are
-    return seconds
+    start = np.array([constants.math_fraction, constants.dram_fraction])
+    best = fitted(lambda fractions: seconds(fractions, points), start, measured_s)
+    return lambda asked: seconds(best, asked)
 
 
 def fitted_waves(probes: Probes, units: float) -> Predictor | None:

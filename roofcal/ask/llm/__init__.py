@@ -4,7 +4,8 @@ All GPUs have the same weights, cache and links; everything waits for one GPU of
 pipeline stage. Kernels are replayed in CUDA graphs and follow one another: neither kernels nor
 transfers overlap.
 
-architecture    sizes of a model            deployment   GPUs and requests, memory
-operator_times  times of single operators   operators    those of prefill and decode
-estimate        the answer                  sweep        many of them
+deployment      sizes of a model, its GPUs and requests, memory
+operator_times  times of single operators, by operator_models
+operators       those of prefill and decode
+estimate        the answer; sweep: many of them
 """

@@ -1,10 +1,8 @@
 """Times, rates and memory of a model that is deployed.
 
-A request's first token comes from prefill, the others from output - 1 steps of decode.
-
-The ends of intervals add up (roofcal.core.times). They hold the errors of the calibrated
-model, of its constants and of the stated assumptions on link and attention, but not what a serving
-engine adds.
+A request's first token comes from prefill, the others from output - 1 steps of decode. Intervals
+hold the errors of the calibrated model, of its constants and of the stated assumptions on link and
+attention, but not what a serving engine adds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,19 +12,17 @@ from typing import Any, Final
 
 from roofcal.ask.answers import Answer, Column, Part, Table, Verdict, filled
 from roofcal.ask.energy import Prices, TokenCost, token_cost
-from roofcal.ask.llm.architecture import (
-    active_parameters,
-    check_parallel,
-    parameters,
-)
 from roofcal.ask.llm.deployment import (
     ONE_HOST,
     RESERVE,
     Deployment,
     Memory,
+    active_parameters,
+    check_parallel,
     check_shards,
     checked_memory,
     datasheet_of,
+    parameters,
 )
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes

@@ -1,28 +1,6 @@
 """Models of time of the operators of a language model: the calibrated one, and which there are.
 
-On a calibrated device:
-
-product          roofcal.models.calibrated with its interval, for the default provider, or for
-                 another one where the default provider refuses the weights' sides
-int4             weight-only: the fastest calibrated int4 kernel (INT4_RECIPE of op mixed_gemm) that
-                 takes the shape and lies at most FARTHEST doublings beyond its probes. Where none
-                 does, as in prefill, the bf16 product with weights of 4.25 bit, of no measured
-                 kernel: low is the roof (bytes at the read bandwidth or the datasheet's bf16 math,
-                 whichever takes longer), high adds the error of the bf16 model to the value
-of experts       one product per expert in one kernel: as one product whose N is experts * n, which
-                 has the same operations, weights, outputs and tiles; which provider takes it
-                 goes by the sides of one expert. The value reads its rows once
-                 per product, `high` once per expert
-cast             the fastest provider that was calibrated; without one, as elementwise
-elementwise      launch + bytes / copy bandwidth: norms, activations, embedding. Only casts by row
-                 were measured, which work alike: `high` is the time of the fastest calibrated cast
-                 that moves as many bytes
-attention        the longer of operations at ATTENTION_SHARE of the datasheet's bf16 rate and bytes
-                 of the cache at the read bandwidth; `high` reads at CACHE_SHARE of it
-
-ATTENTION_SHARE: FlashAttention-3 (2024-07) reaches up to 75 % of an H100's bf16 rate and its
-predecessor 35 % (abstract of the paper); we take the middle, and the two as ends.
-CACHE_SHARE: the notebook on MI300X inference assumes that streams attain 0.8 of the bandwidth.
+docs/models.md has the time of each operator, and where the shares that attention reaches are from.
 """
 
 from collections import defaultdict
@@ -34,7 +12,7 @@ from typing import Final, Literal
 import numpy as np
 
 from roofcal.ask.linear_options import FARTHEST
-from roofcal.ask.llm.architecture import INT4_RECIPE, RECIPES, LocalMatrix
+from roofcal.ask.llm.deployment import INT4_RECIPE, RECIPES, LocalMatrix
 from roofcal.ask.llm.operator_times import (
     AttentionWork,
     OperatorTimes,
@@ -220,15 +198,11 @@ class CalibratedOperators(OperatorTimes):
         near = [kernel for kernel in kernels if kernel.doublings <= FARTHEST]
         if near:
             return min(near, key=lambda kernel: kernel.duration.value_s)
-        return self._int4_by_bf16(rows, wide)
-
-    def _int4_by_bf16(self, rows: float, matrix: LocalMatrix) -> CallTime:
-        """The bf16 product with the bytes of int4, of no measured kernel."""
-        constants, sizes = self.calibration.constants, vectors(rows, *matrix)
+        # the bf16 product with the bytes of int4, of no measured kernel
+        constants, (m, n, k) = self.calibration.constants, vectors(rows, *wide)
         provider = gemm.default_provider(constants, "bf16")
-        m, n, k = sizes
         parts = parts_of_pair(gemm, self.calibration, provider, "bf16", (m, n, k))
-        moved = int4_bytes(rows, matrix)
+        moved = int4_bytes(rows, wide)
         dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
         parts = gemm.joined(
             launch=parts.launch,
@@ -238,10 +212,10 @@ class CalibratedOperators(OperatorTimes):
             power=parts.power,
         )
         launch, value = float(parts.launch[0]), float(parts.total[0])
-        product = self._call("gemm", provider, "bf16", rows, *matrix)
+        product = self._call("gemm", provider, "bf16", rows, *wide)
         error = product.duration.high_s / product.duration.value_s
         reading = self._rate("read").seconds(moved).low_s
-        computing = 2 * rows * matrix.n * matrix.k / self.spec.peak_flops_per_s["bf16"]
+        computing = 2 * rows * wide.n * wide.k / self.spec.peak_flops_per_s["bf16"]
         roof = launch / error + max(reading, computing)
         duration = Duration(value, min(value, roof), value * error)
         bound, whose = parts.bound_by[0], f"{provider} (bf16)"

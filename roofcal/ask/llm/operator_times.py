@@ -1,19 +1,7 @@
 """Times of the operators of a language model on one GPU: what every model of time answers.
 
-CalibratedOperators (roofcal.ask.llm.operator_models) answers by the constants of a device.
-Here are those that read its file in config/devices alone, and state no interval.
-
-Roofs, by a datasheet, or by torchao's fractions of it:
-
-    t = max(operations / peak / f_math, bytes / bandwidth / f_dram, shortest kernel)
-
-The datasheet has fractions of 1 and no shortest kernel, so no program is faster. torchao has its
-own fractions and 2 us, and nothing of attention, norms, activations and links: on a device that the
-wave model describes they are the wave model's. int4 is weight-only, 4.25 bit, with math in bf16.
-
-Waves: every operator is the kernel of roofcal.models.wave of the same name. Casts, rotary
-embeddings and the dispatch of experts are kernels that memory bounds. Products of int4 weights have
-the tiles of bf16 and the bytes of the packed weights. Fractions of a row or request are rounded.
+Here are those that read a file of config/devices alone, and state no interval: roofs and waves, as
+docs/models.md has them. CalibratedOperators is in roofcal.ask.llm.operator_models.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofcal.ask.llm.architecture import BF16_BYTES, LocalMatrix, matrix_bytes
+from roofcal.ask.llm.deployment import BF16_BYTES, LocalMatrix, matrix_bytes
 from roofcal.core.devices import DeviceSpec, WaveDevice
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.times import Array, CallTime, Duration, Rate, Times

@@ -1,30 +1,15 @@
 """Prefill and decode of a model on one GPU: its operators, their seconds, and how often they run.
 
-A layer is  norm, [cast], qkv, rope and cache, attention, [cast], attention_out, all-reduce,
-            norm, [cast], gate_up, activation, [cast], down, all-reduce
-where [cast] takes activations to fp8 and exists under fp8 recipes alone. Latent attention replaces
-qkv by q_down, q_up (or q alone), kv_down and kv_up; in decode kv_up is absorbed into queries and
-outputs (DeepSeek-V2, 2024-05, section 2.1.2): the same products, and attention over the latent
-vectors. Tensor parallelism divides experts like every other matrix; router, dispatch and combine
-come with them.
-
-Bytes are those of bf16 activations, each read and written once; norms read and write the residual
-stream too.
-
-prefill  passes of at most `chunk` tokens run one after another; with p pipeline stages, m passes
-         take m + p - 1 turns of the longest stage: a bubble of (p - 1) / (m + p - 1)
-         (GPipe, 2018-11)
-decode   the batch is divided into min(p, batch) groups that follow one another through the stages;
-         a token takes p turns, and stages without a group idle: a bubble of 1 - groups / p. The
-         context is the mean one, prompt + output / 2
+docs/models.md has the operators of a layer, and the bubbles of a pipeline.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from roofcal.ask.llm.architecture import (
+from roofcal.ask.llm.deployment import (
     BF16_BYTES,
+    Deployment,
     LocalMatrix,
     architecture_of,
     distinct_experts,
@@ -35,7 +20,6 @@ from roofcal.ask.llm.architecture import (
     local_vocabulary,
     longest_stage,
 )
-from roofcal.ask.llm.deployment import Deployment
 from roofcal.ask.llm.operator_times import AttentionWork, Collectives, OperatorTimes, whole
 from roofcal.core.times import NO_TIME, CallTime, Duration
 from roofcal.models.wave.attention import Attention
@@ -127,7 +111,7 @@ class Shard:
     def prefill(self) -> PhaseTime:
         """The passes that the prompts of the whole batch take."""
         load, stages = self._deployment, self._stages
-        passes = load.prefill_passes
+        passes = -(-load.batch * load.prompt // load.chunk)
         tokens = load.batch * load.prompt / passes
         turn = self.operators(
             Pass(

@@ -1,8 +1,8 @@
 """A language model from the config.json that Hugging Face's transformers writes.
 
-The families are listed by `model_type`, because a family that is not listed may have layers whose
-operators `llm` does not know, as state-space layers. What a listed family has beyond the sizes of a
-LanguageModel is said in its `left_out`, or refused where the sizes would be wrong.
+Families are listed by `model_type`: others may have layers that `llm` does not know. What a listed
+family has beyond the sizes of a LanguageModel is said in `left_out`, or refused where the sizes
+would be wrong.
 """
 
 from collections.abc import Iterator, Mapping
@@ -74,8 +74,7 @@ _FAMILIES: Final[dict[str, _Family]] = {
     "mixtral": replace(_EXPERTS, defaults={"num_key_value_heads": 8}),
     "gpt_oss": replace(_EXPERTS, defaults={"num_key_value_heads": 8, "head_dim": 64}),
     "qwen2_moe": replace(
-        _QWEN_EXPERTS,
-        defaults={"num_key_value_heads": 16, "shared_expert_intermediate_size": 5632},
+        _QWEN_EXPERTS, defaults={"num_key_value_heads": 16, "shared_expert_intermediate_size": 5632}
     ),
     "qwen3_moe": replace(_QWEN_EXPERTS, defaults={"num_key_value_heads": 4}),
     "qwen3_vl_moe_text": replace(_QWEN_EXPERTS, defaults={"num_key_value_heads": 16}),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.ask.llm.architecture import INT4_RECIPE
+from roofcal.ask.llm.deployment import INT4_RECIPE
 from roofcal.claims import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES

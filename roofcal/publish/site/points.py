@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.ask.llm.architecture import RECIPES
-from roofcal.ask.llm.deployment import OUTPUT, PROMPT, Deployment, datasheet_of, memory_of
+from roofcal.ask.llm.deployment import OUTPUT, PROMPT, RECIPES, Deployment, datasheet_of, memory_of
 from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.operator_models import estimable_recipes
 from roofcal.ask.llm.sweep import with_smallest_cut

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import pytest
 from roofcal.ask.advice import Recommendation, advise_csv, recommend
 from roofcal.ask.advise import Advice, Adviser, RecipeTime
 from roofcal.ask.answers import span
-from roofcal.ask.choices import ChoiceRecord, choice_record
-from roofcal.ask.measured import measured_points
+from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
 from roofcal.core.devices import load_device
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import PlanPoint
@@ -21,14 +19,7 @@ from roofcal.core.units import format_seconds
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
-from roofcal.ops.linear.model import (
-    PARTS_SHARE,
-    PASSES,
-    Linear,
-    Passes,
-    Weights,
-    linear_times,
-)
+from roofcal.ops.linear.model import PARTS_SHARE, PASSES, Linear, Passes, Weights, linear_times
 from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
@@ -86,19 +77,7 @@ def test_an_option_takes_as_long_as_the_linear_of_break_even(passes: Passes) -> 
     assert option.high_s == pytest.approx(expected.high[0])
 
 
-def test_packed_weights_serve_inference_alone() -> None:
-    assert "int4_groupwise_g128" in advice(16).best_by_recipe
-    for passes in PASSES:
-        other = advice(16, passes=passes, weights="cast").best_by_recipe
-        assert "int4_groupwise_g128" not in other
-
-
-def test_an_option_far_outside_of_its_probes_is_not_ranked() -> None:
-    answer = advice(4096)
-    assert "fp8_weight_only" not in answer.best_by_recipe
-    why = answer.refused["fp8_weight_only by torch_compile"]
-    assert why.endswith("doublings outside the probed range")
-    # where all are far outside, the nearest are
+def test_where_all_options_are_far_outside_of_their_probes_the_nearest_are_ranked() -> None:
     assert advice(1 << 20).options[0].extrapolated_doublings > 2
 
 
@@ -151,20 +130,6 @@ def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_linear() -> N
     assert MEASURED.fastest_by_m(asked) == ADVISER.fastest_by_m(asked)
 
 
-def test_the_fastest_recipe_by_m_is_a_table_that_marks_what_is_asked() -> None:
-    answer = recommended(linear(300), ADVISER)
-    stretches = [
-        {"recipe": "a", "equals": ["b"], "first_m": 1, "last_m": 200, "least_probability": 0.5},
-        {"recipe": "c", "equals": [], "first_m": 300, "last_m": 300, "least_probability": 0.25},
-    ]
-    text = str(replace(answer, answer={**answer.answer, "fastest_by_m": stretches}))
-    assert [" ".join(line.split()) for line in text.split("\n\n")[2].splitlines()] == [
-        "M fastest recipe P at least",
-        "1 to 200 a = b 0.50",
-        "300 c 0.25 this M",
-    ]
-
-
 def test_recipes_are_ranked_by_name_or_family_alone_against_bf16() -> None:
     everything = recommended(linear())
     fp8 = recommended(linear(), asked(names=["fp8", "rowwise"]))
@@ -177,10 +142,6 @@ def test_recipes_are_ranked_by_name_or_family_alone_against_bf16() -> None:
     assert sum(option.probability or 0.0 for option in fp8.options) == pytest.approx(1)
     assert all(name.startswith("fp8") for name in fp8.refused)
     assert all(one["recipe"].startswith("fp8") for one in fp8.answer["fastest_by_m"])
-    (bf16,) = recommended(linear(), asked(names=["bf16"])).best_by_recipe
-    assert bf16 == "bf16"
-    with pytest.raises(PredictError, match=r"unknown recipe 'fp9_axis'; (did you mean|allowed)"):
-        recommended(linear(), asked(names=["fp9_axis"]))
 
 
 def test_an_m_at_which_the_recipes_asked_for_cannot_be_ranked_is_in_no_stretch() -> None:
@@ -204,8 +165,6 @@ def test_recipes_below_an_accuracy_or_without_one_are_left_out_and_named() -> No
     assert "int4_groupwise_g128" in some.left_out
     assert {stretch["recipe"] for stretch in some.answer["fastest_by_m"]} <= accurate
     assert "left out, accuracy below 25 dB or unknown: " in some.text(1000)
-    with pytest.raises(PredictError, match="for 16x28672x8192: left out, accuracy below 99 "):
-        recommended(few, asked(min_db=99.0))
     with pytest.raises(PredictError, match=r"bf16 \(unknown\)"):
         datasheet = model_named("datasheet")
         recommended(few, Adviser(datasheet, H200, "forward", "cached", min_db=1.0))
@@ -220,8 +179,7 @@ def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> No
 
 
 def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> None:
-    recommendation = recommended(linear(16))
-    record, text = recommendation.answer, str(recommendation)
+    record = recommended(linear(16)).answer
     assert json.loads(json.dumps(record)) == record
     by_recipe = {option["recipe"]: option for option in reversed(record["options"])}
     assert by_recipe["bf16"]["output_db"] > 50
@@ -229,12 +187,6 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
     assert by_recipe["int4_groupwise_g128"]["output_db"] < 22
     nearest = by_recipe["int4_groupwise_g128"]["nearest_measured"][0]
     assert (nearest["m"], nearest["distance_doublings"]) == (16, 0)
-    for part in (
-        "dB",
-        "fastest recipe",
-        "measured at this shape: the int4_groupwise_g128 product 16 x ",
-    ):
-        assert part in text
 
 
 def test_measured_points_beside_the_time_are_shown_once_and_of_what_is_asked() -> None:
@@ -287,15 +239,6 @@ def test_a_model_that_knows_nothing_is_refused() -> None:
 
 
 INT4 = [p for p in measured_points(PUBLISHED, "mixed_gemm").values() if "int4" in p.recipe]
-
-
-def test_the_first_of_measured_recipes_is_the_one_measured_to_be_the_fastest() -> None:
-    shapes = sorted({tuple(point.shape.values()) for point in INT4})
-    for shape, answer in zip(shapes, MEASURED.advise([linear(*s) for s in shapes]), strict=True):
-        own = [point for point in BY_KEY.values() if tuple(point.shape.values()) == shape]
-        measured = [o for o in answer.options if o.source == "measured" and "int4" in o.recipe]
-        assert measured[0].seconds == min(p.median_s for p in own if "int4" in p.recipe)
-        assert sum(option.probability or 0.0 for option in answer.options) == pytest.approx(1)
 
 
 def test_what_was_measured_at_the_shape_counts_and_the_prediction_stands_beside_it() -> None:

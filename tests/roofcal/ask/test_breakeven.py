@@ -4,7 +4,6 @@ import csv
 import math
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,11 @@ from roofcal.ask.breakeven import (
     first_lasting_m,
     linear_speedups,
     map_csv,
-    run_map,
     sentences,
     speedup_ratio,
 )
 from roofcal.ask.linear_options import LinearTimes
 from roofcal.ask.shape_limits import FAR
-from roofcal.core.jsonl import write_records
-from roofcal.core.records import Calibration
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
@@ -45,7 +41,7 @@ from roofcal.ops.linear.model import (
 )
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.published_run import published_sources
-from tests.roofcal.models.runs import SOURCES, SPEC
+from tests.roofcal.models.runs import SPEC
 from tests.roofcal.models.stand_in import Seconds, StandIn
 
 NO_TIME = Sources()
@@ -116,17 +112,6 @@ def test_the_best_speedup_is_one_within_the_probes_where_there_is_any() -> None:
 def test_weights_that_no_memory_holds_are_refused() -> None:
     with pytest.raises(PredictError, match=r"does not fit made-up"):
         breakeven(calibrated, replace(published_sources(), spec=SPEC), ALONE, 1 << 24, 1 << 24)
-
-
-def test_casts_move_break_even() -> None:
-    products: dict[str, Seconds] = {
-        "bf16": lambda s: 0.02 * s[0],
-        "fp8_axiswise": lambda s: 0.01 * s[0],
-    }
-    model = StandIn(products=products, casts=("torch_compile",))  # a second for each cast
-    assert answer_of(model).m == 1
-    assert answer_of(model, Linear(recipe="fp8_axiswise", casts=FASTEST)).m == 112
-    assert answer_of(model, Linear(recipe="fp8_axiswise", casts=FASTEST, weights="cast")).m == 208
 
 
 def test_half_widths_add_as_squares() -> None:
@@ -205,11 +190,7 @@ def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
 
 @pytest.mark.parametrize(
     ("n", "k", "passes"),
-    [
-        (28665, 8192, "forward"),
-        (28672, 8192, "forward"),
-        (4096, 4096, "forward_backward"),
-    ],
+    [(28665, 8192, "forward"), (28672, 8192, "forward"), (4096, 4096, "forward_backward")],
 )
 def test_advise_and_break_even_predict_one_speedup(n: int, k: int, passes: Passes) -> None:
     weights = usual_weights(passes)
@@ -244,22 +225,6 @@ ANSWER: dict[str, Any] = {
     "m_high_extrapolated_doublings": 0.0, "best_extrapolated_doublings": 0.0,
     "probed_m": [16, 16384], "unprobed": False,
 }  # fmt: skip
-
-
-def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
-    assert list(sentences(ANSWER)) == [
-        "fp8_axiswise, casts included, is faster than bf16 from M = 1008 on (95 %: "
-        "that M lies from 720 to 1504)",
-        "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by the fastest "
-        "provider, weights cast each time",
-        "at best 1.50x (95 %: 1.25x to 1.80x), casts included, at M = 8192",
-        "products by the fastest provider at each M, as advise ranks them: cublaslt, casts by "
-        "triton (M = 1008); triton, casts by triton (M = 8192)",
-        "model calibrated, made-up, e1",
-        "the probes cover M from 16 to 16384; larger M are not considered",
-    ]
-    nobody_knows = {"probed_m": None, "extrapolated_doublings": None}
-    assert len(list(sentences(ANSWER | nobody_knows))) == 5
 
 
 NO_INTERVAL = dict.fromkeys(("m_low", "m_high", "best_speedup_low", "best_speedup_high"))
@@ -337,44 +302,3 @@ def test_every_linear_has_every_point_without_casts_and_with_the_fastest() -> No
     assert [by_m[m]["class"] for m in (64, 1024, 8192)] == ["slower", "uncertain", "faster"]
     assert float(by_m[1024]["speedup"]) == pytest.approx(2048 / 2024, rel=1e-3)
     assert float(by_m[1024]["low"]) < 1 < float(by_m[1024]["high"])
-
-
-def test_rows_end_with_the_break_even_of_their_weight() -> None:
-    linear = Linear(recipe="fp8_tensorwise", casts="none")
-    answer = breakeven(calibrated, SOURCES, linear, 4096, 4096)
-    rows_of_4096 = [
-        row
-        for row in rows(map_csv(calibrated, SOURCES))
-        if (row["pass"], row["casts"], row["n"], row["k"]) == ("forward", "none", "4096", "4096")
-    ]
-    ends = {(r["breakeven_m"], r["breakeven_m_low"], r["breakeven_m_high"]) for r in rows_of_4096}
-    assert answer.m_high is None  # as far as the interval of the made-up calibration tells
-    assert ends == {(str(answer.m), str(answer.m_low), "")}
-    at = {int(row["m"]): float(row["speedup"]) for row in rows_of_4096}
-    on_grid = dict(zip(GRID.tolist(), answer.speedups.value.tolist(), strict=True))
-    assert at == {m: pytest.approx(on_grid[m], rel=1e-3) for m in TOKENS}
-
-
-def test_never_is_an_empty_cell_and_each_product_is_computed_once() -> None:
-    calls: list[str] = []
-
-    def bf16(sizes: Array) -> Array:
-        calls.append("bf16")
-        return np.asarray(2 * sizes[0])
-
-    products: dict[str, Seconds] = {"bf16": bf16, "fp8_axiswise": lambda s: 4 * s[0]}
-    table = rows(map_csv(StandIn(products=products), NO_TIME))
-    assert table[0]["breakeven_m"] == ""
-    # forward, grad_input and grad_weight; of squares grad_input has the sizes of forward
-    assert len(calls) == sum(2 if n == k else 3 for n, k in WEIGHTS)
-    own = {row["pass"] for row in table if row["recipe"] == BF16_GRAD_WEIGHT}
-    assert own == {"forward_backward"}, "forward it is fp8_axiswise"
-
-
-def test_a_run_is_mapped_from_its_calibration_alone(tmp_path: Path) -> None:
-    run = tmp_path / "made-up" / "e1"
-    empty = Calibration(device="made-up", environment_id="e1", constants={})
-    write_records(run / "calibration.jsonl", [empty])
-    assert run_map(run, run / "calibration.jsonl") == ",".join(COLUMNS) + "\n"
-    with pytest.raises(PredictError, match="fitted on made-up, not on another"):
-        run_map(tmp_path / "another" / "e1", run / "calibration.jsonl")

@@ -177,12 +177,7 @@ def test_every_model_answers_and_says_whose_it_is() -> None:
 
 
 def published(
-    op: str = "gemm",
-    recipe: str = "bf16",
-    *,
-    provider: str = "",
-    world_size: int = 1,
-    **sizes: int,
+    op: str = "gemm", recipe: str = "bf16", *, provider: str = "", world_size: int = 1, **sizes: int
 ) -> PredictedTime:
     """The answer of the published H200, with its measured points."""
     usual = {"rows": 4096, "cols": 8192, "m": 4096, "n": 8192, "k": 8192}
@@ -280,10 +275,7 @@ def test_a_kind_of_shape_that_was_not_probed_is_named_and_less_sure() -> None:
 
 @pytest.mark.parametrize(
     ("op", "recipe", "provider", "world_size"),
-    [
-        ("linear", "fp8_axiswise", "triton", 1),
-        ("all_gather_matmul", "bf16", "symm_mem_fused", 2),
-    ],
+    [("linear", "fp8_axiswise", "triton", 1), ("all_gather_matmul", "bf16", "symm_mem_fused", 2)],
 )
 def test_an_op_made_of_others_names_its_provider_and_no_bound(
     op: str, recipe: str, provider: str, world_size: int

@@ -1,6 +1,5 @@
 """A mistake is one line with the way out, and exit code 2."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -214,20 +213,3 @@ def test_an_answer_from_a_disturbed_machine_says_so_in_one_line(
         "warning: results/made-up/e1 was calibrated on a disturbed machine, measure it again: "
         f"{reasons[0]} (and 1 more)\n"
     )
-
-
-def test_a_config_of_transformers_is_a_model_or_one_message(tmp_path: Path, shell: Shell) -> None:
-    config = {
-        "model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28,
-        "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
-        "intermediate_size": 3072, "vocab_size": 151936, "tie_word_embeddings": True,
-    }  # fmt: skip
-    path = tmp_path / "Qwen3-0.6B/config.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps(config))
-    said = shell.text(f"llm --device nvidia-h200 --model {path}")
-    assert "Qwen3-0.6B (0.6e9 parameters) in bf16 on 1 x" in said
-    assert "error: x.yaml: cannot be read" in shell.refused("llm --device h200 --model x.yaml")
-    path.write_text(json.dumps(config | {"model_type": "rwkv"}))
-    message = shell.refused(f"llm --device h200 --model {path.parent}")
-    assert f"{path}: model_type: 'rwkv' is no family of" in message

@@ -173,15 +173,3 @@ def test_what_does_not_hold_is_named_and_exit_code_2(folder: Path, shell: Shell)
     write_manifest(folder, None)
     assert shell.run("verify --quick") == 2
     assert f"error: {table}:" in shell.err
-
-
-def test_a_truncated_archive_is_named_and_nothing_is_overwritten(
-    folder: Path, shell: Shell
-) -> None:
-    archive = folder / "measurements/probe_math.jsonl.gz"
-    archive.write_bytes(archive.read_bytes()[:-200])
-    before = content(folder)
-    assert shell.run("verify --quick") == 2
-    assert f"error: {archive}" in shell.err
-    assert "cut off or damaged" in shell.err
-    assert content(folder) == before

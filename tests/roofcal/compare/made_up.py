@@ -11,11 +11,7 @@ import pandas as pd
 
 from roofcal.compare.observations import COLUMNS, ObservedRun, in_both, observations
 from roofcal.core.jsonl import write_records
-from roofcal.core.records import (
-    Calibration,
-    Measurement,
-    PlanPoint,
-)
+from roofcal.core.records import Calibration, Measurement, PlanPoint
 from roofcal.points.reader import points_of_records
 from tests.roofcal.made_up_records import environment_of, exactly, readings, session, timed
 

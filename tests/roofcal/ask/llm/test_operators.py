@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.ask.llm.architecture import LocalMatrix
+from roofcal.ask.llm.deployment import LocalMatrix
 from roofcal.ask.llm.operator_models import CalibratedOperators
 from roofcal.ask.llm.operators import Operator, Pass, Shard
 from roofcal.models.link import link_of

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from roofcal.ask.llm.architecture import (
+from roofcal.ask.llm.deployment import (
+    Deployment,
     active_parameters,
     kv_bytes_per_token_and_layer,
     local_matrices,
+    memory_of,
     parameters,
     weight_bytes,
 )
-from roofcal.ask.llm.deployment import Deployment, memory_of
 from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.core.language_models import LanguageModel
@@ -250,3 +251,5 @@ def test_a_folder_stands_for_its_file_and_a_renamed_file_is_read(read: Any, tmp_
     assert asked_model(MODELS, str(tmp_path / "some-model")) == described
     renamed = read(json.dumps(LLAMA), "llama.yaml")
     assert (renamed.model, renamed.matrices) == ("llama", described.matrices)
+    with pytest.raises(ConfigError, match=r"x\.yaml: cannot be read"):
+        asked_model(MODELS, "x.yaml")
