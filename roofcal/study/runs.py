@@ -213,9 +213,13 @@ def study_runs(study: Study) -> tuple[list[StudyRun], list[str]]:
     below REPLAY, and of their manifests the records alone have to hold.
 
     Writes environment.jsonl of a device that is here for the first time. Raises RunsError if a
-    listed device has none, or if there is nothing to measure and nothing to show.
+    listed device has none, if this size of the study has no point of any op that is named, or if
+    there is nothing to measure and nothing to show.
     """
     runs, left_out = current_runs(study), list[str]()
+    if runs and study.file.ops and not any(set(study.file.ops) & set(run.ops) for run in runs):
+        reasons = dict.fromkeys(why for run in runs for why in ops_without_points(study, run))
+        raise RunsError(f"config/config.yaml: ops: nothing to measure. {' '.join(reasons)}")
     current = {run.folder for run in runs}
     for run in run_folders(RESULTS):
         planned, measured = run.planned_ops(), measured_ops(run)
@@ -248,6 +252,20 @@ def study_runs(study: Study) -> tuple[list[StudyRun], list[str]]:
     if not runs:
         raise RunsError("config/config.yaml: devices is empty and no publication can be shown")
     return runs, left_out
+
+
+def ops_without_points(study: Study, run: StudyRun) -> list[str]:
+    """A sentence on each op that is named for the study and of which a current run has no point."""
+    where = "a CPU" if run.backend == "cpu" else "a GPU"
+    sentences = []
+    for op in dict.fromkeys(study.file.ops or ()):
+        if run.backend and op not in run.ops:
+            sizes = [f"`--config study={size}`" for size in study.sizes_with(op, run.backend)]
+            sentences.append(
+                f"{op} is not measured: study={study.file.study} has no point of it on {where}; "
+                f"{' or '.join(sizes) or 'no other size'} has."
+            )
+    return sentences
 
 
 def other_calibrations(run: StudyRun, runs: Iterable[StudyRun]) -> list[str]:

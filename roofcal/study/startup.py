@@ -23,7 +23,7 @@ from roofcal.ops.spec import Backend
 from roofcal.ops.visit_times import SESSION_S, plan_seconds
 from roofcal.study.config import Study
 from roofcal.study.plan import plan_op
-from roofcal.study.runs import StudyRun
+from roofcal.study.runs import StudyRun, ops_without_points
 
 
 def study_notes(
@@ -41,6 +41,7 @@ def study_notes(
 
         notes += left_out()
     notes += runs_left_out
+    notes += dict.fromkeys(text for run in runs for text in ops_without_points(study, run))
     planned = {op for run in runs if run.backend for op in run.ops}
     added = [op for op in needed_probes(study.ops) if op in planned.difference(study.ops)]
     if added:
