@@ -85,11 +85,7 @@ class StudyRun(RunFolder):
 
     def records(self) -> list[str]:
         """Environment, plans and measurements of all its ops."""
-        return [
-            str(self.environment_file),
-            *self.plans(self.ops),
-            *self.measurements(self.ops),
-        ]
+        return [str(self.environment_file), *self.plans(self.ops), *self.measurements(self.ops)]
 
     def world_sizes_by_job(self, op: str) -> dict[int, tuple[int, ...]]:
         """GPUs that a job asks for -> the world sizes that it measures, of the jobs of an op.

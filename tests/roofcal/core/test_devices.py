@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from roofcal.core.devices import (
-    DeviceSpec,
-    load_device,
-    load_devices,
-    match_device,
-)
+from roofcal.core.devices import DeviceSpec, load_device, load_devices, match_device
 from roofcal.core.files import parse_yaml
 from roofcal.core.yaml_files import ConfigError
 from tests.paths import ROOT

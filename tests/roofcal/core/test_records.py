@@ -18,14 +18,7 @@ from roofcal.core.jsonl import (
     salvage_records,
     write_records,
 )
-from roofcal.core.records import (
-    Calibration,
-    Environment,
-    PlanPoint,
-    Protocol,
-    Record,
-    Visit,
-)
+from roofcal.core.records import Calibration, Environment, PlanPoint, Protocol, Record, Visit
 from roofcal.models.datasheet import longest_part
 from tests.roofcal.made_up_records import exactly, point_of, readings, row, session
 
@@ -45,11 +38,7 @@ RECORDS: list[Record] = [
     ENVIRONMENT,
     session(command="x", timing={"slice_s": 0.02}, started_utc="now"),
     MEASUREMENT,
-    Calibration(
-        device="d",
-        environment_id="e",
-        constants={"x": exactly(1, "s", half=1)},
-    ),
+    Calibration(device="d", environment_id="e", constants={"x": exactly(1, "s", half=1)}),
     longest_part(POINT, "m", math_s=0.5, dram_s=1.0),
 ]
 

@@ -33,9 +33,7 @@ class Shift:
         assert lock is not None
         self.lock = lock
         started = session(
-            session_id="s1",
-            environment_id=environment().environment_id,
-            timing=TIMING,
+            session_id="s1", environment_id=environment().environment_id, timing=TIMING
         )
         self.crew = Crew(started, environment(), self.told.append)
         self.crew.take([lock])
