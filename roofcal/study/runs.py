@@ -290,11 +290,8 @@ def with_run_before(run: StudyRun, runs: Iterable[StudyRun]) -> list[StudyRun]:
 
 def _by_environment(device: str, runs: Iterable[StudyRun]) -> dict[str, StudyRun]:
     """Environment id -> the first of `runs` of a device in it."""
-    first: dict[str, StudyRun] = {}
-    for run in runs:
-        if run.device == device:
-            first.setdefault(run.environment_id, run)
-    return first
+    of_device = [run for run in runs if run.device == device]
+    return {run.environment_id: run for run in reversed(of_device)}
 
 
 def current_runs(study: Study) -> list[StudyRun]:
@@ -352,7 +349,9 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
     names = {*study.ops, *needed_probes(study.ops)}
     slices = {op: study.op_slice(op, backend) for op in study.sweep_files if op in names}
     slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
-    cores = measuring_cores(study.file.measuring_cores, environment)
+    # Nothing may run beside the measurement of a CPU.
+    of_cpu = environment.threads or os.cpu_count() or 1
+    cores = of_cpu if backend == "cpu" else study.file.measuring_cores
     if environment.cpu_quota_cores and study.file.devices == "auto":
         # The quota counts all threads of the container: the whole machine is reserved.
         cores = allowed_cores()
@@ -370,8 +369,3 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
         most_devices=most_devices(environment, cards or study.file.gpus_per_node),
         has_job_per_world_size=study.file.devices != "auto",
     )
-
-
-def measuring_cores(per_gpu: int, environment: Environment) -> int:
-    """Cores per GPU; of a CPU all that its environment has, because nothing may run beside it."""
-    return environment.threads or os.cpu_count() or 1 if environment.vendor == "cpu" else per_gpu

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Student's distribution is stdtr here and not scipy.stats.t, whose import costs half a second.
-from scipy.special import stdtr, stdtrit
+from scipy.special import chdtri, stdtr, stdtrit
 
 from roofcal.core import portable_math
 from roofcal.core.statistics import MATTERS
-from roofcal.core.visits.intervals import RESOLUTION, chi_square_ends
+from roofcal.core.visits.intervals import RESOLUTION, rounded
 
 Array = NDArray[np.float64]
 
@@ -84,13 +84,6 @@ def is_of_clock(change: float, clock: float, threshold: float) -> bool:
     return abs(change + clock) <= float(np.log1p(threshold))
 
 
-def weighted_median(values: Array, weights: Array) -> float:
-    """The weighted median: half of the weight lies below it. Weights need not add up to 1."""
-    order = np.argsort(values, kind="stable")
-    cumulated = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(cumulated, cumulated[-1] / 2)])
-
-
 class CommonShift(NamedTuple):
     """The change that most points of a group share.
 
@@ -116,8 +109,10 @@ def common_shift(
         between_degrees: degrees of freedom of the variance between the runs.
     """
     between, shift = 0.0, 0.0
+    order = np.argsort(changes, kind="stable")
     for _ in range(4):  # each depends on the other; both converge in three rounds
-        shift = weighted_median(changes, 1 / (variances + between + RESOLUTION))
+        cumulated = np.cumsum(1 / (variances + between + RESOLUTION)[order])
+        shift = float(changes[order][np.searchsorted(cumulated, cumulated[-1] / 2)])
         between = between_variance(changes - shift, variances, degrees, between_degrees)
     return CommonShift(shift, error_of_shift(variances, between), between)
 
@@ -304,6 +299,6 @@ def spread_between_cards(kind: str, values: Sequence[float]) -> CardSpread:
     degrees = len(values) - 1
     centre = fmean(values)
     variance = sum((value - centre) ** 2 for value in values) / degrees
-    lower, upper = chi_square_ends(degrees)
+    lower, upper = rounded(chdtri(degrees, np.array([0.975, 0.025])))
     variances = (variance, variance * degrees / upper, variance * degrees / lower)
     return CardSpread(kind, len(values), *(float(np.sqrt(part)) for part in variances))

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Student's distribution is stdtrit here and not scipy.stats.t, whose import costs half a second.
-from scipy.special import chdtri, digamma, polygamma, stdtrit
+from scipy.special import digamma, polygamma, stdtrit
 
 from roofcal.core import portable_math
 from roofcal.core.records import Measurement, PlanPoint, Session, SettledTurns
@@ -313,12 +313,6 @@ def narrowest_hold(*holds: str | None) -> str | None:
 def quantile(degrees: Array) -> Array:
     """Standard errors to either end of a 95 % interval, by Student's distribution."""
     return rounded(np.asarray(stdtrit(np.minimum(degrees, _MOST_DEGREES), 0.975), dtype=float))
-
-
-def chi_square_ends(degrees: int) -> tuple[float, float]:
-    """2.5 and 97.5 percentiles of the chi-square distribution."""
-    low, high = rounded(np.array([chdtri(degrees, above) for above in (0.975, 0.025)])).tolist()
-    return low, high
 
 
 def rounded(values: Array) -> Array:
