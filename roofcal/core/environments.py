@@ -1,8 +1,7 @@
 """Names of environments: their order, and models calibrated in one that predict another.
 
-A device that was measured in several environments (another driver, another torch) has a calibration
-of each. What the constants of environment E1 predict for the points of E2 is the model
-`calibrated@E1` of E2, beside `calibrated`, whose constants are those of E2 itself.
+What the constants of environment E1 predict for the points of E2 is the model `calibrated@E1` of
+E2, beside `calibrated`, whose constants are those of E2 itself.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Where a checkout keeps its files, where the files of a run are, and which run a person means.
 
-CHECKOUT is absolute. The other paths are relative to the current folder where that is a checkout,
-because a study runs in its checkout and prints paths that a person can open from there. Elsewhere
-they lead to what an installed package carries, or to the checkout that the code lies in.
+CHECKOUT is absolute. Other paths are relative to the current folder where that is a checkout, so
+that a person can open what is printed; else they lead to what an installed package carries, or to
+the checkout that the code lies in.
 """
 
 import re

@@ -1,13 +1,9 @@
 """The columns of the table of points: a quantity of a point is one line of COLUMNS.
 
-Whoever lists points takes it from here: the tables of the report, as pages, CSV and JSON, what a
-chart says of a point under the pointer, and `calibrate`, `compare` and `health`, which have columns
-of their own beside it. Lines are in the order of the CSV files. SI units by suffix; docs/data.md
-says what each column means.
-
-`relative_error` is predicted / measured - 1 of the calibrated model. How far the op's output is
-from its reference is `numeric_error`; what rounding the operands to their formats costs is
-`quantisation_error`.
+Tables of the report, as pages, CSV and JSON, hover texts, `calibrate`, `compare` and `health` take
+it from here. Lines are in the order of the CSV files; docs/data.md says what each column means.
+`relative_error` is predicted / measured - 1 of the calibrated model, `numeric_error` how far the
+output is from its reference, `quantisation_error` what rounding the operands costs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

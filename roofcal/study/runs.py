@@ -1,8 +1,7 @@
 """The runs of a study: those to measure here, earlier ones, and published ones.
 
-A run is one device in one environment. Only current runs are measured. Earlier runs (another driver
-or torch on this machine) are calibrated and predicted again from the plan and the measurements they
-hold. Published runs are shown with what was published of them, unless the study derives it again.
+Earlier runs (another driver or torch on this machine) are calibrated and predicted again from what
+they hold; published ones are shown as published, unless the study derives them again.
 """
 
 import os

@@ -1,10 +1,8 @@
 """What happens when Snakemake starts a study: stale locks go, what comes is said, jobs are lines.
 
-Snakemake notes in .snakemake/locks which files it makes, and refuses to start while they are there.
-`kill -9` leaves them behind, and they do not say whose they are. So every Snakemake that runs a
-study shares a flock, which ends with its process; where nobody else has it, the locks are stale.
-Measurements that a killed one left running are waited for by `measure` itself
-(roofcal.measure.journal).
+`kill -9` leaves notes in .snakemake/locks, with which Snakemake refuses to start, and they do not
+say whose they are. So all that run a study share a flock, which ends with the process; where nobody
+else has it, the notes are stale.
 """
 
 import fcntl

@@ -1,16 +1,11 @@
 """Is B slower than A? The statistics of every comparison of times. See docs/method.md.
 
-A difference of two times is the logarithm of their ratio, above 0 where B is slower. Three rules
-decide whether it is slower, depending on what is compared and how its error is known:
-
-- one number with its 95 % interval (a kind of work of a card against its publication, what most
-  points of a group share, a winner over the other one): `TimeRatio.is_slower`, the whole interval
-  lies beyond a threshold;
-- hundreds of points at once, each measured in a few visits: `verdicts`, which limits the false
-  discovery rate. Asking for the whole interval beyond the threshold would miss most changes near
-  it;
-- a card among others: `limit_from_others`, the scatter between the others decides, because no
-  interval of its own times tells how much healthy cards differ.
+A difference is the logarithm of a ratio of times, above 0 where B is slower. What decides:
+- of one number: its whole 95 % interval lies beyond a threshold (`TimeRatio.is_slower`);
+- of hundreds of points at once: `verdicts`, which limits the false discovery rate; the rule above
+  would miss most changes near the threshold;
+- of a card among others: the scatter between the others (`limit_from_others`), because no interval
+  of its own times tells how much healthy cards differ.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,23 +1,18 @@
 """The 95 % interval of a point's time, from its cards, sessions, visits and samples together.
 
-A row of one visit has the order-statistic interval of its samples, as if they were independent. At
-a power limit they are not: the clock of an H100 or H200 wanders by several per cent for a tenth to
-a quarter of a second at a time. So where turns are long enough, the medians of windows of a tenth
-of a second say how far one window may lie off: Student's interval, the variances of an op moderated
-as below (nonoverlapping batch means: Law, Simulation Modeling and Analysis, 5th ed., section 9.5).
-Of 700 pairs of visits to one product of a published H200, 27 % have a difference within the
-intervals of samples alone, and 94 % within these.
+One visit: the order-statistic interval of its samples, or, where turns are long, Student's of the
+medians of windows of 0.1 s, if that is wider (nonoverlapping batch means: Law, Simulation Modeling
+and Analysis, 5th ed., section 9.5). At a power limit the clock of an H100 or H200 wanders for a
+tenth to a quarter of a second at a time: of 700 pairs of visits to one product of a published H200,
+27 % differ within the intervals of samples alone, and 94 % within these.
 
-A row of several has Student's interval of the mean over its units: cards, sessions of one card, or
-visits of one session, whichever is the widest level that it has several of. The effect of a unit on
-all points of its kind (a card that clocks lower, a warmer session) is separated from the scatter of
-each point: however many points there are, only as many values as units tell of the first. Two or
-three units say little of the variance of one point, so the points of an op moderate each other
-there: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior d0 and s0 matched to
-the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in genomics). Each of
-the two has Student's half-width, and their squares add (Zou and Donner, Statistics in Medicine 27,
-2008). One or two points of a kind cannot tell the two apart and keep Student's interval, each by
-itself. No interval is narrower than the scatter of samples within visits allows.
+Several visits: Student's interval of the mean over its units, which are cards, sessions of one card
+or visits of one session, the widest level with several. What a unit adds to all points of its kind
+(a card that clocks lower) is separated from the scatter of each point, because only as many values
+as units tell of it; the scatters of an op moderate each other (`moderated`). The squares of both
+half-widths add (Zou and Donner, Statistics in Medicine 27, 2008). One or two points of a kind
+cannot tell the two apart and keep Student's interval. No interval is narrower than the scatter of
+samples within visits allows.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Visits to points: in which order they are made, which a session takes over, how they become rows.
 
-A row holds all visits of its point. Visits whose times differ by more than visits scatter show that
-the point was in several states. Sentinels that move, and work of other processes, show that a run
-was disturbed.
+A row holds all visits of its point. Visits that differ by more than visits scatter show several
+states; sentinels that move, and work of other processes, show that a run was disturbed.
 """
 
 import random
