@@ -153,11 +153,6 @@ class RunFolder:
         """breakeven.csv, the map of break-even points."""
         return self.table_file("breakeven.csv")
 
-    @property
-    def moved_file(self) -> Path:
-        """moved.json, what `compare` says of the environment before this one."""
-        return self.derived / "moved.json"
-
     def planned_ops(self) -> list[str]:
         """Names of the ops with a plan, sorted."""
         return _ops_in(self.folder / "plan")

@@ -111,7 +111,7 @@ def test_visits_that_agree_by_luck_are_no_surer_than_their_samples() -> None:
 
 def scatters(draw: np.random.Generator, points: int, degrees: float) -> list[float]:
     """Standard deviations between visits as points of an op have them, 1 % in the middle."""
-    return (0.01 * np.sqrt(degrees / draw.chisquare(degrees, points))).tolist()
+    return list(0.01 * np.sqrt(degrees / draw.chisquare(degrees, points)))
 
 
 def drawn(
