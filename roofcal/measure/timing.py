@@ -11,7 +11,7 @@ These traps once produced wrong numbers:
 
 Where several devices share a point:
 - ranks that start apart measure each other's delay: a barrier on the device comes before each
-  sample, and the slowest rank counts;
+  sample, behind a spinning kernel, and the slowest rank counts;
 - a rank that runs one more call than the others waits for ever: rank 0 decides on counts;
 - calls that alternate between two buffers end an odd graph on the buffer that the next replay
   starts with: graphs hold an even number of calls.

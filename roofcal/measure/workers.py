@@ -81,7 +81,7 @@ class WorkerProcess:
         os.close(writer)
         self.open = True
         self._events: IO[bytes] = os.fdopen(reader, "rb", buffering=0)
-        self._unfinished = b""  # the begin of a line
+        self._unfinished = b""  # the start of an event
 
     @property
     def pid(self) -> int:

@@ -165,7 +165,7 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
 
 
 def _moved(visit: Measurement, by: int) -> Measurement:
-    """A visit whose samples have other indices in the lists that they stand in."""
+    """A visit whose samples stand so many places further on in the lists that hold them."""
     indices = tuple(index + by for index in visit.telemetry.sample_index)
     return replace(
         visit,
