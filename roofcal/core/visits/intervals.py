@@ -1,18 +1,9 @@
 """The 95 % interval of a point's time, from its cards, sessions, visits and samples together.
 
-One visit: the order-statistic interval of its samples, or, where turns are long, Student's of the
-medians of windows of 0.1 s, if that is wider (nonoverlapping batch means: Law, Simulation Modeling
-and Analysis, 5th ed., section 9.5). At a power limit the clock of an H100 or H200 wanders for a
-tenth to a quarter of a second at a time: of 700 pairs of visits to one product of a published H200,
-27 % differ within the intervals of samples alone, and 94 % within these.
-
-Several visits: Student's interval of the mean over its units, which are cards, sessions of one card
-or visits of one session, the widest level with several. What a unit adds to all points of its kind
-(a card that clocks lower) is separated from the scatter of each point, because only as many values
-as units tell of it; the scatters of an op moderate each other (`moderated`). The squares of both
-half-widths add (Zou and Donner, Statistics in Medicine 27, 2008). One or two points of a kind
-cannot tell the two apart and keep Student's interval. No interval is narrower than the scatter of
-samples within visits allows.
+docs/method.md, "Medians and their intervals", has the method and its sources. Of 700 pairs of visits
+at the power limit to one product of a published H200, 27 % differ within the intervals of their
+samples alone, and 94 % within those of windows. One or two points of a kind cannot tell what units
+share from their own scatter, and keep Student's interval, each by itself.
 """
 
 import math
