@@ -211,12 +211,9 @@ def half_widths(errors: Array, degrees: Array, level: float = 0.95) -> Array:
 def adjusted(p: Array, p_at_edge: Array) -> Array:
     """The false discovery rate (Benjamini and Hochberg) at each point, as adjusted p values.
 
-    Benjamini and Hochberg expect count * t of unchanged points to have p values of at most t. Here
-    a change below the threshold is never called, so such a point is called with the probability
-    t or, if that is smaller, the one of a change as large as the threshold by chance. The sum of
-    these probabilities takes the place of count * t (Heyse, in Recent Advances in Biostatistics,
-    2011; Doehler, Durand and Roquain, Electron. J. Statist. 12, 2018). Points that are known well
-    add nothing to it.
+    A change below the threshold is never called, so an unchanged point is called with probability t
+    or, if that is smaller, the one of a change as large as the threshold by chance. The sum of
+    these takes the place of count * t (Heyse, 2011; docs/method.md, "Comparing").
 
     Args:
         p: of each point.

@@ -1,9 +1,9 @@
 """The 95 % interval of a point's time, from its cards, sessions, visits and samples together.
 
-docs/method.md, "Medians and their intervals", has the method and its sources. Of 700 pairs of visits
-at the power limit to one product of a published H200, 27 % differ within the intervals of their
-samples alone, and 94 % within those of windows. One or two points of a kind cannot tell what units
-share from their own scatter, and keep Student's interval, each by itself.
+docs/method.md, "Medians and their intervals", has the method and its sources. Of 700 pairs of
+visits at the power limit to one product of a published H200, 27 % differ within the intervals of
+their samples alone, and 94 % within those of windows. One or two points of a kind cannot tell what
+units share from their own scatter, and keep Student's interval, each by itself.
 """
 
 import math
