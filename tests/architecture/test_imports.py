@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.study.config": set(),  # reads YAML through roofcal.core.yaml_files
     "roofcal.core.yaml_files": {"pydantic", "yaml"},
     "roofcal.core.devices": {"pydantic"},
-    "roofcal.ops.bench": {"torch"},
+    "roofcal.ops.bench": {"torch", "triton"},  # triton: which ptxas it would take
     "roofcal.ops.linear.bench": {"torch", "kernels", "torchao"},  # torchao: optional
     "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
     "roofcal.ops.*.model": {"numpy"},
