@@ -273,24 +273,23 @@ def match_device(
     differences = []
     if compute_units != spec.compute_units:
         differences.append(f"{compute_units} compute units instead of {spec.compute_units}")
-    bandwidth = _driver_bandwidth(spec.vendor, memory_clock_hz, memory_bus_bits)
-    if bandwidth is not None and not _is_close(bandwidth, spec.dram_bytes_per_s):
-        ours, theirs = bandwidth / GB, spec.dram_bytes_per_s / GB
+    if other := _other_bandwidth(spec, memory_clock_hz, memory_bus_bits):
+        ours, theirs = other / GB, spec.dram_bytes_per_s / GB
         differences.append(f"memory of {ours:.0f} GB/s by clock and bus instead of {theirs:.0f}")
     if differences:
         return None, f"this '{name}' is not {spec.device}: it has {' and '.join(differences)}"
     return spec, ""
 
 
-def _driver_bandwidth(vendor: str, clock_hz: float | None, bus_bits: float | None) -> float | None:
-    """Bytes per second, None where clock or bus width is unknown."""
+def _other_bandwidth(
+    spec: DeviceSpec, clock_hz: float | None, bus_bits: float | None
+) -> float | None:
+    """Bytes per second by clock and bus, where both are known and the datasheet says otherwise."""
     if clock_hz is None or bus_bits is None:
         return None
-    return _TRANSFERS_PER_CLOCK[vendor] * clock_hz * bus_bits / 8
-
-
-def _is_close(bandwidth: float, printed: float) -> bool:
-    return math.isclose(bandwidth, printed, rel_tol=_TOLERANCE)
+    bandwidth = _TRANSFERS_PER_CLOCK[spec.vendor] * clock_hz * bus_bits / 8
+    is_close = math.isclose(bandwidth, spec.dram_bytes_per_s, rel_tol=_TOLERANCE)
+    return None if is_close else bandwidth
 
 
 def _load_file(path: Path, errors: list[str]) -> DeviceSpec | None:
@@ -301,10 +300,8 @@ def _load_file(path: Path, errors: list[str]) -> DeviceSpec | None:
     spec, before = _spec_of_file(file), len(errors)
     if file.device != path.stem:
         errors.append(f"{path}: device: '{file.device}' differs from the file name")
-    bandwidth = _driver_bandwidth(file.vendor, spec.memory_clock_hz, spec.memory_bus_bits)
-    if bandwidth is not None and not _is_close(bandwidth, spec.dram_bytes_per_s):
-        given = f"clock and bus width give {bandwidth / GB:.0f}"
-        errors.append(f"{path}: values.dram_gb_per_s: {given}")
+    if other := _other_bandwidth(spec, spec.memory_clock_hz, spec.memory_bus_bits):
+        errors.append(f"{path}: values.dram_gb_per_s: clock and bus width give {other / GB:.0f}")
     if file.wave is not None and spec.link_bytes_per_s is None:
         errors.append(f"{path}: values.link_gb_per_s: missing, and section `wave` needs it")
     return spec if len(errors) == before else None

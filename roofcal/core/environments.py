@@ -1,8 +1,7 @@
 """Names of environments: their order, and models calibrated in one that predict another.
 
-A device that was measured in several environments (another driver, another torch) has a calibration
-of each. What the constants of environment E1 predict for the points of E2 is the model
-`calibrated@E1` of E2, beside `calibrated`, whose constants are those of E2 itself.
+What the constants of environment E1 predict for the points of E2 is the model `calibrated@E1` of
+E2, beside `calibrated`, whose constants are those of E2 itself.
 """
 
 import re
@@ -34,26 +33,21 @@ def short_names(environment_ids: Iterable[str]) -> dict[str, str]:
 
     Ids that would share a name have whole versions in theirs, and where these are equal, the hash.
     """
-    ids = list(dict.fromkeys(environment_ids))
+    whole: dict[str, str] = {}
+    for name in environment_ids:
+        versions = re.findall(r"(?:^|-)(driver|torch)(\d[^-]*)", name)
+        whole[name] = ", ".join(map(" ".join, versions)) or name
+    first_numbers = r"(driver \d+|torch \d+\.\d+)[^,]*"
+    forms = (
+        {name: re.sub(first_numbers, r"\1", versions) for name, versions in whole.items()},
+        whole,
+        {name: f"{versions} ({name.rpartition('-')[2]})" for name, versions in whole.items()},
+    )
     names: dict[str, str] = {}
-
-    def first_numbers(environment_id: str) -> str:
-        """'driver 580, torch 2.11'."""
-        return re.sub(r"(driver \d+|torch \d+\.\d+)[^,]*", r"\1", _whole_versions(environment_id))
-
-    def versions_and_hash(environment_id: str) -> str:
-        return f"{_whole_versions(environment_id)} ({environment_id.rpartition('-')[2]})"
-
-    for form in (first_numbers, _whole_versions, versions_and_hash):
-        count = Counter(map(form, ids))
-        names |= {name: form(name) for name in ids if name not in names and count[form(name)] == 1}
+    for form in forms:
+        count = Counter(form.values())
+        names |= {n: form[n] for n in whole if n not in names and count[form[n]] == 1}
     return names
-
-
-def _whole_versions(environment_id: str) -> str:
-    """'driver 580.159.04, torch 2.11.0+cu130'; the id itself where it names neither."""
-    versions = re.findall(r"(?:^|-)(driver|torch)(\d[^-]*)", environment_id)
-    return ", ".join(map(" ".join, versions)) or environment_id
 
 
 def transferred_model(environment_id: str) -> str:

@@ -1,8 +1,7 @@
 """Files: read within limits, and written whole or not at all.
 
-People open publications of strangers, and files that a full disk or a bad cable damaged. Every
-reader here has a limit and names it with the file: at most 1 GB of memory for any input of 5 MB.
-Writing never replaces a device, nor a file behind a symbolic link.
+People open publications of strangers, and files that a full disk or a bad cable damaged: every
+reader names its limit with the file, and takes at most 1 GB of memory for any input of 5 MB.
 """
 
 import gzip

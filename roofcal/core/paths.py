@@ -1,8 +1,8 @@
 """Where a checkout keeps its files, where the files of a run are, and which run a person means.
 
-CHECKOUT is absolute. The other paths are relative to the current folder where that is a checkout,
-because a study runs in its checkout and prints paths that a person can open from there. Elsewhere
-they lead to what an installed package carries, or to the checkout that the code lies in.
+CHECKOUT is absolute. Other paths are relative to the current folder where that is a checkout, so
+that a person can open what is printed; else they lead to what an installed package carries, or to
+the checkout that the code lies in.
 """
 
 import re
@@ -45,28 +45,11 @@ _SUFFIXES: Final = (".jsonl", ".jsonl.gz")  # publications are packed
 class RunFolder:
     """The files of one device in one environment: <device>/<environment_id>.
 
-    folder   holds the records:
-                 environment.jsonl            what the numbers depend on
-                 plan/<op>.jsonl              the points, in the order of measuring
-                 journal/<op>.jsonl           every measurement ever taken (not published)
-                 measurements/<op>.jsonl      sessions, then one row per point of the plan
-                 journal/<op>.<gpus>.jsonl, measurements/by_gpus/<op>.<gpus>.jsonl
-                                              of jobs that share out a plan by world size
-                 asked/                       what `roofcal time` measured, see `asked`
-                 judged/seed<seed>/           environment, plan and measurements of layers that no
-                                              study lists: predictions are judged on them, and no
-                                              fit reads them
-                 cards/<card>/                environment, plan and measurements of one card with
-                                              the same software, but for points that the publication
-                                              has of that card: the report shows how cards differ,
-                                              and no fit reads them
-    derived  holds what follows from them; the same folder, except for a published run that is
-             derived again below REPLAY:
-                 calibration.jsonl            constants with intervals
-                 predictions/<op>.jsonl       every model on every study point
-                 breakeven.csv, llm.csv
-                 moved.json                   changes since the environment before
-                 tables/*.csv, report.html    of a publication
+    folder   holds the records: environment, plan/, measurements/ and what docs/data.md lists; its
+             asked/, judged/seed<seed>/ and cards/<card>/ hold records of their own, which no fit
+             reads: see `asked`, `judged` and `cards`
+    derived  holds what follows from them: calibration, predictions/, tables; the same folder,
+             except for a published run that is derived again below REPLAY
     """
 
     folder: Path
@@ -152,11 +135,6 @@ class RunFolder:
     def breakeven_file(self) -> Path:
         """breakeven.csv, the map of break-even points."""
         return self.table_file("breakeven.csv")
-
-    @property
-    def moved_file(self) -> Path:
-        """moved.json, what `compare` says of the environment before this one."""
-        return self.derived / "moved.json"
 
     def planned_ops(self) -> list[str]:
         """Names of the ops with a plan, sorted."""

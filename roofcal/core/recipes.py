@@ -171,10 +171,8 @@ RECIPES: Final[dict[str, Recipe]] = GEMM_RECIPES | WEIGHT_ONLY_RECIPES
 _COLUMN: Final = Scale(dtype="fp32", rows=None, cols=1)
 
 
-def _mx_scale(rows: int, cols: int) -> Scale:
-    """A scale per 32 neighbours, a power of two."""
-    return Scale(dtype="e8m0", rows=rows, cols=cols)
-
+_MX_ROW: Final = Scale(dtype="e8m0", rows=1, cols=32)  # powers of two
+_MX_COLUMN: Final = Scale(dtype="e8m0", rows=32, cols=1)
 
 # Recipe of a cast to fp8 -> the scale of each output.
 CAST_RECIPES: Final[dict[str, tuple[Scale, ...]]] = {
@@ -182,9 +180,9 @@ CAST_RECIPES: Final[dict[str, tuple[Scale, ...]]] = {
     "fp8_rowwise_dim0": (_ROW,),
     "fp8_rowwise_dim1": (_COLUMN,),
     "fp8_rowwise_both": (_ROW, _COLUMN),
-    "mxfp8_dim0": (_mx_scale(1, 32),),
-    "mxfp8_dim1": (_mx_scale(32, 1),),
-    "mxfp8_both": (_mx_scale(1, 32), _mx_scale(32, 1)),
+    "mxfp8_dim0": (_MX_ROW,),
+    "mxfp8_dim1": (_MX_COLUMN,),
+    "mxfp8_both": (_MX_ROW, _MX_COLUMN),
     "fp8_blockwise_1x128": (_STRIP,),
     "fp8_blockwise_1x128_dim1": (Scale(dtype="fp32", rows=128, cols=1),),
     "fp8_blockwise_128x128": (_SQUARE,),

@@ -1,7 +1,8 @@
 """The records every stage reads and writes; roofcal.core.jsonl has their files.
 
 Records hold what was observed; medians, rates and errors are functions of records, so a better
-statistic never needs the GPU again. Quantities are in SI units, named by suffix.
+statistic never needs the GPU again. Quantities are in SI units, named by suffix; docs/data.md says
+what each field is, and here stands what it does not say.
 """
 
 import hashlib
@@ -125,11 +126,6 @@ class Environment:
     """What the numbers depend on: the processor and the software under it.
 
     Host name, GPU uuid, commit and time differ between sessions of one environment: see Session.
-
-    mig              True for a slice of a card, which device_name, compute_units and memory_bytes
-                     are those of
-    threads          of a CPU: how many threads measure, at most what its quota allows
-    cpu_quota_cores  of a CPU: what the container's CPU quota leaves, in cores; None without one
     """
 
     device: Name
@@ -172,20 +168,7 @@ class Environment:
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Provenance of the measurements of one run of `measure`.
-
-    device_uuid: of the card; of several, those of all ranks with commas between.
-    busy_share, other_processes: just before it measured, the share of the cores that others kept
-        busy, and how many processes of others were on its cards; None: not known, or none. On a CPU
-        the share is read again at the end, and the larger one is kept.
-    throttled_share: of the periods of the container's CPU quota while it measured, those in which
-        the quota stopped its threads; None: no quota, or never.
-    started_utc, wall_s: since its devices were free.
-    waited_s: until they were, while another session measured there.
-    starting_s: of wall_s, waited for workers to be ready (CUDA context, warm card).
-    compiling_s: of wall_s, compiled Triton kernels that no compiler had compiled before; until
-        November 2026 waited for such a compiler.
-    """
+    """Provenance of the measurements of one run of `measure`."""
 
     session_id: str
     environment_id: Name
@@ -232,7 +215,7 @@ class Telemetry:
 class EnergyWindow:
     """How much the energy counter of the board rose between two of its updates.
 
-    is_rest  whether the card was at rest, with the contender in its memory
+    is_rest  at rest with the contender in its memory
     """
 
     joules: NotNegative
@@ -268,28 +251,15 @@ class Measurement:
     A line of a journal is one visit, `visit` says the number of it; a row of a run's measurements
     holds all visits of its point one after the other.
 
-    latency_samples_s  seconds per call, every sample in order, warm-up included, never filtered
-    warmup_samples     how many of them came before the clock had settled, in the first visit
-    slice_starts       index of the first sample of each of the contender's turns
-    unsettled_samples  by turn: how many samples at its start are not counted, because the clock was
-                       still that of the contender before; empty: none
+    latency_samples_s  never filtered
+    warmup_samples     of the first visit
     visits             empty in records of schema versions 1 and 2, which made one visit
     calls_per_sample   calls that one sample averages over
-    rotating_bytes     bytes of all rotating copies of inputs and outputs together
-    peak_bytes         peak device memory of one call beyond its inputs: outputs, what a forward
-                       pass keeps for the backward one, and scratch. None, and not written: not
-                       replayed from a graph on a GPU, or a record from before
-    relative_error     ||out - reference|| / ||reference|| on the same inputs, before timing, in the
-                       first visit by a process; its later visits, with equal inputs, have the same
-    quantisation_error the same distance between the exact products of the quantised and of the
-                       original operands: what rounding to the format costs, whatever kernel
-                       multiplies. None: not measured, as in records of schema version 1
-    output_errors      relative_error of each output by name, for ops with several that say them;
-                       None, and not written, for all others
-    fastest_rank_s     on several devices, where a sample is that of the slowest rank: the same of
-                       the fastest
-    rank_medians_s     on several devices: the median settled sample of each rank
-    energy_windows     of method `energy`: what the board took while it ran, and at rest before
+    peak_bytes         None, and not written: not replayed from a graph on a GPU, or from before
+    relative_error     of the first visit by a process; its later visits, with equal inputs, have
+                       the same
+    quantisation_error None: not measured, as in records of schema version 1
+    output_errors      None, and not written, for ops with one output
     """
 
     point_id: str

@@ -2,13 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from roofcal.core.yaml_files import Strict
 
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000)]
 
 
-class Timing(BaseModel):
+class Timing(Strict):
     """How long a visit to a point times it, and when it is good enough. Durations in seconds.
 
     settle_min_s     warm-up of a group of contenders: at least
@@ -34,8 +36,6 @@ class Timing(BaseModel):
     warm_card_s      load before the first point, until the card is at its working temperature
     point_timeout_s  a contender that takes longer is killed and recorded as `timeout`
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     settle_min_s: Seconds = 0.3
     settle_max_s: Seconds = 0.6

@@ -1,8 +1,6 @@
 """The YAML files of config/: read, checked, their values with sources converted to SI.
 
-Everything wrong with a file becomes one line that names file and key. Readers collect the lines of
-all files in a list `errors` and raise at the end, so that a person sees every mistake at once.
-
+Everything wrong becomes a line that names file and key, in a list `errors` for all files together.
 A figure from the literature is an entry {value: 4800, source: h200-datasheet, note: ...}: its unit
 ends the key (dram_gb_per_s), its source is a key of the file's `sources`.
 """

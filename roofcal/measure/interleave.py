@@ -1,21 +1,17 @@
 """Time contenders in turns until the median of each has a narrow interval.
 
 A group is warmed up in turns until the medians of some rounds agree, then measured in turns, in an
-order drawn anew each round, until the interval of the median is narrow or the budget is spent. The
-warm-up is kept: its first samples are what a short burst on a cool card would have shown.
+order drawn anew each round. The warm-up is kept: it begins as a short burst on a cool card would.
 
-At its power limit a card averages over tens of milliseconds. In short turns a contender that draws
-much power profits from the power that the one before it did not use: in turns of 20 ms on an H200,
-the times of axiswise products were 4 to 6 % too short and those of bf16 ones up to 4 % too long. So
-the turns of a group that comes to the limit are long, and their start is not counted. After a
-switch the clock of an H200 is that of the contender before for 30 ms (a product of 8192 behind a
-decode takes 0.82 of its time), then it overshoots by up to 5 % at 80 ms. Of 164 turns in groups of
-`gemm`, one in twenty was still 9 % too slow after 200 to 250 ms, 6 % after 250 to 300 ms, and
-within 2 % from 300 ms on; half of them were within 0.1 % by then.
+At its power limit a card averages over tens of milliseconds: in turns of 20 ms on an H200, times of
+axiswise products were 4 to 6 % too short and those of bf16 ones up to 4 % too long. So turns at the
+limit are long, and their start is not counted: the clock is that of the contender before for 30 ms,
+then overshoots by up to 5 %; one in twenty of 164 turns was still 9 % too slow after 200 to 250 ms,
+6 % after 250 to 300 ms, and within 2 % from 300 ms on.
 
-A group inherits the limit of the one before it: its first readings name it while the clock rises,
-which gave products of 512 and 1000 cubed the long turns. So the card is at its limit only where it
-names it, its clock is lower than it may be, and the group has run for so long that this is its own.
+A group inherits the limit of the one before it: its first readings name it while the clock rises.
+So the card is at its limit only where it names it, its clock is lower than it may be, and the group
+has run for so long that this is its own.
 """
 
 import math

@@ -1,8 +1,7 @@
 """The journal of an op on a device: every measurement ever taken there, in the order it was taken.
 
-It is appended line by line and never rewritten, so a kill loses at most the line in flight, and a
-restart measures only what is missing. A measurement is taken over as long as the code that took it
-(ops/<op>, its kernels, measure/) and the timing protocol are the same.
+It is appended line by line, so a kill loses at most the line in flight. What it holds is taken over
+while the code that measured it and the timing protocol are the same.
 """
 
 import fcntl

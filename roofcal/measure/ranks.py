@@ -1,8 +1,8 @@
 """The processes that share a point on several devices, as one of them sees the others.
 
-Rank r works on device r. There are two process groups: the providers' own (NCCL on GPUs, gloo on
-CPUs), and one of gloo for control, so that control never waits for a device. Rank 0 decides how
-often something runs; otherwise one rank would wait in a collective that another skips.
+Rank r works on device r. Providers have one process group (NCCL on GPUs, gloo on CPUs), control has
+another of gloo, so that it never waits for a device. Rank 0 decides how often something runs:
+otherwise one rank would wait in a collective that another skips.
 """
 
 import os

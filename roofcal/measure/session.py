@@ -1,8 +1,7 @@
 """Measure a plan: take over what the journal holds, measure the rest on the device.
 
-Every point of the plan ends as a row of the output, with all of its visits. The journal is written
-line by line, one visit each, so that a session which is killed costs the point in flight; the
-output is written whole, at the end.
+The journal has a line per visit, so that a session which is killed costs the point in flight; the
+output, a row per point of the plan, is written whole at the end.
 """
 
 import socket

@@ -1,9 +1,8 @@
 """Keep a worker measuring: replace it when it dies, and give every point of a group its row.
 
-The supervisor never touches the device. A worker that crashes, hangs, runs out of memory or is
-killed costs one point, the one it had named last; a new worker goes on with the next. A record of
-impossible values costs the point it is of. Only a worker that does not even start ends the session:
-then no point can be measured.
+The supervisor never touches the device. A worker that crashes, hangs, runs out of memory or sends
+impossible values costs one point, the one it had named last. Only a worker that does not even start
+ends the session: then no point can be measured.
 """
 
 import json

@@ -2,17 +2,16 @@
 
 These traps once produced wrong numbers:
 - one buffer timed again and again measures the cache: inputs and outputs rotate over up to 512
-  copies, which exceed twice the last-level cache unless they are very small (not if the protocol
-  says hot);
+  copies, beyond twice the last-level cache unless very small (not if the protocol says hot);
 - eager launches of short kernels measure Python: a CUDA graph holds enough calls for one sample to
   last `sample_s`, and slices are queued whole before the host waits;
 - an event recorded on an idle GPU waits for the host: each slice starts behind a spinning kernel;
-- a kernel that starts while its predecessor drains is faster than alone. A chain of layers sees the
-  first number, which `graph` shows; `events_flush` and `profiler` show the second.
+- a kernel that starts while its predecessor drains is faster than alone. `graph` shows what a chain
+  of layers sees, `events_flush` and `profiler` show the other number.
 
-Where several devices share a point, the ranks meet before each sample, and the slowest one counts:
+Where several devices share a point:
 - ranks that start apart measure each other's delay: a barrier on the device comes before each
-  sample, behind a kernel that spins for as long as the host needs to queue the first one;
+  sample, behind a spinning kernel, and the slowest rank counts;
 - a rank that runs one more call than the others waits for ever: rank 0 decides on counts;
 - calls that alternate between two buffers end an odd graph on the buffer that the next replay
   starts with: graphs hold an even number of calls.

@@ -1,9 +1,8 @@
 """Which points of a plan are visited in which pass, and which of them once more.
 
-A visit takes a point anew: memory allocated, warmed up and timed at a time of its own. What one
-visit shows is the scatter of its samples; allocations and states of the card show between visits
-alone (on an H200 one allocation in ten is 7 % off, and no sample of it says so). So each pass over
-the plan visits every point, in another order, and points whose visits disagree get more.
+A visit takes a point anew: memory allocated, warmed up and timed. Allocations and states of the
+card show between visits alone (on an H200 one allocation in ten is 7 % off, in all samples alike).
+So each pass visits every point, in another order; points whose visits disagree get more.
 """
 
 import math

@@ -1,14 +1,11 @@
 """The processes that measure: one for a device, or one per rank for a point on several devices.
 
-The supervisor starts ranks itself, not torchrun: torchrun's agent would stand between the two, it
-closes the descriptors that keep the devices locked, and it tells by the clock which rank died
-first, where here the pipes of all ranks tell what each was doing. Ranks meet through a file, so
-there is no port that another process could take.
+The supervisor starts ranks itself: torchrun's agent would close the descriptors that keep devices
+locked, and tells by the clock which rank died first. Ranks meet through a file, not a port.
 
-One rank that dies or hangs stalls all others, or makes them raise; the point then carries the rank
-and the reason of the first. The rank at fault is, in this order: one that died without a word; one
-that reported trouble while the others waited for it; the one whose error came first; and, where all
-are silent, the one whose stack does not wait for others.
+One rank that dies or hangs stalls all others, or makes them raise. At fault is, in this order: one
+that died without a word; one that reported trouble while the others waited for it; the one whose
+error came first; and, where all are silent, the one whose stack does not wait for others.
 """
 
 import ctypes
@@ -21,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -83,7 +81,7 @@ class WorkerProcess:
         os.close(writer)
         self.open = True
         self._events: IO[bytes] = os.fdopen(reader, "rb", buffering=0)
-        self._buffer = b""
+        self._unfinished = b""  # the start of an event
 
     @property
     def pid(self) -> int:
@@ -101,20 +99,12 @@ class WorkerProcess:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
 
-    def buffered_event(self) -> dict[str, Any] | None:
-        """The next event of which the whole line has been read; None without one."""
-        line, end, rest = self._buffer.partition(b"\n")
-        if not end:
-            return None
-        self._buffer = rest
-        event: dict[str, Any] = json.loads(line)
-        return event
-
-    def read_pipe(self) -> None:
-        """Read what is in the pipe; nothing means that the worker has closed it."""
+    def read_events(self) -> list[dict[str, Any]]:
+        """The events that are in the pipe by now; an empty pipe means that the worker closed it."""
         part = os.read(self.fileno(), 1 << 20)
         self.open = bool(part)
-        self._buffer += part
+        *lines, self._unfinished = (self._unfinished + part).split(b"\n")
+        return [json.loads(line) for line in lines]
 
     def describe_end(self, seconds: float) -> str:
         """How it ended, in words. A worker that does not end in so many seconds is killed."""
@@ -195,6 +185,7 @@ class Workers:
         for rank, worker in enumerate(self._workers):
             self._selector.register(worker, selectors.EVENT_READ, rank)
         self._end: float | None = None  # when to stop listening, once a worker has ended
+        self._unread: deque[tuple[int, dict[str, Any]]] = deque()  # rank, event
         self._forget_group()
 
     def begin(self, setups: Sequence[Mapping[str, Any]]) -> None:
@@ -235,11 +226,11 @@ class Workers:
         """
         deadline = time.monotonic() + timeout
         while True:
-            for rank, worker in enumerate(self._workers):
-                while (event := worker.buffered_event()) is not None:
-                    deadline = time.monotonic() + timeout
-                    if self._note(rank, event):
-                        return event
+            while self._unread:
+                rank, event = self._unread.popleft()
+                deadline = time.monotonic() + timeout
+                if self._note(rank, event):
+                    return event
             if not self._read_any(deadline):
                 return None
 
@@ -251,7 +242,7 @@ class Workers:
         ready = self._selector.select(max(0.0, until - time.monotonic()))
         for key, _ in ready:
             worker = self._workers[key.data]
-            worker.read_pipe()
+            self._unread += ((key.data, event) for event in worker.read_events())
             if not worker.open:
                 self._selector.unregister(worker)
                 self._stop_soon()

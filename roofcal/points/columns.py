@@ -1,16 +1,12 @@
 """The columns of the table of points: a quantity of a point is one line of COLUMNS.
 
-Whoever lists points takes it from here: the tables of the report, as pages, CSV and JSON, what a
-chart says of a point under the pointer, and `calibrate`, `compare` and `health`, which have columns
-of their own beside it. Lines are in the order of the CSV files. SI units by suffix; docs/data.md
-says what each column means.
-
-`relative_error` is predicted / measured - 1 of the calibrated model. How far the op's output is
-from its reference is `numeric_error`; what rounding the operands to their formats costs is
-`quantisation_error`.
+Tables of the report, as pages, CSV and JSON, hover texts, `calibrate`, `compare` and `health` take
+it from here. Lines are in the order of the CSV files; docs/data.md says what each column means.
+`relative_error` is predicted / measured - 1 of the calibrated model, `numeric_error` how far the
+output is from its reference, `quantisation_error` what rounding the operands costs.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
@@ -34,7 +30,7 @@ FORMULAS: Final = ("datasheet", "torchao")  # models with a column <model>_s in 
 PROTOCOL: Final = ["method", "cache", "distribution"]
 INTERVAL_HOLDS: Final = "interval_holds"  # how far an interval of measured times can be trusted
 VISITS: Final = "visits"  # how many visits of a point have a time
-STATES: Final = "states_s"  # of points with several: see `states_text`
+STATES: Final = "states_s"  # of points with several: see `_states`
 PEAK_BYTES: Final = "peak_bytes"
 RANK_SPREAD: Final = "rank_spread"  # slowest / fastest rank - 1; ops on several devices have it
 OUR_PROVIDERS: Final = ("triton", "symm_mem_fused")  # so begin those of kernels in kernels/
@@ -89,14 +85,10 @@ class SeenPoint:
         """Positions of the telemetry readings beside samples that count."""
         return self.row.settled_readings
 
-    @cached_property
-    def _readings(self) -> Sequence[int]:
-        return self.settled_readings or range(len(self.row.telemetry.sample_index))
-
     def readings(self, sensor: str) -> Sequence[Any]:
         """Readings of a sensor since the clock settled; all of them if none is that late."""
         values = getattr(self.row.telemetry, sensor)
-        return [values[position] for position in self._readings]
+        return [values[position] for position in self.settled_readings or range(len(values))]
 
     @cached_property
     def throttle_shares(self) -> Mapping[str, float]:
@@ -211,23 +203,22 @@ def _integrated(p: SeenPoint) -> float | None:
     return None if power is None else power.watts
 
 
-def states_text(states: Iterable[VisitState]) -> str:
-    """Times in s, each with the number of its visits in brackets: '0.000109 (2); 0.0001213 (1)'."""
-    return "; ".join(f"{state.seconds:.4g} ({state.visits})" for state in states)
-
-
 def read_states(text: str) -> list[VisitState]:
-    """The states that `states_text` wrote, their times to its four digits."""
+    """The states of a cell of STATES, their times to its four digits."""
     parts = [part.removesuffix(")").split(" (") for part in text.split("; ")]
     return [VisitState(seconds=float(seconds), visits=int(count)) for seconds, count in parts]
 
 
 def _states(table: "pd.DataFrame") -> list[str | None]:
-    """The states of each row with several; repetitions of its sentinel count as visits."""
+    """Of each row with several states, their times in s with the number of visits in brackets.
+
+    '0.000109 (2); 0.0001213 (1)'. Repetitions of its sentinel count as visits.
+    """
     texts: list[str | None] = []
     for visits, again in zip(table[VISIT_TIMES], table[SENTINEL_MEDIANS], strict=True):
         states = states_of_visits([*(visit.median for visit in visits), *again] if visits else ())
-        texts.append(states_text(states) if len(states) > 1 else None)
+        text = "; ".join(f"{state.seconds:.4g} ({state.visits})" for state in states)
+        texts.append(text if len(states) > 1 else None)
     return texts
 
 

@@ -1,9 +1,7 @@
 """Power of the board while a point runs, by NVML: of the board, not at the wall.
 
-NVML's power is the mean of the last second (since Ampere), so a reading is a point's own in two
-cases alone: the point alone has kept the card busy for that second, or the card is at its power
-limit, where all contenders of the group draw the same. Other readings mix contenders, and their
-points have no energy. Where a visit read NVML's energy counter, the counter is used instead.
+NVML's power is the mean of the last second (since Ampere). docs/method.md, "Energy", says which
+readings are a point's own; others mix contenders, and their points have no energy.
 """
 
 from dataclasses import dataclass

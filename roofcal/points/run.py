@@ -16,21 +16,8 @@ from roofcal.core.records import Calibration, Environment, Prediction
 from roofcal.core.statistics import sqnr_db
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import other_equations, predicted_with
-from roofcal.points.columns import (
-    ENERGY,
-    RARE,
-    Column,
-    Known,
-    columns_of,
-    columns_of_models,
-)
-from roofcal.points.reader import (
-    Points,
-    measured_sessions,
-    read_points,
-    with_intervals,
-    with_made,
-)
+from roofcal.points.columns import ENERGY, RARE, Column, Known, columns_of, columns_of_models
+from roofcal.points.reader import Points, measured_sessions, read_points, with_intervals, with_made
 from roofcal.points.roofs import CalibratedRoof
 from roofcal.points.tables import sqnr_column
 

@@ -1,8 +1,7 @@
 """The tables of points that a report wrote of its records: answers are made of these.
 
-The records hold every sample; a table has one row per point and is read in a hundredth of the time.
-A wheel carries the tables of publications, and no samples. Columns are those of
-`roofcal.points.columns`.
+A table is read in a hundredth of the time of the records, which hold every sample; a wheel carries
+the tables of publications and no samples. Columns are those of `roofcal.points.columns`.
 """
 
 import csv

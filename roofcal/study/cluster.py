@@ -84,8 +84,8 @@ def preflight(profile: Path, study: Study, nodes: Sequence[Node]) -> Iterator[tu
         raise ConfigError("\n".join(errors))
     if importlib.util.find_spec(_PLUGIN) is None:
         yield f"plugin: {_PLUGIN} is missing; {_INSTALL}", True
-    resources = _mapping(content, "default-resources")
-    resources |= _mapping(_mapping(content, "set-resources"), "measure")
+    of_rule = _mapping(_mapping(content, "set-resources"), "measure")
+    resources = _mapping(content, "default-resources") | of_rule
     name = resources.get("slurm_partition")
     default = [node for node in nodes if name is None and node.partition.endswith("*")]
     of_partition = default or [n for n in nodes if n.partition.rstrip("*") == str(name)]
@@ -99,16 +99,13 @@ def preflight(profile: Path, study: Study, nodes: Sequence[Node]) -> Iterator[tu
     yield f"partition {partition}: {len(up)} of {len(of_partition)} nodes in use", not up
     threads, memory = _largest_job(study)
     threads = int(_mapping(content, "set-threads").get("measure") or threads)
-    memory = int(_mapping(_mapping(content, "set-resources"), "measure").get("mem_mb", memory))
+    memory_bytes = MEGA * int(of_rule.get("mem_mb", memory))
     cores = max(node.cores for node in of_partition)
     largest = max(node.memory_bytes for node in of_partition)
+    of_memory = f"{format_bytes(memory_bytes)} of memory"
     for what, most, is_enough in (
         (f"{threads} cores", f"{cores}", threads <= cores),
-        (
-            f"{format_bytes(memory * MEGA)} of memory",
-            format_bytes(largest),
-            memory * MEGA <= largest,
-        ),
+        (of_memory, format_bytes(largest), memory_bytes <= largest),
     ):
         fits = ": fits" if is_enough else f", no node of the partition has more than {most}"
         yield f"a job asks for {what}{fits}", not is_enough

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from roofcal.claims import Ledger, read_ledgers
 from roofcal.core.language_models import LanguageModel
@@ -12,7 +12,7 @@ from roofcal.core.names import did_you_mean_or_all, unknown_names
 from roofcal.core.yaml_files import ConfigError, read_yaml, validated
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
-from roofcal.study.schema import Backend, Blocks, StudyFile, Sweep, SweepFile
+from roofcal.study.schema import Backend, Blocks, Size, StudyFile, Sweep, SweepFile
 
 M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
 
@@ -35,6 +35,11 @@ class Study:
         """The timing protocol of a backend, plus the seed of the data."""
         timing = self.file.timing_on(backend, self.file.study)
         return timing.model_dump() | {"seed": self.file.seed}
+
+    def sizes_with(self, op: str, backend: Backend) -> list[str]:
+        """The sizes of the study, the smallest first, that measure points of `op` on `backend`."""
+        sizes = self.sweep_files[op].studies
+        return [size for size in get_args(Size) if sizes.get(size, {}).get(backend)]
 
     def op_slice(self, op: str, backend: Backend) -> dict[str, Any]:
         """All that decides which points of `op` are measured on `backend`, as JSON values."""

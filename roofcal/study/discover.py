@@ -53,7 +53,7 @@ def discover(devices_folder: Path) -> list[Environment]:
     same = ("compute_units", "memory_clock_hz", "memory_bus_bits", "memory_bytes", "power_limit_w")
     environments = [
         Environment(
-            device=device_id(gpu, specs),
+            device=spec.device if (spec := match_gpu(gpu, specs)[0]) else slug(gpu.name),
             vendor="nvidia",
             device_name=gpu.name,
             python=platform.python_version(),
@@ -113,12 +113,6 @@ def check_environment(environment: Environment, devices_folder: Path) -> None:
         f"the plan is for another environment of {environment.device} ({', '.join(changes)}); "
         "run snakemake again: it plans for the environment it finds"
     )
-
-
-def device_id(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> str:
-    """Name of the datasheet that matches the card exactly, else a slug of the card's name."""
-    spec, _ = match_gpu(gpu, specs)
-    return slug(gpu.name) if spec is None else spec.device
 
 
 def match_gpu(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> tuple[DeviceSpec | None, str]:

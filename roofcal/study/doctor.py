@@ -35,13 +35,7 @@ from roofcal.core.units import GB, format_bytes
 from roofcal.core.visits.rows import DISTURBED, throttled_text
 from roofcal.models.calibrations import cards_like
 from roofcal.ops.priors import unlike_other_cards
-from roofcal.study.discover import (
-    DiscoverError,
-    discover,
-    installed_software,
-    left_out,
-    match_gpu,
-)
+from roofcal.study.discover import DiscoverError, discover, installed_software, left_out, match_gpu
 
 _LEAST_DISK_BYTES = 200 << 20
 

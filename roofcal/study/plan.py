@@ -1,9 +1,7 @@
 """Sweep slice + environment -> the points to measure, in the order of measuring.
 
-Points of one shape and protocol stand together (a group): measure alternates between them, so that
-they share the state of the card. The sentinels come first, then the groups in a seeded random
-order, see roofcal.core.visits.rows; a session measures the sentinels again in its middle and at
-its end.
+The sentinels come first, then the groups (points of one shape and protocol, which take turns) in a
+seeded random order, see roofcal.core.visits.rows.
 """
 
 import math

@@ -1,8 +1,7 @@
 """The runs of a study: those to measure here, earlier ones, and published ones.
 
-A run is one device in one environment. Only current runs are measured. Earlier runs (another driver
-or torch on this machine) are calibrated and predicted again from the plan and the measurements they
-hold. Published runs are shown with what was published of them, unless the study derives it again.
+Earlier runs (another driver or torch on this machine) are calibrated and predicted again from what
+they hold; published ones are shown as published, unless the study derives them again.
 """
 
 import os
@@ -85,11 +84,7 @@ class StudyRun(RunFolder):
 
     def records(self) -> list[str]:
         """Environment, plans and measurements of all its ops."""
-        return [
-            str(self.environment_file),
-            *self.plans(self.ops),
-            *self.measurements(self.ops),
-        ]
+        return [str(self.environment_file), *self.plans(self.ops), *self.measurements(self.ops)]
 
     def world_sizes_by_job(self, op: str) -> dict[int, tuple[int, ...]]:
         """GPUs that a job asks for -> the world sizes that it measures, of the jobs of an op.
@@ -213,9 +208,13 @@ def study_runs(study: Study) -> tuple[list[StudyRun], list[str]]:
     below REPLAY, and of their manifests the records alone have to hold.
 
     Writes environment.jsonl of a device that is here for the first time. Raises RunsError if a
-    listed device has none, or if there is nothing to measure and nothing to show.
+    listed device has none, if this size of the study has no point of any op that is named, or if
+    there is nothing to measure and nothing to show.
     """
     runs, left_out = current_runs(study), list[str]()
+    if runs and study.file.ops and not any(set(study.file.ops) & set(run.ops) for run in runs):
+        reasons = dict.fromkeys(why for run in runs for why in ops_without_points(study, run))
+        raise RunsError(f"config/config.yaml: ops: nothing to measure. {' '.join(reasons)}")
     current = {run.folder for run in runs}
     for run in run_folders(RESULTS):
         planned, measured = run.planned_ops(), measured_ops(run)
@@ -250,6 +249,20 @@ def study_runs(study: Study) -> tuple[list[StudyRun], list[str]]:
     return runs, left_out
 
 
+def ops_without_points(study: Study, run: StudyRun) -> list[str]:
+    """A sentence on each op that is named for the study and of which a current run has no point."""
+    where = "a CPU" if run.backend == "cpu" else "a GPU"
+    sentences = []
+    for op in dict.fromkeys(study.file.ops or ()):
+        if run.backend and op not in run.ops:
+            sizes = [f"`--config study={size}`" for size in study.sizes_with(op, run.backend)]
+            sentences.append(
+                f"{op} is not measured: study={study.file.study} has no point of it on {where}; "
+                f"{' or '.join(sizes) or 'no other size'} has."
+            )
+    return sentences
+
+
 def other_calibrations(run: StudyRun, runs: Iterable[StudyRun]) -> list[str]:
     """Calibration files of the device of `run` in its other environments, sorted by environment.
 
@@ -276,11 +289,8 @@ def with_run_before(run: StudyRun, runs: Iterable[StudyRun]) -> list[StudyRun]:
 
 def _by_environment(device: str, runs: Iterable[StudyRun]) -> dict[str, StudyRun]:
     """Environment id -> the first of `runs` of a device in it."""
-    first: dict[str, StudyRun] = {}
-    for run in runs:
-        if run.device == device:
-            first.setdefault(run.environment_id, run)
-    return first
+    of_device = [run for run in runs if run.device == device]
+    return {run.environment_id: run for run in reversed(of_device)}
 
 
 def current_runs(study: Study) -> list[StudyRun]:
@@ -338,7 +348,9 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
     names = {*study.ops, *needed_probes(study.ops)}
     slices = {op: study.op_slice(op, backend) for op in study.sweep_files if op in names}
     slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
-    cores = measuring_cores(study.file.measuring_cores, environment)
+    # Nothing may run beside the measurement of a CPU.
+    of_cpu = environment.threads or os.cpu_count() or 1
+    cores = of_cpu if backend == "cpu" else study.file.measuring_cores
     if environment.cpu_quota_cores and study.file.devices == "auto":
         # The quota counts all threads of the container: the whole machine is reserved.
         cores = allowed_cores()
@@ -356,8 +368,3 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
         most_devices=most_devices(environment, cards or study.file.gpus_per_node),
         has_job_per_world_size=study.file.devices != "auto",
     )
-
-
-def measuring_cores(per_gpu: int, environment: Environment) -> int:
-    """Cores per GPU; of a CPU all that its environment has, because nothing may run beside it."""
-    return environment.threads or os.cpu_count() or 1 if environment.vendor == "cpu" else per_gpu

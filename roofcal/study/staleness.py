@@ -1,8 +1,7 @@
 """Which source files decide the output of a stage, and a hash of what they say.
 
-The rules take lists of their hashes as inputs, so that editing one kernel measures one op again.
-The files are found by following `import` statements in the text: importing torch to ask would cost
-seconds in every parse of the Snakefile, and parsing hundreds of files half a second.
+Rules take lists of these hashes as inputs, so that editing one kernel measures one op again. Files
+are found by the text of `import` statements: importing or parsing them takes seconds.
 """
 
 import ast

@@ -1,10 +1,8 @@
 """What happens when Snakemake starts a study: stale locks go, what comes is said, jobs are lines.
 
-Snakemake notes in .snakemake/locks which files it makes, and refuses to start while they are there.
-`kill -9` leaves them behind, and they do not say whose they are. So every Snakemake that runs a
-study shares a flock, which ends with its process; where nobody else has it, the locks are stale.
-Measurements that a killed one left running are waited for by `measure` itself
-(roofcal.measure.journal).
+`kill -9` leaves notes in .snakemake/locks, with which Snakemake refuses to start, and they do not
+say whose they are. So all that run a study share a flock, which ends with the process; where nobody
+else has it, the notes are stale.
 """
 
 import fcntl
@@ -23,7 +21,7 @@ from roofcal.ops.spec import Backend
 from roofcal.ops.visit_times import SESSION_S, plan_seconds
 from roofcal.study.config import Study
 from roofcal.study.plan import plan_op
-from roofcal.study.runs import StudyRun
+from roofcal.study.runs import StudyRun, ops_without_points
 
 
 def study_notes(
@@ -41,6 +39,7 @@ def study_notes(
 
         notes += left_out()
     notes += runs_left_out
+    notes += dict.fromkeys(text for run in runs for text in ops_without_points(study, run))
     planned = {op for run in runs if run.backend for op in run.ops}
     added = [op for op in needed_probes(study.ops) if op in planned.difference(study.ops)]
     if added:

@@ -3,16 +3,11 @@
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from roofcal.models.registry import MODELS
 from tools.method_numbers import (
-    CONTENDERS,
     ERRORS,
     PAGES,
-    contest_table,
-    judged_text,
     measured_numbers,
     tables_of_gpus,
     tables_of_publication,
@@ -57,47 +52,6 @@ def test_the_figure_of_errors_shows_the_numbers_of_the_published_tables(
 def test_a_stale_number_is_replaced_and_prose_is_kept() -> None:
     page = "It took <!-- hot -->0.1<!-- / --> of 5 us."
     assert with_numbers(page, {"hot": "0.9"}) == "It took <!-- hot -->0.9<!-- / --> of 5 us."
-
-
-def test_the_judge_speaks_of_products_of_its_last_seed_and_not_at_all_without_records(
-    tmp_path: Path,
-) -> None:
-    assert judged_text([tmp_path]) == ""
-    row: dict[str, object] = {"device": "nvidia-h100-sxm", "op": "gemm", "model": "calibrated"}
-    row |= dict.fromkeys(("recipe", "provider", "regime"), "all")
-    row |= {"count": 144, "mape": 0.0581, "p95_abs_error": 0.19}
-    others: list[dict[str, object]] = [
-        {"seed": 1, "mape": 0.5},
-        {"seed": 2, "op": "cast"},
-        {"seed": 2, "recipe": "bf16"},
-    ]
-    rows = [row | others[0], row | {"seed": 2}, *(row | other for other in others[1:])]
-    pd.DataFrame(rows).to_csv(tmp_path / "judged_errors.csv", index=False)
-    assert judged_text([tmp_path]) == (
-        " On layers that no study lists, measured apart, roofcal is off by 5.8 % on an H100 "
-        "(144 products, 95th percentile 19 %)."
-    )
-    pd.DataFrame([row | {"count": 0}]).to_csv(tmp_path / "judged_errors.csv", index=False)
-    assert judged_text([tmp_path]) == ""
-
-
-def test_the_contest_shows_every_model_that_a_judge_judged(tmp_path: Path) -> None:
-    """Of the seed that was measured last, op by op; all points of an op alone."""
-    assert contest_table([tmp_path]) == ""
-    models = [*MODELS, "torchao_fitted", "ten_constants"]
-    assert set(CONTENDERS) == set(models)
-    row: dict[str, object] = {"device": "nvidia-h200", "seed": 3, "op": "gemm", "count": 7}
-    row |= {"p95_abs_error": 0.5} | dict.fromkeys(("recipe", "provider", "regime"), "all")
-    errors = [row | {"model": name, "mape": i / 10} for i, name in enumerate(models, start=1)]
-    others = [row | {"seed": 1}, row | {"op": "cast", "count": 4}, row | {"recipe": "bf16"}]
-    rows = [other | {"model": "calibrated", "mape": 0.9} for other in others]
-    pd.DataFrame([rows[0], *errors, *rows[1:]]).to_csv(tmp_path / "judged_errors.csv", index=False)
-    head, _, products, casts = contest_table([tmp_path]).strip().splitlines()
-    assert head == f"| GPU | op | points | {' | '.join(CONTENDERS.values())} |"
-    places = {name: 10.0 * (1 + models.index(name)) for name in CONTENDERS}
-    cells = [f"{places[name]:.1f} (50) %" for name in CONTENDERS]
-    assert products == f"| H200 | gemm | 7 | {' | '.join(cells)} |"
-    assert casts == f"| H200 | cast | 4 | {' | ' * (len(cells) - 1)}90.0 (50) % |"
 
 
 def test_no_mark_begins_a_line_of_prose() -> None:

@@ -40,10 +40,7 @@ def ragged(rows: int, cols: int, provider: str = "made") -> Probe:
 def test_a_term_gains_where_its_shapes_are_and_a_shape_counts_once(tmp_path: Path) -> None:
     problem = casts(tmp_path)
     new, newer = ragged(4100, 8200), ragged(2051, 8200)
-    points = {
-        "study": [problem.probes[0], new, ragged(4100, 4104, "other")],
-        "judge": [new, newer],
-    }
+    points = {"study": [problem.probes[0], new, ragged(4100, 4104, "other")], "judge": [new, newer]}
     rows = pd.DataFrame(_rows(problem, "plain", points))
     own = rows[rows["without"] == MISALIGNED]
     assert own["kind"].tolist() == ["probes"] * len(problem.probes) + ["study", "judge"]

@@ -67,6 +67,8 @@ wildcard_constraints:
 # Plans and measurements are made for current runs only; those of others are never touched.
 CURRENT_RUNS = [run for run in RUNS.values() if run.backend]
 CURRENT = any_of(run.environment_id for run in CURRENT_RUNS)
+# A size of the study may have no point of an op: then no rule makes a file of it.
+MEASURED = {op for run in CURRENT_RUNS for op in run.ops}
 # Ops that a job per world size measures, on a cluster.
 SHARED_OUT = {
     op for run in CURRENT_RUNS for op in run.ops if len(run.world_sizes_by_job(op)) > 1

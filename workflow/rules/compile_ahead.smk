@@ -14,6 +14,7 @@ rule compile_ahead:
     wildcard_constraints:
         root="results",
         environment=CURRENT,
+        op=any_of(MEASURED),
     priority: lambda w: run_of(w).priority(w.op)
     conda:
         "../../environment.yml"

@@ -18,7 +18,7 @@ rule measure:
     wildcard_constraints:
         root="results",
         environment=CURRENT,
-        op=any_of(set(STUDY.sweep_files) - SHARED_OUT),
+        op=any_of(MEASURED - SHARED_OUT),
     priority: lambda w: run_of(w).priority(w.op)
     conda:
         "../../environment.yml"

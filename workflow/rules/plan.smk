@@ -10,6 +10,7 @@ rule plan:
     wildcard_constraints:
         root="results",
         environment=CURRENT,
+        op=any_of(MEASURED),
     # Before measurements, and one after the other in their order (profiles/default): an op is measured
     # as soon as it is planned, and on an H200 the last one was planned first.
     priority: lambda w: 100 + run_of(w).priority(w.op)

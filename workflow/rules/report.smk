@@ -12,7 +12,7 @@ rule report:
         records=[file for run in RUNS.values() for file in run.records()],
         derived=[file for run in RUNS.values() for file in run.derivatives()],
         moved=[
-            str(run.moved_file)
+            str(run.derived / "moved.json")
             for run in RUNS.values()
             if with_run_before(run, RUNS.values())
         ],

@@ -1,16 +1,11 @@
 """Is B slower than A? The statistics of every comparison of times. See docs/method.md.
 
-A difference of two times is the logarithm of their ratio, above 0 where B is slower. Three rules
-decide whether it is slower, depending on what is compared and how its error is known:
-
-- one number with its 95 % interval (a kind of work of a card against its publication, what most
-  points of a group share, a winner over the other one): `TimeRatio.is_slower`, the whole interval
-  lies beyond a threshold;
-- hundreds of points at once, each measured in a few visits: `verdicts`, which limits the false
-  discovery rate. Asking for the whole interval beyond the threshold would miss most changes near
-  it;
-- a card among others: `limit_from_others`, the scatter between the others decides, because no
-  interval of its own times tells how much healthy cards differ.
+A difference is the logarithm of a ratio of times, above 0 where B is slower. What decides:
+- of one number: its whole 95 % interval lies beyond a threshold (`TimeRatio.is_slower`);
+- of hundreds of points at once: `verdicts`, which limits the false discovery rate; the rule above
+  would miss most changes near the threshold;
+- of a card among others: the scatter between the others (`limit_from_others`), because no interval
+  of its own times tells how much healthy cards differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Student's distribution is stdtr here and not scipy.stats.t, whose import costs half a second.
-from scipy.special import stdtr, stdtrit
+from scipy.special import chdtri, stdtr, stdtrit
 
 from roofcal.core import portable_math
 from roofcal.core.statistics import MATTERS
-from roofcal.core.visits.intervals import RESOLUTION, chi_square_ends
+from roofcal.core.visits.intervals import RESOLUTION, rounded
 
 Array = NDArray[np.float64]
 
@@ -84,13 +79,6 @@ def is_of_clock(change: float, clock: float, threshold: float) -> bool:
     return abs(change + clock) <= float(np.log1p(threshold))
 
 
-def weighted_median(values: Array, weights: Array) -> float:
-    """The weighted median: half of the weight lies below it. Weights need not add up to 1."""
-    order = np.argsort(values, kind="stable")
-    cumulated = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(cumulated, cumulated[-1] / 2)])
-
-
 class CommonShift(NamedTuple):
     """The change that most points of a group share.
 
@@ -116,8 +104,10 @@ def common_shift(
         between_degrees: degrees of freedom of the variance between the runs.
     """
     between, shift = 0.0, 0.0
+    order = np.argsort(changes, kind="stable")
     for _ in range(4):  # each depends on the other; both converge in three rounds
-        shift = weighted_median(changes, 1 / (variances + between + RESOLUTION))
+        cumulated = np.cumsum(1 / (variances + between + RESOLUTION)[order])
+        shift = float(changes[order][np.searchsorted(cumulated, cumulated[-1] / 2)])
         between = between_variance(changes - shift, variances, degrees, between_degrees)
     return CommonShift(shift, error_of_shift(variances, between), between)
 
@@ -221,12 +211,9 @@ def half_widths(errors: Array, degrees: Array, level: float = 0.95) -> Array:
 def adjusted(p: Array, p_at_edge: Array) -> Array:
     """The false discovery rate (Benjamini and Hochberg) at each point, as adjusted p values.
 
-    Benjamini and Hochberg expect count * t of unchanged points to have p values of at most t. Here
-    a change below the threshold is never called, so such a point is called with the probability
-    t or, if that is smaller, the one of a change as large as the threshold by chance. The sum of
-    these probabilities takes the place of count * t (Heyse, in Recent Advances in Biostatistics,
-    2011; Doehler, Durand and Roquain, Electron. J. Statist. 12, 2018). Points that are known well
-    add nothing to it.
+    A change below the threshold is never called, so an unchanged point is called with probability t
+    or, if that is smaller, the one of a change as large as the threshold by chance. The sum of
+    these takes the place of count * t (Heyse, 2011; docs/method.md, "Comparing").
 
     Args:
         p: of each point.
@@ -304,6 +291,6 @@ def spread_between_cards(kind: str, values: Sequence[float]) -> CardSpread:
     degrees = len(values) - 1
     centre = fmean(values)
     variance = sum((value - centre) ** 2 for value in values) / degrees
-    lower, upper = chi_square_ends(degrees)
+    lower, upper = rounded(chdtri(degrees, np.array([0.975, 0.025])))
     variances = (variance, variance * degrees / upper, variance * degrees / lower)
     return CardSpread(kind, len(values), *(float(np.sqrt(part)) for part in variances))

@@ -1,23 +1,9 @@
 """The 95 % interval of a point's time, from its cards, sessions, visits and samples together.
 
-A row of one visit has the order-statistic interval of its samples, as if they were independent. At
-a power limit they are not: the clock of an H100 or H200 wanders by several per cent for a tenth to
-a quarter of a second at a time. So where turns are long enough, the medians of windows of a tenth
-of a second say how far one window may lie off: Student's interval, the variances of an op moderated
-as below (nonoverlapping batch means: Law, Simulation Modeling and Analysis, 5th ed., section 9.5).
-Of 700 pairs of visits to one product of a published H200, 27 % have a difference within the
-intervals of samples alone, and 94 % within these.
-
-A row of several has Student's interval of the mean over its units: cards, sessions of one card, or
-visits of one session, whichever is the widest level that it has several of. The effect of a unit on
-all points of its kind (a card that clocks lower, a warmer session) is separated from the scatter of
-each point: however many points there are, only as many values as units tell of the first. Two or
-three units say little of the variance of one point, so the points of an op moderate each other
-there: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior d0 and s0 matched to
-the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in genomics). Each of
-the two has Student's half-width, and their squares add (Zou and Donner, Statistics in Medicine 27,
-2008). One or two points of a kind cannot tell the two apart and keep Student's interval, each by
-itself. No interval is narrower than the scatter of samples within visits allows.
+docs/method.md, "Medians and their intervals", has the method and its sources. Of 700 pairs of
+visits at the power limit to one product of a published H200, 27 % differ within the intervals of
+their samples alone, and 94 % within those of windows. One or two points of a kind cannot tell what
+units share from their own scatter, and keep Student's interval, each by itself.
 """
 
 import math
@@ -31,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Student's distribution is stdtrit here and not scipy.stats.t, whose import costs half a second.
-from scipy.special import chdtri, digamma, polygamma, stdtrit
+from scipy.special import digamma, polygamma, stdtrit
 
 from roofcal.core import portable_math
 from roofcal.core.records import Measurement, PlanPoint, Session, SettledTurns
@@ -313,12 +299,6 @@ def narrowest_hold(*holds: str | None) -> str | None:
 def quantile(degrees: Array) -> Array:
     """Standard errors to either end of a 95 % interval, by Student's distribution."""
     return rounded(np.asarray(stdtrit(np.minimum(degrees, _MOST_DEGREES), 0.975), dtype=float))
-
-
-def chi_square_ends(degrees: int) -> tuple[float, float]:
-    """2.5 and 97.5 percentiles of the chi-square distribution."""
-    low, high = rounded(np.array([chdtri(degrees, above) for above in (0.975, 0.025)])).tolist()
-    return low, high
 
 
 def rounded(values: Array) -> Array:

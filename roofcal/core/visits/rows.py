@@ -1,8 +1,7 @@
 """Visits to points: in which order they are made, which a session takes over, how they become rows.
 
-A row holds all visits of its point. Visits whose times differ by more than visits scatter show that
-the point was in several states. Sentinels that move, and work of other processes, show that a run
-was disturbed.
+A row holds all visits of its point. Visits that differ by more than visits scatter show several
+states; sentinels that move, and work of other processes, show that a run was disturbed.
 """
 
 import random
@@ -119,6 +118,7 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         return visits[0]
     first = timed[0]
     firsts = list(accumulate((len(v.latency_samples_s) for v in timed[:-1]), initial=0))
+    timed = [_moved(v, offset) for v, offset in zip(timed, firsts, strict=True)]
 
     def of_all(name: str) -> tuple[Any, ...]:
         """The values of a field of all visits, one behind the other."""
@@ -130,21 +130,12 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         name: tuple(reading for v in timed for reading in getattr(v.telemetry, name))
         for name in Telemetry.__slots__
     }
-    readings["sample_index"] = tuple(
-        index + offset
-        for v, offset in zip(timed, firsts, strict=True)
-        for index in v.telemetry.sample_index
-    )
     return replace(
         first,
         visit=0,
         reason="; ".join(_remarks(visits, first)) or None,
         latency_samples_s=of_all("latency_samples_s"),
-        slice_starts=tuple(
-            start + offset
-            for v, offset in zip(timed, firsts, strict=True)
-            for start in v.slice_starts
-        ),
+        slice_starts=of_all("slice_starts"),
         unsettled_samples=tuple(
             count
             for v in timed
@@ -170,6 +161,16 @@ def merged_visits(visits: Sequence[Measurement]) -> Measurement:
         rank_medians_s=tuple(
             median(medians) for medians in zip(*(v.rank_medians_s for v in timed), strict=True)
         ),
+    )
+
+
+def _moved(visit: Measurement, by: int) -> Measurement:
+    """A visit whose samples stand so many places further on in the lists that hold them."""
+    indices = tuple(index + by for index in visit.telemetry.sample_index)
+    return replace(
+        visit,
+        slice_starts=tuple(start + by for start in visit.slice_starts),
+        telemetry=replace(visit.telemetry, sample_index=indices),
     )
 
 
@@ -208,24 +209,22 @@ def split_visits(row: Measurement) -> list[Measurement]:
             name: tuple(getattr(row.telemetry, name)[i] for i in readings)
             for name in Telemetry.__slots__
         }
-        telemetry["sample_index"] = tuple(at - first for at in telemetry["sample_index"])
         unsettled = tuple(row.unsettled_samples[i] for i in turns if row.unsettled_samples)
-        visits.append(
-            replace(
-                row,
-                session_id=visit.session_id,
-                visits=(),
-                latency_samples_s=row.latency_samples_s[first:end],
-                warmup_samples=visit.warmup_samples,
-                slice_starts=tuple(row.slice_starts[i] - first for i in turns),
-                unsettled_samples=unsettled,
-                telemetry=Telemetry(**telemetry),
-                started_s=visit.started_s,
-                elapsed_s=visit.elapsed_s,
-                fastest_rank_s=row.fastest_rank_s[first:end],
-                energy_windows=(),
-            )
+        of_visit = replace(
+            row,
+            session_id=visit.session_id,
+            visits=(),
+            latency_samples_s=row.latency_samples_s[first:end],
+            warmup_samples=visit.warmup_samples,
+            slice_starts=tuple(row.slice_starts[i] for i in turns),
+            unsettled_samples=unsettled,
+            telemetry=Telemetry(**telemetry),
+            started_s=visit.started_s,
+            elapsed_s=visit.elapsed_s,
+            fastest_rank_s=row.fastest_rank_s[first:end],
+            energy_windows=(),
         )
+        visits.append(_moved(of_visit, -first))
     return visits
 
 

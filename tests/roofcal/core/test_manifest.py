@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.manifest import (
-    NAME,
-    ManifestError,
-    differences,
-    read_manifest,
-    write_manifest,
-)
+from roofcal.core.manifest import NAME, ManifestError, differences, read_manifest, write_manifest
 
 
 @pytest.fixture

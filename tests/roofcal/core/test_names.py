@@ -4,12 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from roofcal.core.names import (
-    did_you_mean,
-    did_you_mean_or_all,
-    short_kernel_name,
-    unknown_names,
-)
+from roofcal.core.names import did_you_mean, did_you_mean_or_all, short_kernel_name, unknown_names
 
 OPS = ("gemm", "cast")
 RECIPES = ("mxfp8", "fp8_axiswise", "bf16", "fp8_tensorwise", "int8", "int4_groupwise_g128")

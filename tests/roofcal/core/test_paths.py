@@ -27,18 +27,6 @@ def touch(path: Path) -> Path:
     return path
 
 
-def test_derived_files_may_be_in_another_folder() -> None:
-    run = RunFolder.at(Path("a/d/e"), Path("b/d/e"))
-    assert (run.device, run.environment_id, run.name) == ("d", "e", "d/e")
-    assert RunFolder.at(run.folder).derived == run.folder
-    assert run.environment_file == Path("a/d/e/environment.jsonl")
-    assert run.journal_file("gemm") == Path("a/d/e/journal/gemm.jsonl")
-    assert run.calibration_file == Path("b/d/e/calibration.jsonl")
-    assert run.predictions_file("gemm") == Path("b/d/e/predictions/gemm.jsonl")
-    assert run.breakeven_file == Path("b/d/e/breakeven.csv")
-    assert run.moved_file == Path("b/d/e/moved.json")
-
-
 @pytest.mark.parametrize("end", ["", ".gz"])
 def test_records_files_are_found_packed_or_not(tmp_path: Path, end: str) -> None:
     run = RunFolder.at(tmp_path)

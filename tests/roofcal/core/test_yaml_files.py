@@ -23,14 +23,11 @@ def test_a_file_that_is_no_mapping_is_named(tmp_path: Path, text: str | None, sa
         path.write_text(text)
     assert read_yaml(path, errors) == {}
     (error,) = errors
+    path.write_text("")
+    assert read_yaml(path, errors) == {}, "an empty file is an empty mapping"
+    assert errors == [error]
     assert error.startswith(f"{path}: ")
     assert says in error
-
-
-def test_an_empty_file_is_an_empty_mapping(tmp_path: Path) -> None:
-    (tmp_path / "y.yaml").write_text("")
-    errors: list[str] = []
-    assert (read_yaml(tmp_path / "y.yaml", errors), errors) == ({}, [])
 
 
 @pytest.mark.parametrize(

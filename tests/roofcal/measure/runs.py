@@ -213,9 +213,9 @@ class Sweep:
 
 
 def sweep_once(
-    factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanPoint], **timing: float
+    factory: pytest.TempPathFactory, plan: Sequence[PlanPoint], **timing: float
 ) -> Sweep:
-    """What measuring a plan left where the file `bench` of the tests stands in for that of op gemm.
+    """What measuring a plan left where stand_ins/faulty_bench.py is the bench of op gemm.
 
     One process measures, because a sweep takes some 20 s and pytest-xdist spreads the tests of a
     module over its processes.
@@ -224,13 +224,13 @@ def sweep_once(
     def measure_and_keep(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             (folder / "run").mkdir()
-            run = rig(patch, folder / "run", ops__gemm__bench=bench)
+            run = rig(patch, folder / "run", ops__gemm__bench="faulty_bench.py")
             hangs_are_noted(patch, run)
             patch.setattr(workers, "_GRACE_S", 20.0)  # it ends when all ranks have ended
             rows = measure(run.job(plan, timing=timing))
         by_recipe = {point.recipe: row for point, row in zip(plan, rows, strict=True)}
         (folder / "sweep.pickle").write_bytes(pickle.dumps(Sweep(plan, by_recipe, run)))
 
-    kept = make_once(factory, f"sweep-{Path(bench).stem}", measure_and_keep) / "sweep.pickle"
+    kept = make_once(factory, f"sweep-{plan[0].world_size}", measure_and_keep) / "sweep.pickle"
     sweep: Sweep = pickle.loads(kept.read_bytes())
     return sweep

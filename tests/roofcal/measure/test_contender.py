@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 
 from roofcal.core.records import PlanPoint, Protocol
 from roofcal.measure import contender
-from roofcal.measure.contender import (
-    IncorrectError,
-    copy_count,
-    data_seed,
-    distinct_bytes,
-    prepare,
-)
+from roofcal.measure.contender import IncorrectError, copy_count, data_seed, distinct_bytes, prepare
 from roofcal.measure.ranks import SingleRank
 from roofcal.ops.bench import ExactOutputs, load_bench
 from tests.roofcal.measure.runs import hot, point

@@ -149,10 +149,3 @@ def test_what_decides_no_number_measures_nothing_again(
 ) -> None:
     kept = written(tmp_path / "j.jsonl", SESSION, row("a"))
     assert bool(reusable_visits(kept.records, replace(SESSION, **change))) is is_kept
-
-
-def test_rows_of_another_process_are_read_again(tmp_path: Path) -> None:
-    ours = written(tmp_path / "j.jsonl", SESSION, row("a"))
-    Journal(tmp_path / "j.jsonl", unheard).append(row("b"))
-    ours.read_again()
-    assert set(reusable_visits(ours.records, SESSION)) == {("a", 0), ("b", 0)}

@@ -12,21 +12,23 @@ from roofcal.measure.ranks import Ranks
 from roofcal.measure.session import measure
 from tests.roofcal.measure.runs import Sweep, device_is_free, hot, rig, sweep_once, workers_here
 
+REFUSED, BROKEN = "n must be a multiple of 16", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"
+HANGS_AT = r"hang at stand_ins/faulty_bench\.py:\d+"
 FAULTS = {
-    "1_refuses": ("unsupported", "rank 1: no peer access"),
-    "all_refuses": ("unsupported", "no peer access"),
-    "0_has_no_memory": ("out_of_memory", "rank 0: "),
+    "1_refuses": ("unsupported", f"rank 1: {REFUSED}"),
+    "all_refuses": ("unsupported", REFUSED),
+    "0_has_no_memory_for_its_inputs": ("out_of_memory", "rank 0: "),
     "1_is_wrong": ("incorrect", "relative error 0.5 exceeds 0.01"),
-    "1_raises": ("failed", "rank 1: RuntimeError: it broke while timed"),
-    "1_exits": ("failed", r"rank 1: the worker died \(exit code 11\)"),
-    "0_is_killed": ("failed", r"rank 0: the worker died \(signal SIGKILL"),
-    "1_hangs": (
+    "1_raises_while_timed": ("failed", f"rank 1: {BROKEN}"),
+    "1_exits_while_timed": ("failed", r"rank 1: the worker died \(exit code 11\)"),
+    "0_is_killed_while_timed": ("failed", r"rank 0: the worker died \(signal SIGKILL"),
+    "1_hangs_while_timed": (
         "timeout",
-        r"no sign of life for 20 s; rank 1 \(hang at stand_ins/faulty_ranks\.py:\d+\); the workers",
+        rf"no sign of life for 20 s; rank 1 \({HANGS_AT}\); the workers",
     ),
     "1_raises_before_the_others_meet": (
         "failed",
-        "rank 1: RuntimeError: it broke; the other ranks waited for it for 20 s",
+        f"rank 1: {BROKEN}; the other ranks waited for it for 20 s",
     ),
 }
 FINE = ["fine_1", "fine_2", "1_is_slow"]
@@ -37,7 +39,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """One group of two ranks with every fault between good points, and a group behind it."""
     plan = [hot(recipe, world_size=2) for recipe in [FINE[0], *FAULTS, FINE[1]]]
     plan.append(hot(FINE[2], world_size=2, repeat=1))
-    return sweep_once(tmp_path_factory, "faulty_ranks.py", plan, visits=2, most_visits=2)
+    return sweep_once(tmp_path_factory, plan, visits=2, most_visits=2)
 
 
 @pytest.mark.parametrize("recipe", FAULTS)
@@ -53,7 +55,7 @@ def test_the_neighbours_of_faults_are_measured_with_the_spread_over_ranks(
     sweep: Sweep, recipe: str
 ) -> None:
     row = sweep.rows[recipe]
-    assert (row.status, row.relative_error) == ("ok", 0.001)
+    assert (row.status, row.relative_error) == ("ok", 0.0)
     assert len(row.visits) == 2, "all ranks make a second visit together"
     pairs = zip(row.fastest_rank_s, row.latency_samples_s, strict=True)
     assert all(0 < fastest <= sample for fastest, sample in pairs)
@@ -74,14 +76,13 @@ def test_the_slowest_rank_counts_and_nobody_and_no_lock_is_left(
 def test_ranks_that_do_not_start_fail_their_points_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = rig(
-        monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py", measure__ranks="no_ranks.py"
-    )
+    run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "no_network")
     plan = [hot("fine_1"), hot("fine_1", world_size=2), hot("fine_2", world_size=2, repeat=1)]
     alone, *together = measure(run.job(plan))
     assert alone.status == "ok"
     assert {row.status for row in together} == {"failed"}
-    said = r"the 2 measuring processes did not start: rank [01]: OSError: no network"
+    said = r"the 2 measuring processes did not start: rank [01]: .*no_network.*"
     assert all(re.fullmatch(said, str(row.reason)) for row in together)
 
 

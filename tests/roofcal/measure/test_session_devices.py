@@ -1,6 +1,7 @@
 """Which devices a session takes for its points, and what becomes of points that need more."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,25 +12,16 @@ from roofcal.core.records import Measurement, PlanPoint, Protocol, Record
 from roofcal.measure import journal, session
 from roofcal.measure.session import measure
 from roofcal.measure.supervisor import MeasureError
+from tests.roofcal.core.machine.stand_in_nvml import H200
 from tests.roofcal.measure.runs import Run, environment, point
 
-GPU: dict[str, Any] = {
-    "device": "test-cpu",
-    "vendor": "nvidia",
-    "device_name": "NVIDIA H200",
-    "compute_units": 132,
-    "memory_clock_hz": 3.2e9,
-    "memory_bus_bits": 6144,
-    "power_limit_w": 700.0,
-    "driver": "580.1",
-}
+ALIKE = ("compute_units", "memory_clock_hz", "memory_bus_bits", "power_limit_w", "driver")
+GPU: dict[str, Any] = {"device": "test-cpu", "vendor": "nvidia", "device_name": H200.name}
+GPU |= {name: getattr(H200, name) for name in ALIKE}
 
 
 def card(**changes: Any) -> Gpu:
-    kept = {key: GPU[key] for key in GPU if key not in ("device", "vendor", "device_name")}
-    rest: dict[str, Any] = {"memory_bytes": 1, "memory_free_bytes": 1, "ecc": True, "mig": False}
-    rest |= {"process_ids": (), "sm_clock_hz": None, "max_sm_clock_hz": None}
-    return Gpu(**({"uuid": "GPU-1", "name": "NVIDIA H200"} | kept | rest | changes))
+    return replace(H200, **changes)
 
 
 A, B, C = (card(uuid=f"GPU-{name}") for name in "ABC")

@@ -33,9 +33,7 @@ class Shift:
         assert lock is not None
         self.lock = lock
         started = session(
-            session_id="s1",
-            environment_id=environment().environment_id,
-            timing=TIMING,
+            session_id="s1", environment_id=environment().environment_id, timing=TIMING
         )
         self.crew = Crew(started, environment(), self.told.append)
         self.crew.take([lock])
@@ -127,11 +125,10 @@ def test_a_rank_that_died_between_groups_costs_no_point(shift: Shift) -> None:
 
 
 def test_a_worker_that_dies_again_and_again_without_a_word_costs_the_first_point(
-    shift: Shift, monkeypatch: pytest.MonkeyPatch
+    shift: Shift,
 ) -> None:
-    quiet = Path(__file__).parent / "stand_ins" / "quiet_worker.py"
-    monkeypatch.setenv("ROOFCAL_STAND_INS", f'{{"roofcal.measure.worker": "{quiet}"}}')
-    found = list(shift.crew.run_group([point("a"), point("b")]))
+    points = [point(name, "dies_without_a_word") for name in "ab"]
+    found = list(shift.crew.run_group(points))
     assert [m.status for m in found] == ["failed", "failed"]
     assert "exit code 6" in str(found[0].reason)
 

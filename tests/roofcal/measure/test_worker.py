@@ -67,7 +67,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """One group with every fault between two good points, and a group behind it."""
     plan = [hot(recipe) for recipe in [FINE[0], *FAULTS, FINE[1]]]
     plan.append(hot(FINE[2], repeat=1))
-    return sweep_once(tmp_path_factory, "faulty_bench.py", plan)
+    return sweep_once(tmp_path_factory, plan)
 
 
 @pytest.mark.parametrize("recipe", FAULTS)

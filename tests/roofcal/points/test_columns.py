@@ -19,12 +19,7 @@ from roofcal.points.reader import NOT_REACHED
 from roofcal.points.run import Run, load_run
 from roofcal.points.tables import sqnr_column
 from roofcal.report.data.prediction_errors import judged
-from roofcal.report.data.tidy import (
-    models_in,
-    ok_rows,
-    sqnr_columns,
-    standard_protocol,
-)
+from roofcal.report.data.tidy import models_in, ok_rows, sqnr_columns, standard_protocol
 from tests.paths import ROOT
 from tests.roofcal.report.linears import linear_run, true_db
 from tests.roofcal.report.synthetic import (

@@ -18,13 +18,6 @@ def roof() -> CalibratedRoof:
     return CalibratedRoof(made_up.calibration())
 
 
-def test_the_slower_of_math_and_memory_decides(h200: DeviceSpec) -> None:
-    assert datasheet_seconds(MATH, h200) == pytest.approx(1e12 / 989.5e12)
-    assert datasheet_seconds(MEMORY, h200) == pytest.approx(4e9 / 4.8e12)
-    assert roof().seconds("bf16", MATH) == pytest.approx(1e12 / (600e12 * 1.02))
-    assert roof().seconds("bf16", MEMORY) == pytest.approx(4e9 / (4e12 * 1.02))
-
-
 def test_what_is_unknown_bounds_nothing(h200: DeviceSpec) -> None:
     assert datasheet_seconds(MATH, None) is None
     assert datasheet_seconds(Work(flops=1.0, math_dtype="fp4"), h200) is None

@@ -7,13 +7,7 @@ import pytest
 
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Environment
-from roofcal.study.cluster import (
-    ClusterError,
-    cluster_nodes,
-    fleet_nodes,
-    parse_nodes,
-    preflight,
-)
+from roofcal.study.cluster import ClusterError, cluster_nodes, fleet_nodes, parse_nodes, preflight
 from roofcal.study.config import Study, load_study
 from roofcal.study.discover import DiscoverError
 from roofcal.study.doctor import write_environments

@@ -18,8 +18,8 @@ from roofcal.study.discover import (
     left_out,
     slug,
 )
-from tests.roofcal.core.machine.stand_in_nvml import plug_in
-from tests.roofcal.study.test_doctor import CUDA_TORCH, DEVICES, H200
+from tests.roofcal.core.machine.stand_in_nvml import H200, plug_in
+from tests.roofcal.study.test_doctor import CUDA_TORCH, DEVICES
 
 
 def seen(monkeypatch: pytest.MonkeyPatch, *gpus: object, torch: Software = CUDA_TORCH) -> None:

@@ -14,27 +14,11 @@ from roofcal.study import discover, doctor
 from roofcal.study.discover import DiscoverError, Software
 from roofcal.study.doctor import product_drift
 from tests.paths import ROOT
-from tests.roofcal.core.machine.stand_in_nvml import plug_in
+from tests.roofcal.core.machine.stand_in_nvml import H200, plug_in
 from tests.roofcal.made_up_records import exactly
 from tests.roofcal.models.runs import calibration as made_up
 
 DEVICES = ROOT / "config/devices"
-H200 = Gpu(
-    uuid="GPU-test-doctor",
-    name="NVIDIA H200",
-    compute_units=132,
-    memory_clock_hz=3.201e9,
-    memory_bus_bits=6016,
-    memory_bytes=150 << 30,
-    memory_free_bytes=100 << 30,
-    power_limit_w=700.0,
-    ecc=True,
-    mig=False,
-    driver="580.1",
-    process_ids=(),
-    sm_clock_hz=345e6,
-    max_sm_clock_hz=1980e6,
-)
 CUDA_TORCH = Software(torch="2.11.0", cuda="13.0", triton="3.6.0", cublas="13", nccl="2")
 CPU_TORCH = Software(torch="2.13.0+cpu", cuda=None, triton="3.6.0", cublas=None, nccl=None)
 Say = Callable[..., Iterator[str]]
@@ -70,7 +54,7 @@ FOUND: list[tuple[list[Gpu], dict[str, Any], list[str], list[str]]] = [
                   "not checked: whether times of nvidia-h200 repeat"], ["small product"]),
     ([replace(H200, memory_bus_bits=3000, process_ids=(7, 8), memory_bytes=None,
               memory_free_bytes=None, driver=None)], {},
-     ["is not nvidia-h200", "2 other process(es)", "SMs, memory unknown (GPU-test-doctor)",
+     ["is not nvidia-h200", "2 other process(es)", "SMs, memory unknown (GPU-1)",
       "free memory unknown, driver unknown"], []),
     ([SLICE], {}, ["no file of config/devices lists the name 'NVIDIA H200 MIG 1g.18gb'",
                    "what runs on its other slices",

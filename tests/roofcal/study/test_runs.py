@@ -16,8 +16,8 @@ from roofcal.study import discover
 from roofcal.study.config import Study, load_study
 from roofcal.study.runs import (
     StudyRun,
-    measuring_cores,
     other_calibrations,
+    planned_run,
     study_runs,
     with_run_before,
 )
@@ -248,9 +248,9 @@ def test_a_cpu_is_measured_on_all_of_its_cores() -> None:
     run = StudyRun(folder=RESULTS, derived=RESULTS, ops=(), measuring_cores=3)
     assert [run.cores(gpus) for gpus in (0, 1, 8)] == [3, 3, 24]
     cpu = replace(environment(), threads=None)
-    assert measuring_cores(4, replace(cpu, threads=12)) == 12
-    assert measuring_cores(4, cpu) == os.cpu_count()
-    assert measuring_cores(4, replace(cpu, vendor="nvidia")) == 4
+    seen = (replace(cpu, threads=12), cpu, replace(cpu, vendor="nvidia"))
+    runs = [planned_run(study(measuring_cores=4), RESULTS, one, 1) for one in seen]
+    assert [run.measuring_cores for run in runs] == [12, os.cpu_count(), 4]
 
 
 def test_what_needs_no_compiler_is_measured_first_and_what_is_composed_last() -> None:

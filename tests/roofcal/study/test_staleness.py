@@ -93,9 +93,7 @@ def test_an_op_is_planned_by_its_own_spec_alone() -> None:
 
 
 @pytest.mark.parametrize("stage", OP_PARTS)
-def test_a_stage_is_decided_by_its_files_and_parts_of_ops_and_by_no_other_stage(
-    stage: str,
-) -> None:
+def test_a_stage_is_decided_by_its_files_and_parts_of_ops_and_by_no_other_stage(stage: str) -> None:
     found = names(stage_sources(stage))
     own = {f"roofcal/{stage}.py"} if stage == "calibrate" else set()
     own |= {f"roofcal/{stage}/{file.name}" for file in (ROOT / "roofcal" / stage).glob("*.py")}

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import logging
 import multiprocessing
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +16,13 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.jsonl import write_records
+from roofcal.core.paths import RunsError
 from roofcal.core.records import VISITED_ONCE
 from roofcal.ops import visit_times
 from roofcal.study import startup
 from roofcal.study.config import load_study
 from roofcal.study.plan import plan_op
-from roofcal.study.runs import StudyRun, current_runs
+from roofcal.study.runs import StudyRun, current_runs, study_runs
 from roofcal.study.startup import (
     JobLines,
     announcement,
@@ -90,6 +92,28 @@ def test_probes_that_are_measured_beside_the_ops_named_are_said(
     assert said[1].endswith("because it calibrates them: probe_launch, probe_math")
     whole = load_study(ROOT / "config")
     assert "calibrates" not in study_notes(whole, current_runs(whole), [], is_dry_run=True)[0]
+
+
+@pytest.mark.parametrize(
+    ("device", "size", "others"),
+    [
+        ("nvidia-test", "standard", "on a GPU; `--config study=full` has."),
+        ("cpu-test", "quick", "on a CPU; `--config study=standard` or `--config study=full` has."),
+    ],
+)
+def test_an_op_that_is_named_and_has_no_point_in_this_size_is_said_with_the_sizes_that_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, size: str, others: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = environment_of(device)
+    monkeypatch.setattr("roofcal.study.discover.discover", lambda _folder: [here])
+    said = f"transformer_block is not measured: study={size} has no point of it {others}"
+    study = load_study(ROOT / "config", {"study": size, "ops": ["gemm", "transformer_block"]})
+    (run,) = current_runs(study)
+    assert said in study_notes(study, [run], [], is_dry_run=True)
+    alone = load_study(ROOT / "config", {"study": size, "ops": ["transformer_block"]})
+    with pytest.raises(RunsError, match=rf"ops: nothing to measure\. {re.escape(said)}"):
+        study_runs(alone)
 
 
 def test_what_is_measured_is_not_announced_again(run: StudyRun) -> None:

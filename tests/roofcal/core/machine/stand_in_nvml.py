@@ -6,6 +6,24 @@ from typing import Any
 import pynvml
 import pytest
 
+from roofcal.core.machine.nvml import Gpu
+
+H200 = Gpu(
+    uuid="GPU-1",
+    name="NVIDIA H200",
+    compute_units=132,
+    memory_clock_hz=3.201e9,
+    memory_bus_bits=6016,
+    memory_bytes=150 << 30,
+    memory_free_bytes=100 << 30,
+    power_limit_w=700.0,
+    ecc=True,
+    mig=False,
+    driver="580.1",
+    process_ids=(),
+    sm_clock_hz=345e6,
+    max_sm_clock_hz=1980e6,
+)
 SM, MEMORY = pynvml.NVML_CLOCK_SM, pynvml.NVML_CLOCK_MEM
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -109,49 +109,19 @@ def test_visits_that_agree_by_luck_are_no_surer_than_their_samples() -> None:
     assert math.log(interval.ci95_high / interval.median) > 0.05 / 2**0.5 * 0.99
 
 
-def hold(intervals: Sequence[PointInterval | None]) -> list[bool]:
-    """Whether each interval holds the truth, which is 1."""
-    return [i.ci95_low <= 1 <= i.ci95_high for i in intervals if i is not None]
-
-
-def planned(draw: np.random.Generator, scatters: np.ndarray, shift: float = 0.0) -> Any:
-    """Two visits of every point, whose time is 1 but for a shift of its logarithm."""
-    logs = shift + draw.normal(0, scatters[:, None], (len(scatters), 2))
-    return [[visit(math.exp(log), half=1e-5) for log in pair] for pair in logs]
-
-
-def drawn_scatters(draw: np.random.Generator, points: int, degrees: float) -> np.ndarray:
+def scatters(draw: np.random.Generator, points: int, degrees: float) -> list[float]:
     """Standard deviations between visits as points of an op have them, 1 % in the middle."""
-    return 0.01 * np.sqrt(degrees / draw.chisquare(degrees, points))
+    return list(0.01 * np.sqrt(degrees / draw.chisquare(degrees, points)))
 
 
-def test_two_visits_cover_the_truth_in_93_to_98_percent_of_points() -> None:
-    """Where points scatter in their own ways, and where they scatter alike."""
-    for degrees in (2.0, 30.0):
-        draw = np.random.default_rng(1)
-        held = []
-        for _ in range(30):
-            held += hold(point_intervals(planned(draw, drawn_scatters(draw, 80, degrees))))
-        assert 0.93 <= np.mean(held) <= 0.98
+def drawn(
+    draw: np.random.Generator, own: Sequence[float], shifts: Sequence[float], visits: int = 1
+) -> list[list[VisitTime]]:
+    """Points whose time is 1, each with its own scatter between visits.
 
-
-def differ_by_nothing(
-    a: Sequence[PointInterval | None], b: Sequence[PointInterval | None]
-) -> list[bool]:
-    """Whether the interval of the ratio of each point of two runs holds 1."""
-    ratios = [time_ratio(i.ends, j.ends) for i, j in zip(a, b, strict=True) if i and j]
-    return [bool(low <= 1 <= high) for _, low, high in ratios]
-
-
-def measured(
-    draw: np.random.Generator, sessions: int, common: float, own: np.ndarray, visits: int = 1
-) -> list[PointInterval]:
-    """A study of points whose time is 1, of sessions that differ by `common` at all points.
-
-    own: scatter of each point between visits of a session; of samples: a tenth of that.
+    shifts: of each session, at all points. Samples of a visit scatter by a tenth of the visits.
     """
-    shifts = draw.normal(0, common, sessions)
-    points = [
+    return [
         [
             visit(math.exp(shift + draw.normal(0, scatter)), scatter / 10, f"session {number}")
             for number, shift in enumerate(shifts)
@@ -159,68 +129,74 @@ def measured(
         ]
         for scatter in own
     ]
-    return [interval for interval in point_intervals(points) if interval is not None]
 
 
-@pytest.mark.parametrize(("sessions", "common"), [(2, 0.0), (3, 0.003), (2, 0.03)])
-def test_intervals_of_sessions_hold_the_truth_where_sessions_share_a_shift(
-    sessions: int, common: float
+def study(
+    points: int, degrees: float, sessions: int, common: float, visits: int = 1
+) -> Callable[[np.random.Generator], list[list[VisitTime]]]:
+    """Draws points of sessions that differ by `common` at all points."""
+    return lambda draw: drawn(
+        draw, scatters(draw, points, degrees), draw.normal(0, common, sessions).tolist(), visits
+    )
+
+
+def many_and_few(few: int, sessions: int) -> Callable[[np.random.Generator], Any]:
+    """Draws 40 points of a kind, and a few of another that sessions shift otherwise."""
+
+    def points(draw: np.random.Generator) -> list[list[VisitTime]]:
+        shifts = draw.normal(0, 0.01, (2, sessions)).tolist()
+        return drawn(draw, [0.003] * 40, shifts[0]) + drawn(draw, [0.003] * few, shifts[1])
+
+    return points
+
+
+def many_and_one_of_another_session(draw: np.random.Generator) -> list[list[VisitTime]]:
+    """Forty points of sessions 0 and 1, and one of 0 and 2."""
+    first, second, third = draw.normal(0, 0.01, 3).tolist()
+    *many, (one, _, other) = drawn(draw, [0.003] * 41, [first, second, third])
+    return [*(visits[:2] for visits in many), [one, other]]
+
+
+@pytest.mark.parametrize(
+    ("points_of", "draws", "kinds", "most"),
+    [
+        (study(80, 2.0, 1, 0.0, visits=2), 30, [], 0.98),  # points scatter in their own ways
+        (study(80, 30.0, 1, 0.0, visits=2), 30, [], 0.98),  # they scatter alike
+        (study(40, 4.0, 2, 0.0), 60, [], 1.0),
+        (study(40, 4.0, 3, 0.003), 60, [], 1.0),
+        # Student's interval of each point by itself would hold it in 70 %.
+        (study(40, 4.0, 2, 0.03), 60, [], 1.0),
+        (many_and_few(1, 2), 150, ["many"] * 40 + ["few"], 0.98),
+        (many_and_few(2, 3), 150, ["many"] * 40 + ["few"] * 2, 0.98),
+        (many_and_one_of_another_session, 150, ["many"] * 41, 0.98),
+    ],
+)
+def test_intervals_hold_the_truth_as_often_as_they_say(
+    points_of: Callable[[np.random.Generator], list[list[VisitTime]]],
+    draws: int,
+    kinds: list[str],
+    most: float,
 ) -> None:
-    """Student's interval of each point by itself would hold it in 70 % where the shift is large."""
-    draw = np.random.default_rng(6)
-    held = []
-    for _ in range(60):
-        held += hold(measured(draw, sessions, common, drawn_scatters(draw, 40, 4.0)))
-    assert np.mean(held) >= 0.93
-
-
-def points_of_sessions(
-    draw: np.random.Generator, shifts: dict[str, float], points: int
-) -> list[list[VisitTime]]:
-    """Points whose time is 1, scattered by 0.3 % around what each session adds to all of them."""
-    return [
-        [visit(math.exp(shifts[s] + draw.normal(0, 0.003)), 1e-4, s) for s in shifts]
-        for _ in range(points)
-    ]
-
-
-@pytest.mark.parametrize(("sessions", "few"), [("ab", 1), ("abc", 2)])
-def test_one_or_two_points_of_a_kind_are_covered_beside_many_of_another(
-    few: int, sessions: str
-) -> None:
-    draw = np.random.default_rng(8)
-    held = []
-    for _ in range(150):
-        points = [
-            point
-            for count in (40, few)
-            for point in points_of_sessions(
-                draw, {name: float(draw.normal(0, 0.01)) for name in sessions}, count
-            )
-        ]
-        held += hold(point_intervals(points, kinds=["many"] * 40 + ["few"] * few)[40:])
-    assert len(held) == 150 * few
-    assert 0.93 <= np.mean(held) <= 0.98
-
-
-def test_one_point_of_other_sessions_is_covered_beside_many_of_its_kind() -> None:
-    draw = np.random.default_rng(9)
-    held = []
-    for _ in range(150):
-        a, b, c = draw.normal(0, 0.01, 3).tolist()
-        points = points_of_sessions(draw, {"a": a, "b": b}, 40)
-        points += points_of_sessions(draw, {"a": a, "c": c}, 1)
-        held += hold(point_intervals(points)[40:])
-    assert 0.93 <= np.mean(held) <= 0.98
+    """Of all points, or of those behind the first 40 where these are many of a kind."""
+    draw, held = np.random.default_rng(8), list[bool]()
+    for _ in range(draws):
+        intervals = point_intervals(points_of(draw), kinds=kinds or None)
+        held += [i.ci95_low <= 1 <= i.ci95_high for i in intervals[40 if kinds else 0 :] if i]
+    assert len(held) >= draws
+    assert 0.93 <= np.mean(held) <= most
 
 
 def test_a_session_measured_again_differs_by_less_than_both_intervals_allow() -> None:
     """Two studies of two sessions: scatter of visits and samples as the sentinels of H200s show."""
-    draw = np.random.default_rng(7)
-    held = []
+    draw, held = np.random.default_rng(7), list[bool]()
     for _ in range(40):
-        own = drawn_scatters(draw, 40, 4.0)
-        held += differ_by_nothing(*(measured(draw, 2, 0.005, own, visits=2) for _ in range(2)))
+        own = scatters(draw, 40, 4.0)
+        runs = [
+            point_intervals(drawn(draw, own, draw.normal(0, 0.005, 2).tolist(), visits=2))
+            for _ in range(2)
+        ]
+        ratios = [time_ratio(i.ends, j.ends) for i, j in zip(*runs, strict=True) if i and j]
+        held += [bool(low <= 1 <= high) for _, low, high in ratios]
     assert np.mean(held) >= 0.94
 
 

@@ -7,12 +7,7 @@ import pytest
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import Measurement, Telemetry
-from roofcal.core.visits.rows import (
-    merged_visits,
-    session_drift,
-    split_visits,
-    states_of_visits,
-)
+from roofcal.core.visits.rows import merged_visits, session_drift, split_visits, states_of_visits
 from tests.roofcal.made_up_records import readings
 from tests.roofcal.made_up_records import row as made_up_row
 

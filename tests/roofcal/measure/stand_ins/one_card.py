@@ -10,8 +10,8 @@ class Gpu:
     uuid: str = "GPU-1"
     name: str = "NVIDIA H200"
     compute_units: int = 132
-    memory_clock_hz: float = 3.2e9
-    memory_bus_bits: int = 6144
+    memory_clock_hz: float = 3.201e9
+    memory_bus_bits: int = 6016
     power_limit_w: float = 700.0
     driver: str = "580.1"
     process_ids: tuple[int, ...] = ()

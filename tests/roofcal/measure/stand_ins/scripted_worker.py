@@ -40,6 +40,8 @@ def main() -> None:
 
 def group(lines: list[str]) -> None:
     points = [point for text in lines if isinstance(point := decode(text), PlanPoint)]
+    if points[0].sweeps[0] == "dies_without_a_word":
+        os._exit(6)
     for point in points:
         say(at=point.point_id)
         note(f"{point.recipe} {point.sweeps[0]}")
