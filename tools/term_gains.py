@@ -133,7 +133,8 @@ def table_of(rows: pd.DataFrame) -> list[str]:
 
     def cell(own: pd.DataFrame) -> str:
         of_shapes = own.groupby("shape")["gain"].mean().to_numpy(dtype=float)
-        mean = f"{100 * of_shapes.mean():+.1f}"
+        sign = "" if own["without"].iloc[0] == ALL_TERMS else "+"
+        mean = f"{100 * of_shapes.mean():{sign}.1f}"
         if len(of_shapes) == 1:
             return mean
         return f"{mean} ± {100 * of_shapes.std(ddof=1) / len(of_shapes) ** 0.5:.1f}"

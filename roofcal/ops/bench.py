@@ -21,6 +21,7 @@ Inputs = Mapping[str, torch.Tensor]
 Call = Callable[[Inputs], Any]
 _MOST_SHAPES: Final = 100_000  # that dynamo compiles one function for
 _PTXAS_PATH: Final = "TRITON_PTXAS_PATH"
+_PTXAS_NAMED: Final = os.environ.get(_PTXAS_PATH)  # by a person, before Inductor sets it
 
 
 class Bench(Protocol):
@@ -65,7 +66,7 @@ def compiled_for_one_shape(function: Callable[P, T]) -> Callable[P, T]:
     call.__code__ = call.__code__.replace()
     config.recompile_limit = config.accumulated_recompile_limit = _MOST_SHAPES
     functorch.force_non_lazy_backward_lowering = True
-    if torch.cuda.is_available():
+    if torch.version.cuda and torch.cuda.is_available():
         assemble_with_two_ptxas()
     return torch.compile(call, dynamic=False)
 
@@ -73,14 +74,20 @@ def compiled_for_one_shape(function: Callable[P, T]) -> Callable[P, T]:
 def assemble_with_two_ptxas() -> None:
     """Have torch's ptxas assemble torch.compile's kernels in this process, Triton's all others.
 
-    Triton's cache knows a kernel by the version of ptxas too. Inductor points Triton to the ptxas
-    that torch has before the first kernel that it compiles in a process, and from then on each
-    kernel of others has another key as well: the timing process compiled 178 int4 kernels again
-    that lay in the cache, 73 of the 247 s of probe_mixed_gemm on an H200.
+    A ptxas that the environment names (TRITON_PTXAS_PATH) assembles all. Triton's cache knows a
+    kernel by the version of ptxas too. Inductor points Triton to the ptxas that torch has before
+    the first kernel that it compiles in a process, and from then on each kernel of others has
+    another key as well: the timing process compiled 178 int4 kernels again that lay in the cache,
+    73 of the 247 s of probe_mixed_gemm on an H200.
+
+    Kernels are compiled one after the other from here on: what lies in the cache needs no
+    processes, and those that Inductor starts for itself would take cores from what is timed. One
+    thread at a time may compile, because the environment is the process's.
     """
     # Seconds, which only compiled points need.
     from torch._inductor import async_compile, config  # noqa: PLC0415
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner  # noqa: PLC0415
+    from triton.backends.nvidia.compiler import get_ptxas_version  # noqa: PLC0415
 
     precompile = CachingAutotuner.precompile
     if hasattr(precompile, "uses_ptxas_of_torch"):
@@ -94,9 +101,11 @@ def assemble_with_two_ptxas() -> None:
     # `setattr`, because mypy takes methods and functions of modules for constants.
     setattr(CachingAutotuner, "precompile", precompile_with_ptxas_of_torch)  # noqa: B010
     setattr(async_compile, "_set_triton_ptxas_path", lambda: None)  # noqa: B010
-    # What lies in the cache needs no processes, and those that Inductor starts for itself would
-    # take cores from what is timed.
     config.compile_threads = 1
+    # Of an Inductor that compiled before this was called.
+    if os.environ.get(_PTXAS_PATH) != _PTXAS_NAMED:
+        os.environ.pop(_PTXAS_PATH)
+        get_ptxas_version.cache_clear()
 
 
 @contextmanager

@@ -1,5 +1,10 @@
-"""Who may import which third-party package. Who may import whom inside: contracts in pyproject."""
+"""Who may import which third-party package, and that fits give the same bits on every processor.
 
+Who may import whom inside: contracts in pyproject.
+"""
+
+import ast
+import re
 import subprocess
 import sys
 
@@ -100,3 +105,25 @@ def test_the_command_line_starts_without_heavy_packages() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
+
+
+# NumPy computes these by vector instructions that the processor has; roofcal.core.portable_math
+# has exp and log of the same bits everywhere.
+UNLIKE = frozenset(
+    ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "power", "float_power", "logaddexp"]
+)
+FITS = re.compile(r"roofcal\.(fitting\.\w+|ops\.\w+\.(fit|model)|judge\.rivals)")
+
+
+def test_a_fit_calls_no_function_whose_last_bits_depend_on_the_processor() -> None:
+    fits = [module for module in modules("roofcal") if FITS.fullmatch(module.name)]
+    called = {
+        f"{module.path}:{node.lineno}: {ast.unparse(node)}"
+        for module in fits
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in UNLIKE
+        and ast.unparse(node.value) == "np"
+    }
+    assert len(fits) > 10
+    assert called == set()

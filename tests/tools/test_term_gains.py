@@ -102,4 +102,5 @@ def test_the_page_has_terms_of_present_equations() -> None:
     table = text.partition("<!-- term gains -->")[2].partition("<!-- / -->")[0]
     shown = {line.split(" | ")[1] for line in table.strip().splitlines()[2:]}
     assert len(shown) > 20
+    assert ALL_TERMS in shown
     assert shown <= {*labels, ALL_TERMS}, "run: python -m tools.term_gains"

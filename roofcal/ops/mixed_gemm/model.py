@@ -38,24 +38,27 @@ Our kernels on Hopper choose block and split by a rule (kernels/int4/rule.py), a
 
 `resident` blocks of the staged kernel share a multiprocessor and run in turns. A block converts
 rows * K / split weights for its tokens; weights_per_s and flops_per_s are rates of all
-multiprocessors, which blocks beside each other share. However many blocks there are, it waits for
-each 128 columns of weights, and for each slot of its ring, which holds `unroll` times as many:
+multiprocessors (`units`), which blocks beside each other share. However many blocks there are, each
+waits for every 128 columns of weights, and for each ring slot, which holds `unroll` times as many:
 
     slots + math = sum over turns of blocks beside each other * work of a block / rates
     waits        = turns * (waiting_s + slot_s / unroll) * columns / 128
-    apart        = min(dram, waits + slots + math) / (turns * slots of a block's part of K)
+    apart        = min(dram, waits + slots + math) / (turns * ring slots of a block)
     starts       = turns * turn_s + [split > 1] * joining
-    joining      = joining_s * (1 + (split - 1) * tokens of a block / 128) * max(1, tiles / units)
+    joining      = joining_s * (1 + (split - 1) * tokens of a block / 128)
+                   * max(1, blocks / split / units)
 
-A block works on a slot while the next ones are read; nothing is beside its first one (`apart`). Of
-the blocks that share a tile, the last one adds what the others wrote, one part after the other, and
-a multiprocessor does so for one tile after the other.
+While the first ring slot of the first turn is read, nothing runs beside it (`apart`, which counts
+as launch); from then on reading and working overlap. Of the blocks that share a tile, the last one
+adds what the others wrote, one part after the other, and a multiprocessor does so for one tile
+after the other.
 
 The last turn rarely has a block for every place. Its blocks share memory and power with fewer
-others, and convert and multiply (1 + share of places that have a block) / 2 as long. Tokens
-that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
-(more than 8 tokens). Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens)
-have a multiprocessor to themselves, and warps that fetch for the others: no waits.
+others: it counts as long as halfway between the blocks of the busiest multiprocessor and the mean
+over all. Tokens that are no multiple of 8 multiply math by 1 + ragged * (share of the last block's
+tokens that are missing) (more than 8 tokens). Blocks of the specialised kernel
+(`ours_specialised`, more than 16 tokens) have a multiprocessor to themselves, and warps that fetch
+for the others: no waits, and `apart` as of ring slots of 128 columns.
 
 A warp of the direct kernel sums `columns` of K, which is k / split / warps of a block. It waits for
 its weights and tokens, unit_s per 128 columns and 8 tokens; `tile` are the tokens of a block:
@@ -64,6 +67,7 @@ its weights and tokens, unit_s per 128 columns and 8 tokens; `tile` are the toke
             + (dram^4 + (slots + math)^4)^(1/4)
     dram  = least bytes / bytes_per_s * (ceil q + q) / (2 q)                  q = blocks / units
     slots = max(1, q) * units * weights of a block / weights_per_s * tile / 8
+    math  = max(1, q) * units * weights of a block * 2 * tile / flops_per_s, `ragged` as above
 
 Memory takes the mean of the busiest multiprocessor's share and the average one.
 
@@ -331,7 +335,7 @@ def _ours(
     cut: int4.Blocks,
 ) -> NarrowParts:
     m, _, k = sizes
-    is_direct, staged = cut.direct > 0, 1 - cut.direct
+    is_direct, in_turns = cut.direct > 0, 1 - cut.direct
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
     columns = int4.UNIT_COLUMNS * np.ceil(np.ceil(k / int4.UNIT_COLUMNS) / cut.split)
     at_once = compute_units * cut.resident
@@ -345,8 +349,8 @@ def _ours(
     of_unit = np.where(is_direct, np.maximum(1.0, share), full_turns * cut.resident + last_blocks)
     work = of_unit * compute_units * cut.rows * columns
     of_tile = np.where(is_direct, cut.tokens / _EVEN_TOKENS, 1.0)
-    waiting_s = constants["waiting_s"] + constants["slot_s"] / cut.unroll
-    waits = staged * turns * waiting_s * columns / int4.UNIT_COLUMNS
+    wait_s = constants["waiting_s"] + constants["slot_s"] / cut.unroll
+    waits = in_turns * turns * wait_s * columns / int4.UNIT_COLUMNS
     is_ragged = (m > _EVEN_TOKENS) & (m % _EVEN_TOKENS != 0)
     missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
     tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
@@ -354,14 +358,14 @@ def _ours(
     waited = constants["direct_s"] + per_warp * cut.tokens / _EVEN_TOKENS
     parts = (cut.split > 1) + (cut.split - 1) * cut.tokens / (2 * _LARGEST_BLOCK)
     joined = constants["joining_s"] * parts * np.maximum(1.0, share / cut.split)
-    starts = staged * constants["turn_s"] * turns + cut.direct * waited + joined
+    starts = in_turns * constants["turn_s"] * turns + cut.direct * waited + joined
     # Of the direct kernel, halfway between the busiest multiprocessor and the average one.
     busiest = np.where(is_direct, (np.ceil(share) + share) / (2 * share), 1.0)
     dram = np.asanyarray(moved * busiest / constants["bytes_per_s"])
     slots = np.asanyarray(waits + of_tile * work / constants["weights_per_s"])
     math = np.asanyarray(tokens / constants["flops_per_s"])
-    of_ring = turns * np.maximum(1.0, columns / int4.UNIT_COLUMNS / cut.unroll)
-    apart = staged * np.minimum(dram, slots + math) / of_ring
+    ring_slots = turns * np.maximum(1.0, columns / int4.UNIT_COLUMNS / cut.unroll)
+    apart = in_turns * np.minimum(dram, slots + math) / ring_slots
     fixed = np.asanyarray(starts + apart)
     total = np.asanyarray(fixed + fourth_norm(dram, slots + math))
     return NarrowParts(fixed, dram, slots, math, total)

@@ -162,6 +162,8 @@ def test_many_products_take_the_blocks_that_each_takes_alone(
         assert np.array_equal(getattr(whole, part.name), getattr(cut, part.name))
     assert set(whole.direct) == {0, 1}
     assert whole.resident.max() > 1
+    assert set(whole.unroll[whole.direct == 1]) == {1}
+    assert set(whole.unroll[whole.direct == 0]) == {1, 2, 4}
 
 
 @pytest.mark.parametrize(("tokens", "tile"), [(1, 16), (16, 16), (17, 32), (64, 64), (1000, 64)])

@@ -221,7 +221,7 @@ def test_backward_passes_are_compiled_with_their_forward_passes(
     assert reasons([cast("square")]) == {"square": "ValueError: backward forward"}
 
 
-@pytest.mark.parametrize("where", ["ahead", "timing"])
+@pytest.mark.parametrize("where", ["ahead", "timing", "after Inductor compiled"])
 def test_torch_compile_alone_assembles_with_the_ptxas_of_torch(
     where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -241,7 +241,9 @@ def test_torch_compile_alone_assembles_with_the_ptxas_of_torch(
     monkeypatch.setattr(CachingAutotuner, "precompile", say_version)
 
     def call() -> None:
-        if where == "timing":
+        if where == "after Inductor compiled":
+            async_compile._set_triton_ptxas_path()  # type: ignore[attr-defined]
+        if where != "ahead":
             compiled_for_one_shape(torch.square)
         async_compile._set_triton_ptxas_path()  # type: ignore[attr-defined]
         say_version()
@@ -251,9 +253,10 @@ def test_torch_compile_alone_assembles_with_the_ptxas_of_torch(
         raise ValueError(" ".join(names))
 
     deeds(monkeypatch, both=call)
-    if where == "timing":
+    if where != "ahead":
         monkeypatch.setattr(compiling, "compile_only", list)
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.version, "cuda", "13.0")
     assert reasons([cast("both")]) == {"both": "ValueError: Triton torch Triton"}
 
 

@@ -54,8 +54,9 @@ class Expected(NamedTuple):
 
 _FEW_ROWS: Final = "our kernel has no latency along K up to 64 rows, and all of it from 65 on"
 _WHOLE_UNITS: Final = (
-    "our rule splits K where its units of 128 columns divide, 256 of them but not 257; and a "
-    "second block of tokens comes with the price of tokens off 8"
+    "our rule splits K where its units of 128 columns divide, 256 of them but not 257, and a few "
+    "lone blocks then wait for all of them, which no record shows; and a second block of tokens "
+    "comes with the price of tokens off 8"
 )
 _ROW_IN_PARTS: Final = "Inductor cuts long rows in parts, two kernels more, where rows are few"
 _OFF_64_BYTES: Final = "rows off 64 bytes load slower: measured, 1.3 to 1.5 times for our kernel"
