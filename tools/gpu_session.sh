@@ -51,8 +51,8 @@ pack_records() { # Parts of 15 MB: what a machine is given back with may be limi
 if [ -n "${AWAY_S:-}" ]; then
     away=$WORK/away
     if [ ! -d "$away" ]; then
-        mkdir -p "$away"
-        AWAY_S='' OUT=$away setsid bash -c '"$0" "$@"; echo $? > "$OUT/code"' "$BASH" "$0" "$@" > "$away/said" 2>&1 &
+        mkdir -p "$away" && : > "$away/said"
+        AWAY_S='' OUT=$away setsid bash -c '"$0" "$@"; echo $? > "$OUT/code"' "$BASH" "$0" "$@" >> "$away/said" 2>&1 &
     fi
     while [ ! -e "$away/code" ] && [ $SECONDS -lt "$AWAY_S" ]; do sleep 1; done
     cp "$away"/* "$OUT"/
