@@ -11,7 +11,7 @@ from typing import Final
 from roofcal.core.records import VISITED_ONCE, Environment, PlanPoint
 from roofcal.ops.spec import Backend
 
-CPU_VISIT_S: Final = 0.5
+CPU_VISIT_S: Final = 0.6
 CPU_RANKS: Final = 4  # processes that stand in for devices on a CPU
 # Importing torch and warming the card or the cores, and the panel of sentinels, for each op.
 SESSION_S: Final[dict[Backend, float]] = {"cuda": 8.0, "cpu": 2.5}
