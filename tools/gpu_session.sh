@@ -8,9 +8,8 @@
 #   energy    the energy of the board by its counter against the power that was integrated
 #   repeat    96 products in two sessions, and alone until settled (tools/spot_checks.py)
 #   unlisted  layers that no study lists, drawn by SEED: how wrong are predictions? (tools/spot_checks.py)
-#   standard  the standard study in this checkout, to be published: every op once, then all that are
-#             no probes once more, so that a session which is cut short has seen all of them; another
-#             call goes on with it
+#   standard  the standard study in this checkout, to be published: first every op once, so that a
+#             session which is cut short has seen all of them; another call goes on with it
 #
 # Without a part all run, in this order. Each is stopped after PART_S seconds. Logs go to OUT, which ends
 # with summary.txt, the table that is printed last, and with the records of all studies, packed.
@@ -107,7 +106,7 @@ part_unlisted() { "$python" tools/spot_checks.py unlisted "$WORK/unlisted" --see
 part_standard() {
     local once="'timing_of_study={\"standard\": {\"visits\": 1, \"most_visits\": 1, \"more_visits\": 0}}'"
     study_in "$PWD" STUDY=standard STUDY_CONFIG="$once" SNAKEMAKE_ARGS='--until measure' || return
-    study_in "$PWD" STUDY=standard SNAKEMAKE_ARGS="$(ls results/*/*/measurements/*.jsonl | grep -v /probe_ | tr '\n' ' ')"
+    study_in "$PWD" STUDY=standard
 }
 
 # What a part found, in a few lines, from its log and its records.
