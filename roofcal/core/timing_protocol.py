@@ -33,7 +33,8 @@ class Timing(Strict):
     most_visits      largest number of visits of a point, if its visits disagree
     visit_tolerance  another visit while the standard error of their mean is above this fraction
     more_visits      most time of all further visits, as a fraction of the time of the passes
-    warm_card_s      load before the first point, until the card is at its working temperature
+    warm_card_s      load before the first point, until the card is at its working temperature; of
+                     a CPU 0.3 s at most
     point_timeout_s  a contender that takes longer is killed and recorded as `timeout`
     """
 
